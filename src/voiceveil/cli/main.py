@@ -1,0 +1,90 @@
+"""``voiceveil VERB ...``: finds the verb's module, runs it, and turns an ``InputError`` into exit code 1.
+
+A verb is a module ``voiceveil.cli.<verb>`` with
+
+* ``HELP``: one line for ``voiceveil --help``; ``EXAMPLES``: the end of its own ``--help``;
+* ``add_arguments(parser)``;
+* ``run(args) -> int``: the exit code (0 done, 1 bad input or failed items; argparse itself exits 2 on usage).
+
+Only the module of the verb that is asked for is imported, so that each starts fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from voiceveil.errors import InputError
+from voiceveil.registry import did_you_mean
+
+__all__ = ["VERBS", "main"]
+
+#: Verb -> one line, in the order of the work.
+VERBS: dict[str, str] = {
+    "demo": "anonymize real speech that comes with the package; start here",
+    "systems": "list the anonymization systems and their parameters",
+    "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
+    "corpus": "check, describe and convert corpora",
+    "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
+    "check": "run the conformance checks on a system, ours or yours",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the ``voiceveil`` command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _top_parser()
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
+        parser.error(f"unknown command {arguments[0]!r}: {did_you_mean(arguments[0], list(VERBS))}")
+    if not arguments or arguments[0] not in VERBS:
+        parser.parse_args(arguments)
+        parser.print_help()
+        return 0
+    verb = arguments[0]
+    module = importlib.import_module(f"voiceveil.cli.{verb}")
+    sub = argparse.ArgumentParser(
+        prog=f"voiceveil {verb}",
+        description=module.__doc__,
+        epilog=module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(sub)
+    try:
+        return int(module.run(sub.parse_args(arguments[1:])))
+    except InputError as error:
+        print(f"voiceveil {verb}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nvoiceveil {verb}: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # `voiceveil ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _top_parser() -> argparse.ArgumentParser:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {line}" for verb, line in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="voiceveil",
+        usage="voiceveil COMMAND ...",
+        description="Hide who speaks, keep what is said, and prove how well.",
+        epilog=f"commands:\n{verbs}\n\n`voiceveil COMMAND --help` ends with examples.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"voiceveil {_version()}")
+    return parser
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("voiceveil")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The one exception that tells a user what is wrong with their input."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+__all__ = ["InputError"]
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used: *what* it is, *where* it stands, how to *fix* it.
+
+    >>> raise InputError("no speaker", where="data/utt2spk", line=3, fix="write `<utterance> <speaker>`")
+    Traceback (most recent call last):
+    ...
+    voiceveil.errors.InputError: data/utt2spk:3: no speaker (write `<utterance> <speaker>`)
+    """
+
+    def __init__(
+        self, what: str, *, where: str | PathLike[str] | None = None, line: int | None = None, fix: str = ""
+    ) -> None:
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.line = line
+        self.fix = fix
+        place = "" if self.where is None else f"{self.where}:{line}: " if line else f"{self.where}: "
+        super().__init__(f"{place}{what} ({fix})" if fix else f"{place}{what}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the keyword arguments when the error crosses a process boundary."""
+        return (_rebuild, (self.what, self.where, self.line, self.fix))
+
+
+def _rebuild(what: str, where: str | None, line: int | None, fix: str) -> InputError:
+    return InputError(what, where=where, line=line, fix=fix)

@@ -1,0 +1,29 @@
+"""Fixtures: where the real speech and the official reference vectors are, when they are there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("VOICEVEIL_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def speech() -> Path:
+    """The folder with LibriSpeech dev-clean and the official trial lists; the test skips when it is absent."""
+    folder = SHARED / "speech"
+    if not folder.is_dir():
+        pytest.skip(f"no real speech at {folder} (set VOICEVEIL_SHARED)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The folder with inputs and outputs of the official code; the test skips when it is absent."""
+    folder = SHARED / "reference"
+    if not folder.is_dir():
+        pytest.skip(f"no reference vectors at {folder} (set VOICEVEIL_SHARED)")
+    return folder
