@@ -153,9 +153,7 @@ def load(
     with open_audio(path) as file:
         first = round(start * file.samplerate)
         if first > file.frames:
-            raise InputError(
-                f"starts at {start:g} s but has only {file.frames / file.samplerate:g} s", where=path
-            )
+            raise InputError(f"starts at {start:g} s but has only {file.frames / file.samplerate:g} s", where=path)
         wanted = file.frames - first if duration is None else round(duration * file.samplerate)
         if first:
             file.seek(first)
@@ -167,9 +165,7 @@ def load(
                 fix="copy the file again from its source",
             )
         if data.shape[1] > 1:
-            warnings.warn(
-                f"{path}: {data.shape[1]} channels mixed down to one", MixedDownWarning, stacklevel=2
-            )
+            warnings.warn(f"{path}: {data.shape[1]} channels mixed down to one", MixedDownWarning, stacklevel=2)
         wave = Waveform(mix_down(data), int(file.samplerate))
     return wave if rate is None else wave.resampled(rate)
 
@@ -202,13 +198,9 @@ def create_audio(path: str | os.PathLike[str], rate: int, *, encoding: Encoding 
 
     path = Path(path)
     if path.suffix.lower() not in _FORMATS:
-        raise InputError(
-            f"cannot write {path.suffix or 'a file without suffix'}", where=path, fix="use .wav or .flac"
-        )
+        raise InputError(f"cannot write {path.suffix or 'a file without suffix'}", where=path, fix="use .wav or .flac")
     if encoding == "float" and path.suffix.lower() == ".flac":
-        raise InputError(
-            "FLAC holds no floating-point samples", where=path, fix="use .wav, or int16 or int24"
-        )
+        raise InputError("FLAC holds no floating-point samples", where=path, fix="use .wav, or int16 or int24")
     with (
         atomic_path(path) as part,
         soundfile.SoundFile(
