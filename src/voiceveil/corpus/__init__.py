@@ -1,1 +1,27 @@
-"""."""
+"""Corpora: what is said where, by whom, and which pairs are compared.
+
+``open_corpus`` reads an audio file, a folder of audio, a Kaldi data directory, a ``.csv`` or ``.jsonl`` manifest, a
+Lhotse manifest, or a named corpus (``"librispeech:/data/LibriSpeech/dev-clean"``). ``check`` lists every fault of one.
+A new corpus is one function with the decorator ``@corpora.register("name")``.
+"""
+
+from __future__ import annotations
+
+from voiceveil.corpus.faults import Fault
+from voiceveil.corpus.kaldi import read_kaldi, write_kaldi
+from voiceveil.corpus.manifest import read_manifest, write_manifest
+from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.corpus.readers import corpora, open_corpus
+
+__all__ = [
+    "Corpus",
+    "Fault",
+    "Trials",
+    "Utterance",
+    "corpora",
+    "open_corpus",
+    "read_kaldi",
+    "read_manifest",
+    "write_kaldi",
+    "write_manifest",
+]

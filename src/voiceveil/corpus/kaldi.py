@@ -1,0 +1,281 @@
+"""Kaldi data directories, as the VoicePrivacy Challenges use them.
+
+    wav.scp     <utterance or recording> <path>      the path is all that follows the first blank
+    segments    <utterance> <recording> <start> <end>  seconds; an end of -1 is the end of the file
+    utt2spk  spk2utt  spk2gender (f|m)  text  utt2dur  utt2emo  utt2phrase  utt2subset  spk2fold
+    enrolls     <utterance>                          these have the role "enroll"
+    trials      <speaker> <utterance> target|nontarget   the other utterances then have the role "trial"
+
+A ``wav.scp`` line that ends in ``|`` is a shell command: it is refused and never run. A relative path is looked for
+from the directory itself, then from the working directory, then from the two folders above the directory (the
+official layout is ``data/<set>/wav``, written from the folder that holds ``data``). Keys are written sorted as
+``LC_ALL=C sort`` does; trials keep their order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from voiceveil.corpus.faults import Fault, Report, strict
+from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
+from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.corpus.paths import PathFinder, relative_below
+from voiceveil.corpus.readers import corpora
+from voiceveil.errors import InputError
+
+__all__ = ["Segment", "Tables", "assemble", "read_kaldi", "read_tables", "write_kaldi"]
+
+UTTERANCE_TABLES = {"text": "text", "utt2emo": "emotion", "utt2phrase": "phrase", "utt2subset": "subset"}
+FILES = ("wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "spk2fold", "utt2dur", *UTTERANCE_TABLES, "enrolls")
+PIPE_FIX = "data is never code: convert to plain audio files and write their plain paths"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a recording, in seconds; ``duration`` None is to the end."""
+
+    recording: str
+    start: float
+    duration: float | None
+
+
+@dataclass
+class Tables:
+    """The files of a Kaldi directory, each line read; what does not parse is reported and left out."""
+
+    directory: Path
+    files: dict[str, Table] = field(default_factory=dict)
+    segments: dict[str, Segment] | None = None
+    trials: Trials | None = None
+    trial_lines: list[int] = field(default_factory=list)
+
+    def get(self, name: str) -> dict[str, str]:
+        """The values of a file by key; empty if the file is not there."""
+        return self.files[name].values if name in self.files else {}
+
+
+@corpora.register("kaldi")
+def read_kaldi(directory: Path, report: Report = strict) -> Corpus:
+    """Read a Kaldi data directory."""
+    return assemble(read_tables(directory, report), report)
+
+
+def read_tables(directory: Path, report: Report) -> Tables:
+    """Read and parse every file of the directory that is there."""
+    tables = Tables(directory)
+    if not (directory / "wav.scp").exists():
+        report(Fault(directory, None, "no wav.scp here", fix="write one line `<utterance> <path>` per utterance"))
+    for name in FILES:
+        if (directory / name).exists():
+            tables.files[name] = read_table(directory / name, report, empty_values=name in ("text", "enrolls"))
+    _drop_bad_values(tables, report)
+    if "segments" in tables.files:
+        tables.segments = _segments(tables.files["segments"], report)
+    if (directory / "trials").exists():
+        tables.trials, tables.trial_lines = _trials(directory / "trials", report)
+    return tables
+
+
+def _drop_bad_values(tables: Tables, report: Report) -> None:
+    """Take out, and report, every value that cannot be what its file holds."""
+
+    def drop(name: str, key: str, what: str, fix: str) -> None:
+        report(Fault(tables.files[name].path, tables.files[name].lines[key], what, fix))
+        del tables.files[name].values[key]
+
+    for key, value in list(tables.get("wav.scp").items()):
+        if value.endswith("|") or value.startswith("|"):
+            drop("wav.scp", key, f"{key} is a shell command, which is never run", PIPE_FIX)
+        elif "\0" in value:
+            drop("wav.scp", key, f"{key} has a path with a zero byte", "write its path")
+    for name in ("utt2spk", "spk2fold", "utt2emo", "utt2phrase", "utt2subset"):
+        for key, value in list(tables.get(name).items()):
+            if not is_id(value):
+                drop(name, key, f"{key} has more than one value: {value!r}", "write one, without blanks")
+    for key, value in list(tables.get("spk2gender").items()):
+        if gender_of(value) is None:
+            drop("spk2gender", key, f"{key} has the gender {value!r}", "write f or m")
+    for key, value in list(tables.get("utt2dur").items()):
+        if _seconds(value) is None:
+            drop("utt2dur", key, f"{key} has the duration {value!r}", "write seconds")
+
+
+def _seconds(text: str) -> float | None:
+    """A number of seconds, or None if it is none; ``nan``, ``inf`` and ``1_0`` are none."""
+    try:
+        value = float(text) if "_" not in text else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _segments(table: Table, report: Report) -> dict[str, Segment]:
+    segments = {}
+    for key, value in table.values.items():
+        fields = value.split()
+        start, end = (_seconds(fields[1]), _seconds(fields[2])) if len(fields) == 3 else (None, None)
+        to_end = len(fields) == 3 and fields[2] in ("-1", "-1.0")
+        if start is None or (end is None and not to_end) or (end is not None and end <= start):
+            fix = "write `<utterance> <recording> <start> <end>`, in seconds, with end after start"
+            report(Fault(table.path, table.lines[key], f"{key} is no segment: {value!r}", fix))
+            continue
+        # Nanoseconds: 1.3 - 1.1 is 0.2, not 0.19999999999999996.
+        segments[key] = Segment(fields[0], start, None if end is None else round(end - start, 9))
+    return segments
+
+
+def _trials(path: Path, report: Report) -> tuple[Trials, list[int]]:
+    enroll, utterance, target, lines = [], [], [], []
+    for number, line in read_lines(path, report):
+        fields = line.split()
+        if len(fields) != 3 or fields[2] not in ("target", "nontarget") or not (is_id(fields[0]) and is_id(fields[1])):
+            fix = "write `<enrollment speaker> <trial utterance> target|nontarget`"
+            report(Fault(path, number, f"not a trial: {line[:80]!r}", fix))
+            continue
+        enroll.append(fields[0])
+        utterance.append(fields[1])
+        target.append(fields[2] == "target")
+        lines.append(number)
+    return Trials(enroll, utterance, target), lines  # type: ignore[arg-type]  # lists become arrays
+
+
+def assemble(tables: Tables, report: Report) -> Corpus:
+    """The corpus that the files describe: one utterance for each line of ``segments``, or else of ``wav.scp``."""
+    columns = {name: tables.get(name) for name in UTTERANCE_TABLES}
+    speakers, genders, folds = tables.get("utt2spk"), tables.get("spk2gender"), tables.get("spk2fold")
+    if "utt2spk" not in tables.files:
+        speakers = {key: spk for spk, keys in tables.get("spk2utt").items() for key in keys.split()}
+    stated, enrolls = tables.get("utt2dur"), tables.get("enrolls")
+    role = "" if tables.trials is None else "trial"
+    utterances = []
+    for key, (path, segment) in _audio(tables, report).items():
+        speaker = speakers.get(key)
+        gender = genders.get(speaker) if speaker else None
+        utterances.append(
+            Utterance(
+                key,
+                path,
+                speaker=speaker,
+                gender=gender_of(gender) if gender else None,
+                text=columns["text"].get(key),
+                emotion=columns["utt2emo"].get(key),
+                role="enroll" if key in enrolls else role,
+                fold=folds.get(speaker) if speaker else None,
+                phrase=columns["utt2phrase"].get(key),
+                subset=columns["utt2subset"].get(key),
+                start=segment.start if segment else 0.0,
+                duration=segment.duration if segment else None,
+                seconds=_seconds(stated[key]) if key in stated else None,
+            )
+        )
+    return Corpus(tables.directory.resolve().name, tuple(utterances), tables.trials, "kaldi", tables.directory)
+
+
+def _audio(tables: Tables, report: Report) -> dict[str, tuple[Path, Segment | None]]:
+    """Utterance -> its file, and its place in the file if there are segments."""
+    find = PathFinder([tables.directory, Path(), *tables.directory.resolve().parents[:2]])
+    paths = {key: find(path) for key, path in tables.get("wav.scp").items()}
+    if tables.segments is None:
+        return {key: (path, None) for key, path in paths.items()}
+    audio: dict[str, tuple[Path, Segment | None]] = {}
+    for key, segment in tables.segments.items():
+        if segment.recording in paths:
+            audio[key] = (paths[segment.recording], segment)
+        else:
+            table = tables.files["segments"]
+            what = f"{key} is a segment of {segment.recording}, which has no audio"
+            report(Fault(table.path, table.lines[key], what, "add the recording to wav.scp"))
+    return audio
+
+
+def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | None = None) -> None:
+    """Write the metadata of ``corpus`` as a Kaldi directory; each file appears when it is complete.
+
+    ``audio`` tells where the audio of each utterance is now, as a file of its own; utterances that it does not name
+    are left out. Without it the corpus's own files (and segments) are written. Paths below the directory are written
+    relative to it, others absolute. Files of the directory that the corpus has no data for are removed.
+    """
+    directory = Path(directory)
+    kept = corpus.utterances if audio is None else tuple(u for u in corpus if u.id in audio)
+    tables: dict[str, dict[str, str]] = {name: {} for name in FILES}
+    tables["text"] = {u.id: " ".join(u.text.split()) for u in kept if u.text is not None}
+    for name, attribute in {"utt2spk": "speaker", **UTTERANCE_TABLES}.items():
+        if name != "text":
+            tables[name] = {u.id: getattr(u, attribute) for u in kept if getattr(u, attribute) is not None}
+    tables["spk2gender"] = _of_speakers(kept, "gender")
+    tables["spk2fold"] = _of_speakers(kept, "fold")
+    tables["utt2dur"] = {u.id: repr(u.seconds) for u in kept if u.seconds is not None}
+    tables["enrolls"] = {u.id: "" for u in kept if u.role == "enroll"}
+    groups: dict[str, list[str]] = {}
+    for utterance in sorted(kept, key=lambda u: u.id):
+        if utterance.speaker is not None:
+            groups.setdefault(utterance.speaker, []).append(utterance.id)
+    tables["spk2utt"] = {speaker: " ".join(keys) for speaker, keys in groups.items()}
+    _add_audio(tables, kept, directory, audio)
+    for name in ("utt2spk", "spk2fold", "utt2emo", "utt2phrase", "utt2subset"):
+        for key, value in tables[name].items():
+            if not is_id(value):
+                raise InputError(f"{value!r} of {key} cannot stand in {name}", fix="use values without blanks")
+    _write_all(directory, tables, corpus.trials)
+
+
+def _write_all(directory: Path, tables: dict[str, dict[str, str]], trials: Trials | None) -> None:
+    """Write the files that hold something, wav.scp last: a directory is one when it has a wav.scp."""
+    for name in sorted(tables, key=lambda name: name == "wav.scp"):
+        if tables[name] or name == "wav.scp":
+            write_table(directory / name, tables[name])
+        else:
+            (directory / name).unlink(missing_ok=True)
+    if trials is None:
+        (directory / "trials").unlink(missing_ok=True)
+        return
+    labels = ("nontarget", "target")
+    columns = zip(trials.enroll.tolist(), trials.utterance.tolist(), trials.target.tolist(), strict=True)
+    write_lines(directory / "trials", [f"{spk} {utt} {labels[target]}" for spk, utt, target in columns])
+
+
+def _of_speakers(utterances: tuple[Utterance, ...], attribute: str) -> dict[str, str]:
+    """Speaker -> gender or fold; a Kaldi directory has one for each speaker."""
+    values: dict[str, str] = {}
+    for utterance in utterances:
+        value = getattr(utterance, attribute)
+        if value is None:
+            continue
+        if utterance.speaker is None:
+            raise InputError(
+                f"{utterance.id} has a {attribute} but no speaker", fix="a Kaldi directory holds it by speaker"
+            )
+        if values.setdefault(utterance.speaker, value) != value:
+            raise InputError(f"speaker {utterance.speaker} has more than one {attribute}", fix="give each speaker one")
+    return values
+
+
+def _add_audio(
+    tables: dict[str, dict[str, str]],
+    utterances: tuple[Utterance, ...],
+    directory: Path,
+    audio: Mapping[str, Path] | None,
+) -> None:
+    """Fill in ``wav.scp`` and, if an utterance is a part of a file, ``segments``."""
+    if audio is not None or not any(u.is_segment for u in utterances):
+        paths = {u.id: u.path if audio is None else audio[u.id] for u in utterances}
+        tables["wav.scp"] = {key: _written(path, directory) for key, path in paths.items()}
+        return
+    recordings: dict[Path, str] = {}  # a recording is called after its first utterance
+    for utterance in sorted(utterances, key=lambda u: u.id):
+        recording = recordings.setdefault(utterance.path, utterance.id)
+        start, duration = utterance.start, utterance.duration
+        end = "-1" if duration is None else repr(round(start + duration, 9))
+        tables["segments"][utterance.id] = f"{recording} {start!r} {end}"
+    tables["wav.scp"] = {key: _written(path, directory) for path, key in recordings.items()}
+
+
+def _written(path: Path, directory: Path) -> str:
+    """The path as ``wav.scp`` has it: relative if it is below the directory."""
+    text = relative_below(path, directory)
+    if text != text.strip() or "\n" in text or "\r" in text or "|" in (text[0], text[-1]):
+        raise InputError("this path cannot stand in a wav.scp", where=path, fix="rename the file")
+    return text

@@ -1,0 +1,132 @@
+"""Text files of lines, read with a place for every fault.
+
+Conventions: UTF-8, one record a line, fields separated by blanks; lines count from 1. An id is a non-empty string
+without blanks or control characters. Whatever bytes a file holds, the only exception is what ``report`` raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from voiceveil.audio import atomic_path
+from voiceveil.corpus.faults import Fault, Report
+from voiceveil.errors import InputError
+
+__all__ = ["Table", "gender_of", "is_id", "read_lines", "read_table", "write_lines", "write_table"]
+
+_BLANKS = " \t\r"
+_RECORD = re.compile(r"([^ \t]+)[ \t]*(.*)", re.DOTALL)
+_NOT_IN_ID = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]")
+_GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m"}
+
+
+@dataclass
+class Table:
+    """A file of ``<key> <value>`` lines: the values and line numbers by key, in file order."""
+
+    path: Path
+    values: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def is_id(text: str) -> bool:
+    """Whether ``text`` can stand as one field of a line."""
+    return bool(text) and not _NOT_IN_ID.search(text)
+
+
+def gender_of(text: str) -> str | None:
+    """``"f"`` or ``"m"`` from the ways corpora write it, None for anything else."""
+    return _GENDERS.get(text.strip().lower())
+
+
+def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
+    """Number and text of each line that holds something, without the blanks around it."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
+        return
+    for number, line in enumerate(_decoded(data), start=1):
+        if line is None:
+            report(Fault(path, number, "not UTF-8", fix="convert the file, e.g. `iconv -f latin1 -t utf-8`"))
+        if not line:
+            continue
+        stripped = line.rstrip(_BLANKS)
+        if not stripped:
+            report(Fault(path, number, "a line of blanks", fix="remove it", note=True))
+        else:
+            yield number, stripped
+
+
+def _decoded(data: bytes) -> list[str] | list[str | None]:
+    """The lines; None for one that is not UTF-8."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return data.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return [_decode(line) for line in data.split(b"\n")]
+
+
+def _decode(line: bytes) -> str | None:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Table:
+    """Read ``<key> <value>`` lines; everything after the first blanks is the value.
+
+    Faults: a line that starts with a blank, a key that is there twice (the first one stays), a key without value
+    unless ``empty_values``. Keys that are not sorted are a note.
+    """
+    table = Table(path)
+    previous = ""
+    unsorted = 0
+    for number, line in read_lines(path, report):
+        match = _RECORD.match(line)
+        if match is None:
+            report(Fault(path, number, "the line starts with a blank: its id is empty", fix="start it with the id"))
+            continue
+        key, value = match.groups()
+        if not is_id(key):
+            report(Fault(path, number, f"an id with control characters: {key!r}", fix="rename it"))
+        elif key in table.values:
+            report(Fault(path, number, f"{key} is there twice, first on line {table.lines[key]}", fix="keep one"))
+        elif not value and not empty_values:
+            report(Fault(path, number, f"{key} has no value", fix="write `<id> <value>`"))
+        else:
+            table.values[key] = value
+            table.lines[key] = number
+            if key < previous and not unsorted:
+                unsorted = number
+            previous = key
+    if unsorted:
+        report(Fault(path, unsorted, "not sorted", fix="`LC_ALL=C sort` it if Kaldi tools will read it", note=True))
+    return table
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    """Write the lines as UTF-8, atomically."""
+    text = "".join(f"{line}\n" for line in lines)
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        bad = text[max(0, error.start - 20) : error.end]
+        raise InputError(f"not writable as UTF-8: {bad!r}", where=path, fix="rename it") from error
+    with atomic_path(path) as part:
+        part.write_bytes(data)
+
+
+def write_table(path: Path, values: Mapping[str, str]) -> None:
+    """Write ``<key> <value>`` lines, sorted by key as ``LC_ALL=C sort`` does."""
+    for key in values:
+        if not is_id(key):
+            raise InputError(f"{key!r} cannot stand in a line of {path.name}", where=path, fix="use ids without blanks")
+    write_lines(path, [f"{key} {values[key]}".rstrip(" ") for key in sorted(values)])

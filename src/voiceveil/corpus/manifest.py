@@ -1,0 +1,215 @@
+"""Manifests: one utterance a row, in CSV (with a header) or JSON lines.
+
+The columns are the fields of an :class:`~voiceveil.corpus.model.Utterance`; only ``path`` is needed. A relative path
+is looked for from the manifest's folder, then from the working directory. Without ``id`` the id is the path as
+written, without its suffix. An empty CSV field is None. Trials stand beside ``name.csv`` in ``name.trials.csv``
+(columns ``enroll``, ``utterance``, ``target``: 1 or 0).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.corpus.faults import Fault, Report, strict
+from voiceveil.corpus.lines import gender_of, read_lines
+from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.corpus.paths import PathFinder, relative_below
+from voiceveil.corpus.readers import corpora
+from voiceveil.errors import InputError
+from voiceveil.registry import did_you_mean
+
+__all__ = ["read_manifest", "write_manifest"]
+
+COLUMNS = [field.name for field in fields(Utterance)]
+NUMBERS = ("start", "duration", "seconds")
+ROLES = ("", "enroll", "trial", "train")
+Row = dict[str, Any]
+
+
+@corpora.register("manifest")
+def read_manifest(path: Path, report: Report = strict) -> Corpus:
+    """Read a ``.csv`` or ``.jsonl`` manifest."""
+    rows = _json_rows(path, report) if path.suffix.lower() == ".jsonl" else _csv_rows(path, report)
+    utterances: dict[str, Utterance] = {}
+    find = PathFinder([path.parent, Path()])
+    for line, row in rows:
+        try:
+            utterance = _utterance(row, find)
+        except InputError as error:
+            report(Fault(path, line, error.what, error.fix))
+            continue
+        if utterance.id in utterances:
+            report(Fault(path, line, f"{utterance.id} is there twice", fix="give each utterance its own id"))
+            continue
+        utterances[utterance.id] = utterance
+    trials = path.with_suffix(".trials.csv")
+    found = _read_trials(trials, report) if trials.exists() else None
+    return Corpus(path.stem, tuple(utterances.values()), found, "manifest", path.parent)
+
+
+def _csv_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
+    """Line number and fields of each row of a CSV file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        report(Fault(path, None, f"cannot read this file as UTF-8: {error}", fix="convert it to UTF-8"))
+        return
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    try:
+        for values in reader:
+            if header is None:
+                header = values
+                if not _header_is_good(header, path, report):
+                    return
+            elif len(values) != len(header):
+                if values:
+                    what = f"{len(values)} fields under {len(header)} columns"
+                    report(Fault(path, reader.line_num, what, fix="quote fields that hold a comma"))
+            else:
+                yield reader.line_num, {key: value for key, value in zip(header, values, strict=True) if value != ""}
+    except csv.Error as error:
+        report(Fault(path, reader.line_num, f"not CSV: {error}", fix="check the quotes"))
+    if header is None:
+        report(Fault(path, None, "an empty file", fix=f"write a header with some of {','.join(COLUMNS)}"))
+
+
+def _header_is_good(header: list[str], path: Path, report: Report) -> bool:
+    if len(set(header)) != len(header):
+        report(Fault(path, 1, "a column is there twice", fix="give each column its own name"))
+        return False
+    for name in header:
+        if name not in COLUMNS:
+            report(Fault(path, 1, f"unknown column {name!r} is ignored", fix=did_you_mean(name, COLUMNS), note=True))
+    if "path" not in header and "enroll" not in header:
+        report(Fault(path, 1, "no column `path`", fix=f"name the columns in the first line: {','.join(COLUMNS)}"))
+        return False
+    return True
+
+
+def _json_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
+    """Line number and object of each line of a JSON-lines file."""
+    for number, line in read_lines(path, report):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            report(Fault(path, number, f"not JSON: {error}", fix="write one object a line"))
+            continue
+        if isinstance(row, dict):
+            yield number, {key: value for key, value in row.items() if value is not None}
+        else:
+            report(Fault(path, number, "not a JSON object", fix='write {"id": ..., "path": ...}'))
+
+
+def _utterance(row: Row, find: PathFinder) -> Utterance:
+    """The utterance of a row; an ``InputError`` tells what is wrong with it."""
+    values = {name: _value(name, row[name]) for name in COLUMNS if name in row}
+    path = values.get("path")
+    if not path or "\0" in path:
+        raise InputError("no path", fix="each row needs the path of an audio file")
+    if values.setdefault("id", Path(path).with_suffix("").as_posix() if Path(path).name else "") == "":
+        raise InputError("an empty id", fix="give each utterance an id")
+    if values.get("role", "") not in ROLES:
+        raise InputError(f"role is {values['role']!r}", fix="write enroll, trial, train, or nothing")
+    return Utterance(**{**values, "path": find(path)})
+
+
+def _value(name: str, value: object) -> Any:
+    """A field as an utterance holds it."""
+    if name in NUMBERS:
+        number = _number(value)
+        if number is None:
+            raise InputError(f"{name} is {value!r}", fix="write seconds, not negative")
+        return number
+    if not (isinstance(value, str) and _is_text(value)):
+        raise InputError(f"{name} is {value!r}", fix="write text")
+    if name == "gender" and gender_of(value) is None:
+        raise InputError(f"gender is {value!r}", fix="write f or m")
+    return gender_of(value) if name == "gender" else value
+
+
+def _number(value: object) -> float | None:
+    """A finite number that is not negative, or None."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8 (JSON can hold halves of characters)."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _read_trials(path: Path, report: Report) -> Trials:
+    enroll, utterance, target = [], [], []
+    for line, row in _csv_rows(path, report):
+        if row.get("target") not in ("0", "1") or "enroll" not in row or "utterance" not in row:
+            report(Fault(path, line, "not a trial", fix="the columns are enroll,utterance,target; target is 1 or 0"))
+            continue
+        enroll.append(row["enroll"])
+        utterance.append(row["utterance"])
+        target.append(row["target"] == "1")
+    return Trials(enroll, utterance, target)  # type: ignore[arg-type]  # lists become arrays
+
+
+def write_manifest(corpus: Corpus, path: Path) -> None:
+    """Write a ``.csv`` or ``.jsonl`` manifest (by the suffix), atomically, with the trials beside it.
+
+    Paths below the manifest's folder are written relative to it, others absolute. A CSV file has the columns that
+    hold something.
+    """
+    path = Path(path)
+    rows = [_row(utterance, path.parent) for utterance in corpus]
+    if path.suffix.lower() == ".jsonl":
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    elif path.suffix.lower() == ".csv":
+        used = {key for row in rows for key in row}
+        columns = [name for name in COLUMNS if name in used or name in ("id", "path")]
+        text = _csv([columns, *([row.get(name, "") for name in columns] for row in rows)])
+    else:
+        raise InputError("a manifest is a .csv or a .jsonl file", where=path)
+    trials = path.with_suffix(".trials.csv")
+    if corpus.trials is None:
+        trials.unlink(missing_ok=True)
+    else:
+        pairs = zip(corpus.trials.enroll, corpus.trials.utterance, corpus.trials.target, strict=True)
+        _write(trials, _csv([["enroll", "utterance", "target"], *([e, u, int(t)] for e, u, t in pairs)]))
+    _write(path, text)
+
+
+def _row(utterance: Utterance, folder: Path) -> Row:
+    """The fields that differ from their default."""
+    row = {
+        field.name: getattr(utterance, field.name)
+        for field in fields(Utterance)
+        if getattr(utterance, field.name) != field.default
+    }
+    row["path"] = relative_below(utterance.path, folder)
+    return row
+
+
+def _csv(rows: list[list[Any]]) -> str:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"not writable as UTF-8: {text[error.start : error.end]!r}", where=path) from error
+    with atomic_path(path) as part:
+        part.write_bytes(data)

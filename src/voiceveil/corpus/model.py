@@ -1,0 +1,147 @@
+"""The data of a corpus: utterances, and the trials between speakers and utterances.
+
+Conventions: times are in seconds; ids are unique in their corpus; nothing here opens an audio file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.errors import InputError
+
+__all__ = ["Corpus", "Trials", "Utterance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One utterance: an audio file (or ``duration`` seconds of it from ``start``) and what is known about it."""
+
+    id: str
+    path: Path
+    speaker: str | None = None
+    gender: str | None = None  # "f" | "m"
+    text: str | None = None
+    emotion: str | None = None
+    role: str = ""  # "enroll" | "trial" | "train" | ""
+    fold: str | None = None
+    phrase: str | None = None
+    subset: str | None = None  # a part that the corpus itself defines, e.g. "common" of VCTK
+    start: float = 0.0
+    duration: float | None = None  # None: to the end of the file
+    seconds: float | None = None  # the length that the corpus states (utt2dur): it informs, it does not cut
+
+    @property
+    def length(self) -> float | None:
+        """How long the utterance is in seconds, as far as the metadata say."""
+        return self.seconds if self.duration is None else self.duration
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it is a part of its file."""
+        return self.start > 0 or self.duration is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Pairs to compare, arrays of equal length: ``enroll`` speaker ids, ``utterance`` ids, ``target`` (same speaker).
+
+    The order is that of the file they came from.
+    """
+
+    enroll: NDArray[np.str_]
+    utterance: NDArray[np.str_]
+    target: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        columns: dict[str, tuple[ArrayLike, type]] = {
+            "enroll": (self.enroll, np.str_),
+            "utterance": (self.utterance, np.str_),
+            "target": (self.target, np.bool_),
+        }
+        for name, (values, dtype) in columns.items():
+            object.__setattr__(self, name, np.asarray(values, dtype=dtype))
+        if not self.enroll.shape == self.utterance.shape == self.target.shape == (len(self),):
+            raise InputError("the columns of a trial list must be equally long")
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trials):
+            return NotImplemented
+        return (
+            np.array_equal(self.enroll, other.enroll)
+            and np.array_equal(self.utterance, other.utterance)
+            and np.array_equal(self.target, other.target)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, index: NDArray[np.bool_] | NDArray[np.integer] | slice) -> Trials:
+        return Trials(self.enroll[index], self.utterance[index], self.target[index])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Utterances in the order of their source, with the trials that belong to them."""
+
+    name: str
+    utterances: tuple[Utterance, ...]
+    trials: Trials | None = None
+    kind: str = "folder"
+    root: Path | None = None  # the folder that relative output paths are taken from
+
+    def __post_init__(self) -> None:
+        if len(self.by_id) != len(self.utterances):
+            twice = [key for key, count in Counter(u.id for u in self.utterances).items() if count > 1]
+            raise InputError(f"{len(twice)} utterance id(s) are not unique, e.g. {twice[0]!r}", where=self.root)
+        if "" in self.by_id:
+            raise InputError("an utterance has an empty id", where=self.by_id[""].path)
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __iter__(self) -> Iterator[Utterance]:
+        return iter(self.utterances)
+
+    def __getitem__(self, key: str) -> Utterance:
+        return self.by_id[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.by_id
+
+    @cached_property
+    def by_id(self) -> dict[str, Utterance]:
+        """Utterance id -> utterance."""
+        return {utterance.id: utterance for utterance in self.utterances}
+
+    @cached_property
+    def by_speaker(self) -> dict[str, tuple[Utterance, ...]]:
+        """Speaker -> utterances; the speakers sorted, utterances without speaker left out."""
+        groups: dict[str, list[Utterance]] = {}
+        for utterance in self.utterances:
+            if utterance.speaker is not None:
+                groups.setdefault(utterance.speaker, []).append(utterance)
+        return {speaker: tuple(groups[speaker]) for speaker in sorted(groups)}
+
+    def speakers(self) -> tuple[str, ...]:
+        """The speakers, sorted."""
+        return tuple(self.by_speaker)
+
+    def filter(self, keep: Callable[[Utterance], bool]) -> Corpus:
+        """The utterances for which ``keep`` is true, and the trials of those utterances.
+
+        >>> women = corpus.filter(lambda utterance: utterance.gender == "f")  # doctest: +SKIP
+        """
+        kept = tuple(utterance for utterance in self.utterances if keep(utterance))
+        trials = self.trials
+        if trials is not None:
+            trials = trials[np.isin(trials.utterance, [utterance.id for utterance in kept])]
+        return replace(self, utterances=kept, trials=trials)

@@ -1,0 +1,75 @@
+"""From what a user names to a corpus: the registry of readers and ``open_corpus``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.corpus.faults import Report, strict
+from voiceveil.corpus.model import Corpus
+from voiceveil.errors import InputError
+from voiceveil.registry import Registry, did_you_mean
+
+__all__ = ["Reader", "corpora", "find_reader", "open_corpus"]
+
+#: A reader takes a path and where to report faults.
+Reader = Callable[[Path, Report], Corpus]
+
+corpora: Registry[Reader] = Registry(
+    "corpus",
+    group="voiceveil.corpora",
+    modules=(
+        "voiceveil.corpus.folder",
+        "voiceveil.corpus.kaldi",
+        "voiceveil.corpus.manifest",
+    ),
+)
+
+
+def open_corpus(spec: str | Path) -> Corpus:
+    """Read a corpus; ``spec`` is one of
+
+    * an audio file, or a folder of audio (speaker = first sub-folder);
+    * a Kaldi data directory (it has ``wav.scp``);
+    * a ``.csv`` or ``.jsonl`` manifest, or a Lhotse manifest ``.jsonl.gz``;
+    * ``"NAME:PATH"``: a named corpus as it is distributed, see :data:`corpora`.
+
+    No audio file is opened. The first fault is raised as an ``InputError``.
+    """
+    name, path = find_reader(spec)
+    return corpora[name](path, strict)
+
+
+def find_reader(spec: str | Path) -> tuple[str, Path]:
+    """The name of the reader and the path for what the user gave."""
+    path = Path(spec)
+    if not path.exists():
+        name, colon, rest = str(spec).partition(":")
+        if not colon or len(name) == 1 or "/" in name:  # one letter: a drive
+            raise InputError("no such file or folder", where=path)
+        if name not in corpora:
+            raise InputError(f"unknown corpus {name!r}", where=str(spec), fix=did_you_mean(name, list(corpora)))
+        if not Path(rest).exists():
+            raise InputError("no such file or folder", where=rest)
+        return name, Path(rest)
+    if path.is_dir():
+        return ("kaldi" if (path / "wav.scp").exists() else "folder"), path
+    return _by_suffix(path), path
+
+
+def _by_suffix(path: Path) -> str:
+    name = path.name.lower()
+    if name.endswith((".csv", ".jsonl")):
+        return "manifest"
+    if name.endswith(".jsonl.gz"):
+        return "lhotse"
+    if path.suffix.lower() in AUDIO_SUFFIXES:
+        return "folder"
+    if name == "wav.scp":
+        raise InputError("a file of a Kaldi directory", where=path, fix=f"give the directory, {path.parent}")
+    raise InputError(
+        "not a corpus",
+        where=path,
+        fix="give audio, a folder, a Kaldi directory, or a .csv, .jsonl or .jsonl.gz manifest",
+    )
