@@ -1,0 +1,206 @@
+"""Are the words kept? Word errors, counted and aligned; the word error rate of the VoicePrivacy Challenges.
+
+Conventions: a transcript is a string of words separated by white space; ``refs`` and ``hyps`` are two sequences of
+equal length, or two mappings from utterance id to transcript. Nothing is normalised unless asked:
+:func:`normalise_text` is what the challenge did to its transcripts. Rates are fractions; WER may exceed 1.
+
+The number of edits, hence the WER, does not depend on how ties between alignments are broken. How the edits split
+into substitutions, deletions and insertions does. We break ties as Kaldi's ``compute-wer`` and SpeechBrain do, so
+that the counts equal those in the challenge's result files: a step that consumes both words is taken only if it is
+*strictly* cheaper, then a deletion only if strictly cheaper than an insertion. "A B" against "B C" is thus one
+deletion, one hit, one insertion; jiwer and rapidfuzz call it two substitutions. Insertions minus deletions is the
+same everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from voiceveil.errors import InputError
+
+__all__ = ["Edit", "WordErrors", "normalise_text", "word_errors"]
+
+Transcripts = Sequence[str] | Mapping[str, str]
+Operation = Literal["hit", "substitution", "deletion", "insertion"]
+
+#: The columns of ``WordErrors.counts``, and the codes of the compiled alignment.
+OPERATIONS: tuple[Operation, ...] = ("substitution", "deletion", "insertion", "hit")
+_SUBSTITUTION, _DELETION, _INSERTION, _HIT = range(4)
+_PUNCTUATION = re.compile(r"[,!?.]")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One word of an alignment: ``ref`` is None for an insertion, ``hyp`` is None for a deletion."""
+
+    operation: Operation
+    ref: str | None
+    hyp: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class WordErrors:
+    """What was wrong in each utterance, and in all of them.
+
+    ``counts``: int64 of shape (utterances, 4): substitutions, deletions, insertions, hits. A bootstrap over speakers
+    re-weights these rows. ``alignments[i]`` is the alignment of utterance ``i``; ``utterances`` are the ids.
+    """
+
+    utterances: tuple[str, ...]
+    counts: NDArray[np.int64]
+    alignments: tuple[tuple[Edit, ...], ...]
+
+    @cached_property
+    def _totals(self) -> tuple[int, int, int, int]:
+        substitutions, deletions, insertions, hits = (int(total) for total in self.counts.sum(axis=0))
+        return substitutions, deletions, insertions, hits
+
+    @property
+    def substitutions(self) -> int:
+        """Reference words that became another word."""
+        return self._totals[0]
+
+    @property
+    def deletions(self) -> int:
+        """Reference words that were lost."""
+        return self._totals[1]
+
+    @property
+    def insertions(self) -> int:
+        """Words that nobody said."""
+        return self._totals[2]
+
+    @property
+    def hits(self) -> int:
+        """Reference words that were recognised."""
+        return self._totals[3]
+
+    @property
+    def edits(self) -> int:
+        """Substitutions, deletions and insertions together."""
+        return sum(self._totals[:3])
+
+    @property
+    def words(self) -> int:
+        """Words in the references, N_ref."""
+        return self.substitutions + self.deletions + self.hits
+
+    @property
+    def wer(self) -> float:
+        """(N_sub + N_del + N_ins) / N_ref over the whole corpus: long utterances weigh more."""
+        return self.edits / self.words
+
+    @property
+    def sentence_error_rate(self) -> float:
+        """The share of utterances with at least one edit."""
+        return float((self.counts[:, :3].sum(axis=1) > 0).mean())
+
+
+def normalise_text(text: str) -> str:
+    """The transcript as the challenge scores it: ``, ! ? .`` become spaces, spaces are squeezed, upper case.
+
+    Apostrophes, hyphens and digits stay.
+
+    >>> normalise_text("Well, it's  fine. Isn't it?")
+    "WELL IT'S FINE ISN'T IT"
+    """
+    return " ".join(_PUNCTUATION.sub(" ", text).split()).upper()
+
+
+def word_errors(refs: Transcripts, hyps: Transcripts, *, normalise: bool = False) -> WordErrors:
+    """Align each hypothesis with its reference and count the edits.
+
+    ``normalise=True`` passes both sides through :func:`normalise_text` first. A single empty reference is fine (all
+    its words are insertions); references without any word at all are an ``InputError``, for their WER does not exist.
+
+    >>> errors = word_errors(["the cat sat", "on the mat"], ["the hat sat", "on mat"])
+    >>> errors.substitutions, errors.deletions, errors.insertions, errors.hits
+    (1, 1, 0, 4)
+    >>> round(errors.wer, 4)
+    0.3333
+    """
+    ids, pairs = _paired(refs, hyps)
+    vocabulary: dict[str, int] = {}
+    counts = np.zeros((len(ids), 4), dtype=np.int64)
+    alignments = []
+    for row, (ref_text, hyp_text) in zip(counts, pairs, strict=True):
+        ref = (normalise_text(ref_text) if normalise else ref_text).split()
+        hyp = (normalise_text(hyp_text) if normalise else hyp_text).split()
+        ref_codes, hyp_codes = (
+            np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words], dtype=np.int64)
+            for words in (ref, hyp)
+        )
+        operations = _align(ref_codes, hyp_codes)
+        row[:] = np.bincount(operations, minlength=4)
+        alignments.append(tuple(_edits(operations, ref, hyp)))
+    if not counts[:, [_SUBSTITUTION, _DELETION, _HIT]].any():
+        raise InputError("the references have no word", fix="check the transcripts: a WER needs at least one word")
+    return WordErrors(ids, counts, tuple(alignments))
+
+
+@njit(cache=True)
+def _align(ref: NDArray[np.int64], hyp: NDArray[np.int64]) -> NDArray[np.int8]:
+    """The operations of one cheapest alignment, first to last; both sides are word numbers.
+
+    ``cost[j]`` is the edit distance between the words so far and the first j of ``hyp``; ``step`` remembers how each
+    cell was reached.
+    """
+    step = np.empty((len(ref) + 1, len(hyp) + 1), dtype=np.int8)
+    step[:, 0], step[0, 1:] = _DELETION, _INSERTION
+    cost = np.arange(len(hyp) + 1)
+    for i in range(1, len(ref) + 1):
+        diagonal, cost[0] = cost[0], i
+        for j in range(1, len(hyp) + 1):
+            equal = ref[i - 1] == hyp[j - 1]
+            both, deletion, insertion = diagonal + (0 if equal else 1), cost[j] + 1, cost[j - 1] + 1
+            diagonal = cost[j]
+            if both < insertion and both < deletion:
+                cost[j], step[i, j] = both, _HIT if equal else _SUBSTITUTION
+            elif deletion < insertion:
+                cost[j], step[i, j] = deletion, _DELETION
+            else:
+                cost[j], step[i, j] = insertion, _INSERTION
+    operations = np.empty(len(ref) + len(hyp), dtype=np.int8)
+    i, j, k = len(ref), len(hyp), len(operations)
+    while i or j:
+        k -= 1
+        operations[k] = step[i, j]
+        if operations[k] != _INSERTION:
+            i -= 1
+        if operations[k] != _DELETION:
+            j -= 1
+    return operations[k:]
+
+
+def _edits(operations: NDArray[np.int8], ref: list[str], hyp: list[str]) -> Iterator[Edit]:
+    refs, hyps = iter(ref), iter(hyp)
+    for code in operations:
+        yield Edit(
+            OPERATIONS[code],
+            None if code == _INSERTION else next(refs),
+            None if code == _DELETION else next(hyps),
+        )
+
+
+def _paired(refs: Transcripts, hyps: Transcripts) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    """Ids and (reference, hypothesis) of each utterance; both sides must have the same utterances."""
+    if isinstance(refs, str) or isinstance(hyps, str):
+        raise InputError("transcripts are one string", fix="give a list with one string an utterance")
+    if isinstance(refs, Mapping) and isinstance(hyps, Mapping):
+        for utterance in [*(refs.keys() - hyps.keys()), *(hyps.keys() - refs.keys())]:
+            side = "hypothesis" if utterance in refs else "reference"
+            raise InputError(f"utterance {utterance!r} has no {side}", fix="score the same utterances on both sides")
+        return tuple(refs), [(refs[utterance], hyps[utterance]) for utterance in refs]
+    if isinstance(refs, Mapping) or isinstance(hyps, Mapping):
+        raise InputError("one side is a mapping, the other a sequence", fix="give two mappings or two sequences")
+    if len(refs) != len(hyps):
+        raise InputError(f"{len(refs)} references but {len(hyps)} hypotheses", fix="give one hypothesis a reference")
+    return tuple(str(index) for index in range(len(refs))), list(zip(refs, hyps, strict=True))
