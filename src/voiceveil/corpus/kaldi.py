@@ -15,13 +15,13 @@ official layout is ``data/<set>/wav``, written from the folder that holds ``data
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
-from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.errors import InputError
@@ -60,7 +60,8 @@ class Tables:
 @corpora.register("kaldi")
 def read_kaldi(directory: Path, report: Report = strict) -> Corpus:
     """Read a Kaldi data directory."""
-    return assemble(read_tables(directory, report), report)
+    with paused_collector():
+        return assemble(read_tables(directory, report), report)
 
 
 def read_tables(directory: Path, report: Report) -> Tables:
@@ -82,25 +83,19 @@ def read_tables(directory: Path, report: Report) -> Tables:
 def _drop_bad_values(tables: Tables, report: Report) -> None:
     """Take out, and report, every value that cannot be what its file holds."""
 
-    def drop(name: str, key: str, what: str, fix: str) -> None:
-        report(Fault(tables.files[name].path, tables.files[name].lines[key], what, fix))
-        del tables.files[name].values[key]
+    def drop(name: str, is_bad: Callable[[str], bool], what: str, fix: str) -> None:
+        values = tables.get(name)
+        bad = {value for value in set(values.values()) if is_bad(value)}
+        for key in [key for key, value in values.items() if value in bad] if bad else ():
+            report(Fault(tables.files[name].path, tables.files[name].lines[key], what.format(key, values[key]), fix))
+            del values[key]
 
-    for key, value in list(tables.get("wav.scp").items()):
-        if value.endswith("|") or value.startswith("|"):
-            drop("wav.scp", key, f"{key} is a shell command, which is never run", PIPE_FIX)
-        elif "\0" in value:
-            drop("wav.scp", key, f"{key} has a path with a zero byte", "write its path")
+    drop("wav.scp", lambda value: "|" in (value[0], value[-1]), "{} is a shell command, which is never run", PIPE_FIX)
+    drop("wav.scp", lambda value: "\0" in value, "{} has a path with a zero byte", "write its path")
     for name in ("utt2spk", "spk2fold", "utt2emo", "utt2phrase", "utt2subset"):
-        for key, value in list(tables.get(name).items()):
-            if not is_id(value):
-                drop(name, key, f"{key} has more than one value: {value!r}", "write one, without blanks")
-    for key, value in list(tables.get("spk2gender").items()):
-        if gender_of(value) is None:
-            drop("spk2gender", key, f"{key} has the gender {value!r}", "write f or m")
-    for key, value in list(tables.get("utt2dur").items()):
-        if _seconds(value) is None:
-            drop("utt2dur", key, f"{key} has the duration {value!r}", "write seconds")
+        drop(name, lambda value: not is_id(value), "{} has more than one value: {!r}", "write one, without blanks")
+    drop("spk2gender", lambda value: gender_of(value) is None, "{} has the gender {!r}", "write f or m")
+    drop("utt2dur", lambda value: _seconds(value) is None, "{} has the duration {!r}", "write seconds")
 
 
 def _seconds(text: str) -> float | None:
@@ -144,28 +139,28 @@ def _trials(path: Path, report: Report) -> tuple[Trials, list[int]]:
 
 def assemble(tables: Tables, report: Report) -> Corpus:
     """The corpus that the files describe: one utterance for each line of ``segments``, or else of ``wav.scp``."""
-    columns = {name: tables.get(name) for name in UTTERANCE_TABLES}
-    speakers, genders, folds = tables.get("utt2spk"), tables.get("spk2gender"), tables.get("spk2fold")
+    texts, emotions, phrases, subsets = (tables.get(name) for name in UTTERANCE_TABLES)
+    speakers, folds = tables.get("utt2spk"), tables.get("spk2fold")
+    genders = {speaker: gender_of(value) for speaker, value in tables.get("spk2gender").items()}
     if "utt2spk" not in tables.files:
         speakers = {key: spk for spk, keys in tables.get("spk2utt").items() for key in keys.split()}
     stated, enrolls = tables.get("utt2dur"), tables.get("enrolls")
     role = "" if tables.trials is None else "trial"
-    utterances = []
+    utterances: list[Utterance] = []
     for key, (path, segment) in _audio(tables, report).items():
         speaker = speakers.get(key)
-        gender = genders.get(speaker) if speaker else None
         utterances.append(
             Utterance(
                 key,
                 path,
                 speaker=speaker,
-                gender=gender_of(gender) if gender else None,
-                text=columns["text"].get(key),
-                emotion=columns["utt2emo"].get(key),
+                gender=genders.get(speaker) if speaker else None,
+                text=texts.get(key),
+                emotion=emotions.get(key),
                 role="enroll" if key in enrolls else role,
                 fold=folds.get(speaker) if speaker else None,
-                phrase=columns["utt2phrase"].get(key),
-                subset=columns["utt2subset"].get(key),
+                phrase=phrases.get(key),
+                subset=subsets.get(key),
                 start=segment.start if segment else 0.0,
                 duration=segment.duration if segment else None,
                 seconds=_seconds(stated[key]) if key in stated else None,

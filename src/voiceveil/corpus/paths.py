@@ -22,14 +22,14 @@ class PathFinder:
 
     def __call__(self, path: str) -> Path:
         """The complete path; an absolute one stays as it is."""
-        folder = os.path.dirname(path)  # noqa: PTH120
+        folder = path.rpartition("/")[0]
         base = self._known.get(folder)
         if base is None:
             found = [base for base in self._bases if os.path.exists(os.path.join(base, path))]  # noqa: PTH110, PTH118
             base = found[0] if found else self._bases[0]
             if found:
                 self._known[folder] = base
-        return Path(base, path)
+        return Path(path if path.startswith("/") else f"{base}/{path}")
 
 
 def relative_below(path: Path, folder: Path) -> str:
