@@ -1,0 +1,212 @@
+"""What listeners say: ratings made comparable, systems compared, and how well listeners group voices by speaker.
+
+Conventions (Tomashenko et al. 2022, sections 2.3.2 and 4.2): ratings are numbers, 1 to 10 in the challenges, higher
+is more natural, more intelligible or more similar; a clustering is two sequences of equal length, the true speaker
+and the chosen cluster of each utterance of one panel. Rates are fractions in [0, 1].
+
+* :func:`normalised_ranks`: removes what is peculiar to each evaluator
+* :func:`compare_ratings`, :func:`compare_systems`: Mann-Whitney U tests
+* :func:`rating_det`: a detection error trade-off curve drawn from ratings
+* :func:`macro_f1`, :func:`clustering_f1`, :func:`clustering_purity`, :func:`clustering_change`: speaker linkability
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.errors import InputError
+from voiceveil.metrics.verification import DetCurve, det_curve
+
+__all__ = [
+    "ClusteringChange",
+    "RatingTest",
+    "clustering_change",
+    "clustering_f1",
+    "clustering_purity",
+    "compare_ratings",
+    "compare_systems",
+    "macro_f1",
+    "normalised_ranks",
+    "rating_det",
+]
+
+Floats = NDArray[np.float64]
+
+#: A panel has at most four clusters; this is for whole corpora given by mistake.
+_MAX_TIED_CHOICES = 100_000
+
+
+@dataclass(frozen=True)
+class RatingTest:
+    """A two-sided Mann-Whitney U test: ``u`` counts the pairs where the first side is rated higher (ties 1/2).
+
+    ``superiority`` = u / (n_a n_b) estimates P(a > b) + P(a = b) / 2; 1/2 means no difference. ``p_adjusted`` is
+    Holm's correction when several pairs of systems are compared, else equal to ``p``.
+    """
+
+    u: float
+    p: float
+    superiority: float
+    p_adjusted: float
+
+
+def normalised_ranks(ratings: ArrayLike, evaluators: Sequence[str]) -> Floats:
+    """Normalised-rank normalisation (Rosenberg & Ramabhadran 2017): each rating by its rank for that evaluator.
+
+    ``ratings``: (n,); ``evaluators``: who gave each of them. A rating becomes (mean rank - 1) / n_e with the ranks
+    1..n_e of the n_e ratings of that evaluator, equal ratings sharing their mean rank; it lies in [0, 1). An
+    evaluator who always says the same gets (n_e - 1) / (2 n_e) throughout, and one with a single rating 0.
+
+    >>> normalised_ranks([2, 9, 9, 5], ["x", "x", "x", "x"])
+    array([0.   , 0.625, 0.625, 0.25 ])
+    """
+    from scipy.stats import rankdata
+
+    values = _ratings(ratings, "ratings")
+    if len(evaluators) != len(values):
+        raise InputError(f"{len(values)} ratings but {len(evaluators)} evaluators", fix="name who gave each rating")
+    names = np.asarray(evaluators)
+    normalised = np.empty(len(values))
+    for name in np.unique(names):
+        own = names == name
+        normalised[own] = (rankdata(values[own]) - 1) / own.sum()
+    return normalised
+
+
+def compare_ratings(a: ArrayLike, b: ArrayLike) -> RatingTest:
+    """Are the ratings of ``a`` and of ``b`` differently distributed? Two-sided Mann-Whitney U test.
+
+    >>> compare_ratings([7, 8, 9, 10], [1, 2, 3, 4]).superiority
+    1.0
+    """
+    from scipy.stats import mannwhitneyu
+
+    first, second = _ratings(a, "a"), _ratings(b, "b")
+    if np.ptp(np.r_[first, second]) == 0:  # every rating the same: scipy has no variance to divide by
+        return RatingTest(first.size * second.size / 2, 1.0, 0.5, 1.0)
+    test = mannwhitneyu(first, second, alternative="two-sided")
+    u, p = float(test.statistic), float(test.pvalue)
+    return RatingTest(u, p, u / (first.size * second.size), p)
+
+
+def compare_systems(ratings: Mapping[str, ArrayLike]) -> dict[tuple[str, str], RatingTest]:
+    """All pairs of systems, with Holm's step-down correction for their number in ``p_adjusted``."""
+    tests = {(a, b): compare_ratings(ratings[a], ratings[b]) for a, b in combinations(ratings, 2)}
+    if not tests:
+        raise InputError(f"{len(ratings)} systems", fix="give the ratings of at least two")
+    adjusted, floor = {}, 0.0
+    for step, (pair, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].p)):
+        floor = max(floor, min(1.0, test.p * (len(tests) - step)))
+        adjusted[pair] = RatingTest(test.u, test.p, test.superiority, floor)
+    return {pair: adjusted[pair] for pair in tests}
+
+
+def rating_det(target: ArrayLike, nontarget: ArrayLike) -> DetCurve:
+    """The DET curve of a listener who decides by the rating.
+
+    For naturalness and intelligibility the target is original speech and the nontarget the anonymized; for speaker
+    similarity they are same-speaker and different-speaker pairs. The nearer to the top right, the better.
+    """
+    return det_curve(_ratings(target, "target"), _ratings(nontarget, "nontarget"))
+
+
+def macro_f1(refs: Sequence[str], hyps: Sequence[str]) -> float:
+    """The mean over the classes of ``refs`` of F1 = 2 TP / (2 TP + FP + FN).
+
+    >>> macro_f1(["a", "a", "b", "b"], ["a", "b", "b", "b"])
+    0.7333333333333334
+    """
+    _panel(refs, hyps)
+    hits = Counter(ref for ref, hyp in zip(refs, hyps, strict=True) if ref == hyp)
+    said, meant = Counter(hyps), Counter(refs)
+    return float(np.mean([2 * hits[label] / (said[label] + meant[label]) for label in sorted(meant)]))
+
+
+def clustering_f1(speakers: Sequence[str], clusters: Sequence[str]) -> float:
+    """Macro F1 after giving each cluster to its most frequent speaker; two clusters may go to the same one.
+
+    Where two speakers are equally frequent in a cluster, the choice that gives the higher F1 counts.
+
+    >>> clustering_f1(["a", "a", "b", "b"], ["1", "2", "3", "3"])
+    1.0
+    """
+    _panel(speakers, clusters)
+    choices = {}
+    for cluster in sorted(set(clusters)):
+        inside = Counter(s for s, c in zip(speakers, clusters, strict=True) if c == cluster)
+        choices[cluster] = [speaker for speaker, count in inside.items() if count == max(inside.values())]
+    if prod(len(tied) for tied in choices.values()) > _MAX_TIED_CHOICES:
+        raise InputError("too many clusters without a most frequent speaker", fix="score one panel at a time")
+    owners = (dict(zip(choices, choice, strict=True)) for choice in product(*choices.values()))
+    return max(macro_f1(speakers, [owner[cluster] for cluster in clusters]) for owner in owners)
+
+
+def clustering_purity(speakers: Sequence[str], clusters: Sequence[str]) -> float:
+    """The share of utterances in the cluster of their speaker, each cluster having another one (equation 3).
+
+    The assignment is the best of all. Clusters beyond the number of speakers have nobody and count as errors.
+
+    >>> clustering_purity(["a", "a", "b", "b"], ["1", "2", "3", "3"])
+    0.75
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    _panel(speakers, clusters)
+    _, row = np.unique(np.asarray(clusters), return_inverse=True)
+    _, column = np.unique(np.asarray(speakers), return_inverse=True)
+    shared = np.zeros((row.max() + 1, column.max() + 1), dtype=np.int64)
+    np.add.at(shared, (row, column), 1)
+    return float(shared[linear_sum_assignment(shared, maximize=True)].sum() / len(speakers))
+
+
+@dataclass(frozen=True)
+class ClusteringChange:
+    """``count``: how often an utterance was put into a cluster; ``utterances``: how many utterances there were."""
+
+    count: int
+    utterances: int
+
+    @property
+    def per_utterance(self) -> float:
+        """1 for an evaluator who never changes their mind."""
+        return self.count / self.utterances
+
+
+def clustering_change(moves: Iterable[tuple[str, str]]) -> ClusteringChange:
+    """Clustering change (CC): how often an evaluator assigns or re-assigns an utterance to a cluster.
+
+    ``moves``: (utterance, cluster) in the order of the evaluator's actions. Dropping an utterance where it already
+    is changes nothing and does not count.
+
+    >>> clustering_change([("u1", "A"), ("u2", "A"), ("u2", "B"), ("u2", "B")])
+    ClusteringChange(count=3, utterances=2)
+    """
+    where: dict[str, str] = {}
+    count = 0
+    for utterance, cluster in moves:
+        count += where.get(utterance) != cluster
+        where[utterance] = cluster
+    if not where:
+        raise InputError("no moves", fix="give the evaluator's actions as (utterance, cluster)")
+    return ClusteringChange(count, len(where))
+
+
+def _ratings(ratings: ArrayLike, name: str) -> Floats:
+    values = np.asarray(ratings, dtype=np.float64)
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"{name} of shape {values.shape}", fix="give at least one rating, shape (n,)")
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} have a NaN or an infinite value", fix="leave out what was not rated")
+    return values
+
+
+def _panel(first: Sequence[str], second: Sequence[str]) -> None:
+    if len(first) != len(second) or not len(first):
+        raise InputError(f"{len(first)} and {len(second)} labels", fix="give two for each utterance, at least once")
