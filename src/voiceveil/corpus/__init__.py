@@ -7,6 +7,7 @@ A new corpus is one function with the decorator ``@corpora.register("name")``.
 
 from __future__ import annotations
 
+from voiceveil.corpus.checking import check
 from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.kaldi import read_kaldi, write_kaldi
 from voiceveil.corpus.manifest import read_manifest, write_manifest
@@ -18,6 +19,7 @@ __all__ = [
     "Fault",
     "Trials",
     "Utterance",
+    "check",
     "corpora",
     "open_corpus",
     "read_kaldi",

@@ -26,7 +26,7 @@ from voiceveil.corpus.readers import corpora
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
-__all__ = ["read_manifest", "write_manifest"]
+__all__ = ["read_manifest", "read_rows", "read_trials", "write_manifest", "write_trials"]
 
 COLUMNS = [field.name for field in fields(Utterance)]
 NUMBERS = ("start", "duration", "seconds")
@@ -37,16 +37,22 @@ Row = dict[str, Any]
 @corpora.register("manifest")
 def read_manifest(path: Path, report: Report = strict) -> Corpus:
     """Read a ``.csv`` or ``.jsonl`` manifest."""
+    return read_rows(path, report)[0]
+
+
+def read_rows(path: Path, report: Report) -> tuple[Corpus, dict[str, int]]:
+    """The corpus, and the line on which each utterance ends."""
     with paused_collector():
-        utterances = _utterances(path, report)
+        utterances, lines = _utterances(path, report)
     trials = path.with_suffix(".trials.csv")
-    found = _read_trials(trials, report) if trials.exists() else None
-    return Corpus(path.stem, utterances, found, "manifest", path.parent)
+    found = read_trials(trials, report) if trials.exists() else None
+    return Corpus(path.stem, utterances, found, "manifest", path.parent), lines
 
 
-def _utterances(path: Path, report: Report) -> tuple[Utterance, ...]:
+def _utterances(path: Path, report: Report) -> tuple[tuple[Utterance, ...], dict[str, int]]:
     rows = _json_rows(path, report) if path.suffix.lower() == ".jsonl" else _csv_rows(path, report)
     utterances: dict[str, Utterance] = {}
+    lines: dict[str, int] = {}
     find = PathFinder([path.parent, Path()])
     for line, row in rows:
         try:
@@ -55,10 +61,13 @@ def _utterances(path: Path, report: Report) -> tuple[Utterance, ...]:
             report(Fault(path, line, error.what, error.fix))
             continue
         if utterance.id in utterances:
-            report(Fault(path, line, f"{utterance.id} is there twice", fix="give each utterance its own id"))
+            first = lines[utterance.id]
+            what = f"{utterance.id} is there twice, first on line {first}"
+            report(Fault(path, line, what, fix="give each utterance its own id"))
             continue
         utterances[utterance.id] = utterance
-    return tuple(utterances.values())
+        lines[utterance.id] = line
+    return tuple(utterances.values()), lines
 
 
 def _csv_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
@@ -158,7 +167,8 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _read_trials(path: Path, report: Report) -> Trials:
+def read_trials(path: Path, report: Report) -> Trials:
+    """Read a CSV file with the columns enroll, utterance, target."""
     enroll, utterance, target = [], [], []
     for line, row in _csv_rows(path, report):
         if row.get("target") not in ("0", "1") or "enroll" not in row or "utterance" not in row:
@@ -190,9 +200,14 @@ def write_manifest(corpus: Corpus, path: Path) -> None:
     if corpus.trials is None:
         trials.unlink(missing_ok=True)
     else:
-        pairs = zip(corpus.trials.enroll, corpus.trials.utterance, corpus.trials.target, strict=True)
-        _write(trials, _csv([["enroll", "utterance", "target"], *([e, u, int(t)] for e, u, t in pairs)]))
+        write_trials(corpus.trials, trials)
     _write(path, text)
+
+
+def write_trials(trials: Trials, path: Path) -> None:
+    """Write a CSV file with the columns enroll, utterance, target (1 or 0), in the order of the trials."""
+    rows = zip(trials.enroll.tolist(), trials.utterance.tolist(), trials.target.astype(int).tolist(), strict=True)
+    _write(path, _csv([["enroll", "utterance", "target"], *map(list, rows)]))
 
 
 def _row(utterance: Utterance, folder: Path) -> Row:

@@ -22,6 +22,7 @@ corpora: Registry[Reader] = Registry(
     modules=(
         "voiceveil.corpus.folder",
         "voiceveil.corpus.kaldi",
+        "voiceveil.corpus.lhotse",
         "voiceveil.corpus.manifest",
     ),
 )
