@@ -1,0 +1,194 @@
+"""Linkability: how often an utterance is matched with its own speaker among N' enrolled ones.
+
+Conventions: see :mod:`voiceveil.metrics.legal`. Equation 3 of the paper: a test x-vector is linked if its similarity
+with its own speaker is *strictly* greater than with every other of the N' enrolled speakers; a tie is no link.
+
+The paper estimates the probability from five random draws of the N' - 1 others. That is not needed. If r of the n - 1
+others are at least as similar as the own speaker (the *rivals*), a random choice of N' - 1 contains none of them with
+probability C(n - 1 - r, N' - 1) / C(n - 1, N' - 1): one pass over the scores gives the exact expectation over all
+draws, for all N' at once. ``method="published"`` still draws. Chance is 1 / N'.
+
+The public code's ``compute_with_speaker_counts`` draws enrolled speakers but keeps the row numbers, so that it
+compares with the wrong speaker; it has no counterpart here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.errors import InputError
+from voiceveil.metrics import legal
+from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine
+
+__all__ = ["Linkability", "link_probabilities", "linkability", "linkability_from_scores"]
+
+Method = Literal["exact", "published"]
+
+
+@dataclass(frozen=True, eq=False)
+class Linkability:
+    """One entry for each N' in ``sizes``, ascending.
+
+    ``value``, ``chance``: (k,); ``interval``: (k, 2), 95 %, from a bootstrap over the test speakers;
+    ``components``: (tests, k), the probability that each test is linked, for speaker ``speakers[i]``;
+    ``rivals``: (tests,), how many enrolled speakers were at least as similar as the right one.
+    """
+
+    sizes: tuple[int, ...]
+    value: Floats
+    interval: Floats
+    chance: Floats
+    speakers: tuple[str, ...]
+    components: Floats
+    rivals: Ints
+    enrolled: int
+
+
+def linkability(
+    test: ArrayLike,
+    test_speakers: Sequence[str],
+    enroll: ArrayLike,
+    enroll_speakers: Sequence[str],
+    *,
+    sizes: Sequence[int] | None = None,
+    length: int = 1,
+    method: Method = "exact",
+    draws: int = 5,
+    seed: int = 0,
+) -> Linkability:
+    """Linkability from embeddings, (utterances, dimension) and a speaker id a row.
+
+    Each test speaker gets one x-vector from ``length`` (L) random utterances, each enrolled speaker the mean of all
+    theirs; test speakers with fewer than ``length`` utterances are left out, and each must be enrolled. ``sizes`` are
+    the N' (default: all enrolled speakers, and their number halved down to 20). For several lengths call it for each:
+    ``{L: linkability(..., length=L) for L in (1, 3, 30)}``.
+    """
+    rng = np.random.default_rng(seed)
+    tests = legal.conversations(test, test_speakers, length, most=1, rng=rng)
+    enrolled = legal.speaker_means(enroll, enroll_speakers)
+    if tests.vectors.shape[1] != enrolled.vectors.shape[1]:
+        raise InputError(
+            f"embeddings of {tests.vectors.shape[1]} and {enrolled.vectors.shape[1]} dimensions",
+            fix="embed both sides with one encoder",
+        )
+    own = _own_columns(tests.speakers, enrolled.speakers)
+    rivals = _rivals(tests.vectors, enrolled.vectors, own)
+    return _result(rivals, tests.speakers, len(enrolled.speakers), sizes, method, draws, seed)
+
+
+def linkability_from_scores(
+    scores: ArrayLike,
+    test_speakers: Sequence[str],
+    enroll_speakers: Sequence[str],
+    *,
+    sizes: Sequence[int] | None = None,
+    method: Method = "exact",
+    draws: int = 5,
+    seed: int = 0,
+) -> Linkability:
+    """Linkability from a score matrix, (tests, enrolled speakers), higher being more similar; rows may share a speaker.
+
+    >>> linkability_from_scores([[0.9, 0.1, 0.2], [0.8, 0.5, 0.1]], ["a", "b"], ["a", "b", "c"], sizes=[2, 3]).value
+    array([0.75, 0.5 ])
+    """
+    matrix = np.asarray(scores)
+    if matrix.shape != (len(test_speakers), len(enroll_speakers)) or not matrix.size:
+        raise InputError(
+            f"scores of shape {matrix.shape} for {len(test_speakers)} tests, {len(enroll_speakers)} enrolled speakers"
+        )
+    if np.isnan(matrix).any():
+        raise InputError("the scores have a NaN", fix="check the speaker verification")
+    own = _own_columns(test_speakers, enroll_speakers)
+    rivals = (matrix >= np.take_along_axis(matrix, own[:, None], axis=1)).sum(axis=1) - 1
+    return _result(rivals, tuple(test_speakers), len(enroll_speakers), sizes, method, draws, seed)
+
+
+def link_probabilities(rivals: ArrayLike, enrolled: int, size: int) -> Floats:
+    """The probability that none of the rivals is among the ``size - 1`` others, drawn from ``enrolled - 1``.
+
+    C(n - 1 - r, m) / C(n - 1, m) with m = N' - 1 is the product over k < r of (n - 1 - m - k) / (n - 1 - k): no
+    binomial is ever computed, nothing overflows, and it is exactly 0 when the rivals cannot be avoided.
+
+    >>> link_probabilities([0, 1, 2, 3], enrolled=4, size=2)
+    array([1.        , 0.66666667, 0.33333333, 0.        ])
+    """
+    k = np.arange(enrolled - 1)
+    factors = np.maximum(enrolled - size - k, 0) / (enrolled - 1 - k)
+    table = np.concatenate([[1.0], np.cumprod(factors)])
+    return np.asarray(table[np.asarray(rivals)])
+
+
+def _result(
+    rivals: Ints,
+    speakers: tuple[str, ...],
+    enrolled: int,
+    sizes: Sequence[int] | None,
+    method: str,
+    draws: int,
+    seed: int,
+) -> Linkability:
+    counts = legal.halving_sizes(enrolled, sizes, least=1)
+    if method == "exact":
+        components = np.stack([link_probabilities(rivals, enrolled, size) for size in counts], axis=1)
+    elif method == "published":
+        # How many rivals a draw of N' - 1 others contains is hypergeometric; each test has draws of its own.
+        rng = np.random.default_rng([seed, 1])
+        links = [
+            rng.hypergeometric(rivals, enrolled - 1 - rivals, size - 1, size=(draws, len(rivals))) == 0
+            for size in counts
+        ]
+        components = np.stack([linked.mean(axis=0) for linked in links], axis=1)
+    else:
+        raise InputError(f"unknown method {method!r}", fix="use 'exact' or 'published'")
+    return Linkability(
+        sizes=counts,
+        value=components.mean(axis=0),
+        interval=legal.speaker_interval(components, speakers, seed=seed),
+        chance=1 / np.array(counts),
+        speakers=speakers,
+        components=components,
+        rivals=np.asarray(rivals, dtype=np.int64),
+        enrolled=enrolled,
+    )
+
+
+def _own_columns(test_speakers: Sequence[str], enroll_speakers: Sequence[str]) -> NDArray[np.intp]:
+    column = {speaker: index for index, speaker in enumerate(enroll_speakers)}
+    if len(column) < len(enroll_speakers):
+        raise InputError("an enrolled speaker occurs twice", fix="give one column a speaker")
+    missing = [speaker for speaker in test_speakers if speaker not in column]
+    if missing:
+        raise InputError(f"test speaker {missing[0]!r} is not enrolled", fix="enroll every test speaker")
+    return np.array([column[speaker] for speaker in test_speakers], dtype=np.intp)
+
+
+def _rivals(test: Vectors, enrolled: Vectors, own: NDArray[np.intp]) -> Ints:
+    """How many other enrolled speakers are at least as similar as the own one, for each test."""
+    rivals = np.empty(len(test), dtype=np.int64)
+    step = max(1, legal.BLOCK_BYTES // (4 * len(enrolled)))
+    tolerance = legal.score_tolerance(test.shape[1])
+    for start in range(0, len(test), step):
+        block = slice(start, start + step)
+        rivals[block] = _count_rivals(test[block] @ enrolled.T, test[block], enrolled, own[block], tolerance)
+    return rivals
+
+
+@njit(cache=True)
+def _count_rivals(scores: Vectors, test: Vectors, enrolled: Vectors, own: NDArray[np.intp], tolerance: float) -> Ints:
+    rivals = np.zeros(len(scores), dtype=np.int64)
+    for i in range(len(scores)):
+        row = scores[i]
+        surely_above, surely_below = row[own[i]] + 2 * tolerance, row[own[i]] - 2 * tolerance
+        exact = exact_cosine(test[i], enrolled[own[i]])
+        for j in range(len(row)):
+            if row[j] > surely_above or (
+                row[j] >= surely_below and j != own[i] and exact_cosine(test[i], enrolled[j]) >= exact
+            ):
+                rivals[i] += 1
+    return rivals

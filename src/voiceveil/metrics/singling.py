@@ -1,0 +1,218 @@
+"""Singling Out: how often a voice sample isolates one person among N, whoever it is.
+
+Conventions: see :mod:`voiceveil.metrics.legal`; threshold, isolation and chance: :mod:`voiceveil.metrics.isolation`.
+
+The protocol (section 3.4 and footnote 4 of the paper). For each enrolled speaker, N test speakers are drawn, the
+enrolled one among them. Each has up to ten x-vectors of L utterances. In each of ten folds one x-vector of each test
+speaker is the test and the others calibrate; the threshold is the mean of the 9th and the 10th calibration score.
+This is averaged over folds, enrolled speakers and five draws. A speaker with K < 10 x-vectors calibrates with K - 1;
+one with K < 2 is left out, hence at L = 30 all with fewer than 60 utterances.
+
+Footnote 4 then takes the (K - 1)-th and the K-th score. When speakers differ in K, ``rank`` says whose it is:
+
+* ``"published"`` (default): K of the enrolled speaker, as in the authors' code;
+* ``"balanced"``: the mean number of calibration x-vectors of the N speakers, rounded: what makes the mean of the
+  predicate 1/N, as section 2.1 demands;
+* ``"official"``: always the 9th and 10th score, as the first version of the public code.
+
+With K = 10 for everybody all are the same. That first version differs in more: its folds drop a random tenth of the
+calibration x-vectors and never change the test; :func:`~voiceveil.metrics.isolation.isolated` is its inner function.
+
+The x-vectors are drawn once a draw, not once a draw and enrolled speaker, and the N speakers of a smaller N are among
+those of a larger one: this makes curves smooth and changes no expectation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from voiceveil.errors import InputError
+from voiceveil.metrics import legal
+from voiceveil.metrics.isolation import OFFICIAL_RANK, Chance, Rank, Row, row_isolation, singling_out_chance
+from voiceveil.metrics.legal import Conversations, Floats, Ints, Vectors, exact_cosine
+
+__all__ = ["SinglingOut", "singling_out", "singling_out_from_scores"]
+
+
+@dataclass(frozen=True, eq=False)
+class SinglingOut:
+    """One entry for each N in ``sizes``, ascending.
+
+    ``value``: (k,); ``interval``: (k, 2), 95 %, from a bootstrap over the enrolled speakers; ``chance``: (k,), the
+    same protocol with the x-vectors behind these very scores shuffled; ``chance_bounds``: closed forms, for the mean
+    number of calibration x-vectors; ``components``: (enrolled speakers, k), means over folds and draws.
+    """
+
+    sizes: tuple[int, ...]
+    value: Floats
+    interval: Floats
+    chance: Floats
+    chance_bounds: tuple[Chance, ...]
+    speakers: tuple[str, ...]
+    components: Floats
+
+
+def singling_out(
+    test: ArrayLike,
+    test_speakers: Sequence[str],
+    enroll: ArrayLike,
+    enroll_speakers: Sequence[str],
+    *,
+    sizes: Sequence[int] | None = None,
+    length: int = 1,
+    enroll_length: int = 30,
+    most_enrolled: int | None = None,
+    folds: int = 10,
+    draws: int = 5,
+    rank: Rank = "published",
+    seed: int = 0,
+) -> SinglingOut:
+    """Singling Out from embeddings, (utterances, dimension) and a speaker id a row.
+
+    ``length`` is L; an enrolled speaker is the mean of up to ``enroll_length`` random utterances; ``most_enrolled``
+    limits their number, at random (495 in the paper). ``sizes`` are the N (default: all test speakers, and their number
+    halved down to 20). Enrolled speakers without enough test utterances are left out.
+    """
+    rng = np.random.default_rng(seed)
+    enrolled = _enrolled(enroll, enroll_speakers, enroll_length, rng)
+
+    def draw() -> _Draw:
+        tests = legal.conversations(test, test_speakers, length, most=folds, least=2, rng=rng)
+        if tests.vectors.shape[1] != enrolled.vectors.shape[1]:
+            raise InputError(
+                f"embeddings of {tests.vectors.shape[1]} and {enrolled.vectors.shape[1]} dimensions",
+                fix="embed both sides with one encoder",
+            )
+        return _Draw(tests.speakers, tests.counts, lambda rows: _vector_rows(enrolled.vectors[rows], tests.vectors))
+
+    return _run(enrolled.speakers, draw, sizes, most_enrolled, folds, draws, rank, rng, seed)
+
+
+def singling_out_from_scores(
+    scores: ArrayLike,
+    enroll_speakers: Sequence[str],
+    test_speakers: Sequence[str],
+    *,
+    sizes: Sequence[int] | None = None,
+    folds: int = 10,
+    draws: int = 5,
+    rank: Rank = "published",
+    seed: int = 0,
+) -> SinglingOut:
+    """Singling Out from scores, (enrolled speakers, test x-vectors), higher being more similar.
+
+    ``test_speakers`` names the speaker of each column; each draw splits at most ``folds`` columns a speaker anew.
+    """
+    matrix = np.asarray(scores, dtype=np.float64)
+    if matrix.shape != (len(enroll_speakers), len(test_speakers)) or not matrix.size:
+        raise InputError(f"scores of shape {matrix.shape}", fix="give (enrolled speakers, test x-vectors)")
+    if not np.isfinite(matrix).all():
+        raise InputError("the scores have a NaN or an infinite value", fix="check the speaker verification")
+    if len(set(enroll_speakers)) < len(enroll_speakers):
+        raise InputError("an enrolled speaker occurs twice", fix="give one row a speaker")
+    names, codes = np.unique(np.asarray(test_speakers), return_inverse=True)
+    rng = np.random.default_rng(seed)
+
+    def draw() -> _Draw:
+        columns, counts = legal.draw_rows(codes.astype(np.int64), 1, most=folds, least=2, rng=rng)
+        present = np.flatnonzero(counts)
+        speakers = tuple(str(names[s]) for s in present)
+        return _Draw(speakers, counts[present], lambda rows: _score_rows(matrix[np.ix_(rows, columns[:, 0])]))
+
+    return _run(tuple(enroll_speakers), draw, sizes, None, folds, draws, rank, rng, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """One split of the test data: speaker s has ``counts[s]`` consecutive columns in each of the ``rows``."""
+
+    speakers: tuple[str, ...]
+    counts: Ints
+    rows: Callable[[Ints], Iterator[Row]]
+
+    def __post_init__(self) -> None:
+        if len(self.speakers) < 2:
+            raise InputError("fewer than two test speakers have two x-vectors", fix="use a smaller conversation length")
+
+
+def _score_rows(scores: Floats) -> Iterator[Row]:
+    for row in scores:
+        yield Row(row, 0.0, row.__getitem__)
+
+
+def _vector_rows(enrolled: Vectors, tests: Vectors) -> Iterator[Row]:
+    step = max(1, legal.BLOCK_BYTES // (4 * len(tests)))
+    tolerance = legal.score_tolerance(tests.shape[1])
+    for start in range(0, len(enrolled), step):
+        block = enrolled[start : start + step]
+        for vector, scores in zip(block, block @ tests.T, strict=True):
+            yield Row(scores, tolerance, partial(_exact_cosines, vector, tests))
+
+
+@njit(cache=True)
+def _exact_cosines(vector: Vectors, tests: Vectors, columns: Ints) -> Floats:
+    cosines = np.empty(len(columns))
+    for k in range(len(columns)):
+        cosines[k] = exact_cosine(vector, tests[columns[k]])
+    return cosines
+
+
+def _enrolled(enroll: ArrayLike, speakers: Sequence[str], most: int, rng: np.random.Generator) -> Conversations:
+    """Each enrolled speaker as the mean of up to ``most`` random utterances."""
+    _, codes = np.unique(np.asarray(speakers), return_inverse=True)
+    singles, _ = legal.draw_rows(codes.astype(np.int64), 1, most=most, rng=rng)
+    kept = singles[:, 0]
+    return legal.speaker_means(np.asarray(enroll)[kept], [speakers[row] for row in kept])
+
+
+def _run(
+    enrolled: tuple[str, ...],
+    draw: Callable[[], _Draw],
+    sizes: Sequence[int] | None,
+    most_enrolled: int | None,
+    folds: int,
+    draws: int,
+    rank: Rank,
+    rng: np.random.Generator,
+    seed: int,
+) -> SinglingOut:
+    if folds < 2 or draws < 1 or rank not in ("published", "balanced", "official"):
+        raise InputError(f"folds {folds}, draws {draws}, rank {rank!r}", fix="2 or more, 1 or more, and a known rank")
+    split = draw()
+    column = {speaker: s for s, speaker in enumerate(split.speakers)}
+    chosen = np.array([row for row, speaker in enumerate(enrolled) if speaker in column], dtype=np.int64)
+    if not len(chosen):
+        raise InputError("no enrolled speaker has test x-vectors", fix="enroll test speakers, with other utterances")
+    if most_enrolled is not None and most_enrolled < len(chosen):
+        chosen = np.sort(rng.choice(chosen, most_enrolled, replace=False))
+    own = [column[enrolled[row]] for row in chosen]
+    curve = legal.halving_sizes(len(split.speakers), sizes, least=2)
+    rates, chances = np.zeros((len(chosen), len(curve))), np.zeros((len(chosen), len(curve)))
+    for number in range(draws):
+        split = split if number == 0 else draw()
+        for at, row in enumerate(split.rows(chosen)):
+            others = rng.permutation(len(split.speakers) - 1)
+            members = np.r_[own[at], others + (others >= own[at])]
+            for k, size in enumerate(curve):
+                rate, chance = row_isolation(row, members[:size], split.counts, folds, rank, rng)
+                rates[at, k] += rate / draws
+                chances[at, k] += chance / draws
+    speakers = tuple(enrolled[row] for row in chosen)
+    calibration = float(split.counts.mean()) - 1
+    return SinglingOut(
+        sizes=curve,
+        value=rates.mean(axis=0),
+        interval=legal.speaker_interval(rates, speakers, seed=seed),
+        chance=chances.mean(axis=0),
+        chance_bounds=tuple(
+            singling_out_chance(size, calibration, OFFICIAL_RANK if rank == "official" else None) for size in curve
+        ),
+        speakers=speakers,
+        components=rates,
+    )
