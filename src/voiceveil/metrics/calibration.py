@@ -89,8 +89,8 @@ def _block_llr(target: Floats, nontarget: Floats, laplace: bool) -> Floats:
     tar, non = kernels.pav_blocks(target, nontarget)
     with np.errstate(divide="ignore"):
         llr = np.log(tar) - np.log(non) - log_prior_odds
-    block = np.searchsorted(np.cumsum(tar + non), np.cumsum(target + nontarget))
-    return llr[block][2:-2] if laplace else llr[block]
+    by_group: Floats = llr[np.searchsorted(np.cumsum(tar + non), np.cumsum(target + nontarget))]
+    return by_group[2:-2] if laplace else by_group
 
 
 def min_cllr(target: ArrayLike, nontarget: ArrayLike, *, laplace: bool = False, method: PavMethod = "exact") -> float:

@@ -71,7 +71,7 @@ def rocch_eer(target: Floats, nontarget: Floats) -> float:
             # The diagonal is crossed a fraction x of the way through this block.
             gap = alarm / total_non - miss / total_tar
             x = gap / (tar[k] / total_tar + non[k] / total_non)
-            return miss / total_tar + x * tar[k] / total_tar
+            return float(miss / total_tar + x * tar[k] / total_tar)
         miss += tar[k]
         alarm -= non[k]
     return 0.0  # not reached: at the end everything is rejected
@@ -117,10 +117,10 @@ def kaldi_eer(target: Floats, nontarget: Floats) -> float:
         if target[k] > 0.0:
             rank = max(below, np.ceil(alarm * total_tar / total_non))
             if rank < below + target[k]:
-                return rank / total_tar
+                return float(rank / total_tar)
             below += target[k]
         alarm -= nontarget[k]
-    return (total_tar - 1.0) / total_tar  # the loop of compute-eer stops before the last target
+    return float((total_tar - 1.0) / total_tar)  # the loop of compute-eer stops before the last target
 
 
 @njit(cache=True)
@@ -153,7 +153,7 @@ def pav_min_cllr(target: Floats, nontarget: Floats) -> float:
         if tar[k] > 0.0 and non[k] > 0.0:  # otherwise the LLR is infinite on the right side and costs nothing
             llr = np.log(tar[k] / total_tar) - np.log(non[k] / total_non)
             bits += tar[k] / total_tar * np.log1p(np.exp(-llr)) + non[k] / total_non * np.log1p(np.exp(llr))
-    return bits / (2.0 * np.log(2.0))
+    return float(bits / (2.0 * np.log(2.0)))
 
 
 @njit(cache=True)
@@ -168,7 +168,7 @@ def ece_information(llr: float) -> float:
         tail = -1 / 1440 + x * (1 / 10080 + x * (1 / 60480 - x / 302400))
         return 0.25 + x * (-1 / 6 + x * (1 / 24 + x * (-1 / 360 + x * tail)))
     a = np.exp(-llr)
-    return 0.25 + (a - 0.25 - 0.75 * a * a - 0.5 * a * a * llr) / (1.0 - a) ** 2
+    return float(0.25 + (a - 0.25 - 0.75 * a * a - 0.5 * a * a * llr) / (1.0 - a) ** 2)
 
 
 @njit(cache=True)
@@ -191,4 +191,4 @@ def pav_information(target: Floats, nontarget: Floats) -> float:
         if tar[k] > 0.0 and non[k] > 0.0:
             llr = np.log(tar[k] / total_tar) - np.log(non[k] / total_non)
             nats += tar[k] / total_tar * ece_information(llr) + non[k] / total_non * ece_information(-llr)
-    return (0.5 - nats) / np.log(2.0)
+    return float((0.5 - nats) / np.log(2.0))

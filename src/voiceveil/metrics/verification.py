@@ -21,10 +21,10 @@ from voiceveil.metrics import kernels
 from voiceveil.metrics.tally import Floats, check_scores, tally
 from voiceveil.registry import did_you_mean
 
-__all__ = ["DetCurve", "EerMethod", "act_dcf", "det_curve", "eer", "min_dcf"]
+__all__ = ["EER_KERNELS", "DetCurve", "EerMethod", "act_dcf", "det_curve", "eer", "min_dcf", "normalised_costs"]
 
 EerMethod = Literal["rocch", "rocch-official", "speechbrain", "kaldi"]
-_EER = {
+EER_KERNELS = {
     "rocch": kernels.rocch_eer,
     "rocch-official": kernels.rocch_eer_split,
     "speechbrain": kernels.speechbrain_eer,
@@ -51,10 +51,10 @@ def eer(target: ArrayLike, nontarget: ArrayLike, *, method: EerMethod = "rocch")
     >>> eer([2.0, 3.0, 4.0], [0.0, 1.0])
     0.0
     """
-    if method not in _EER:
-        raise InputError(f"unknown EER method {method!r}", fix=did_you_mean(str(method), list(_EER)))
+    if method not in EER_KERNELS:
+        raise InputError(f"unknown EER method {method!r}", fix=did_you_mean(str(method), list(EER_KERNELS)))
     counts = tally(target, nontarget)
-    return float(_EER[method](counts.target, counts.nontarget))
+    return float(EER_KERNELS[method](counts.target, counts.nontarget))
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def det_curve(target: ArrayLike, nontarget: ArrayLike, *, hull: bool = False) ->
     return DetCurve(threshold, rejected / counts.target.sum(), passed / counts.nontarget.sum())
 
 
-def _costs(p_target: float, c_miss: float, c_fa: float) -> tuple[float, float]:
+def normalised_costs(p_target: float, c_miss: float, c_fa: float) -> tuple[float, float]:
     """The weights of P_miss and P_fa in the normalised cost."""
     if not 0.0 < p_target < 1.0:
         raise InputError(f"p_target is {p_target}", fix="give a probability between 0 and 1, both excluded")
@@ -124,7 +124,7 @@ def min_dcf(
     if method not in ("exact", "kaldi"):
         raise InputError(f"unknown min_dcf method {method!r}", fix="exact or kaldi")
     counts = tally(target, nontarget)
-    miss, alarm = _costs(p_target, c_miss, c_fa)
+    miss, alarm = normalised_costs(p_target, c_miss, c_fa)
     return float(kernels.min_dcf(counts.target, counts.nontarget, miss, alarm, method == "exact"))
 
 
@@ -140,6 +140,6 @@ def act_dcf(
     0.0
     """
     tar, non = check_scores(target, nontarget)
-    miss, alarm = _costs(p_target, c_miss, c_fa)
+    miss, alarm = normalised_costs(p_target, c_miss, c_fa)
     threshold = np.log(alarm / miss)
     return float(miss * np.mean(tar <= threshold) + alarm * np.mean(non > threshold))

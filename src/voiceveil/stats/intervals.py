@@ -1,0 +1,164 @@
+"""From a value and its resamples to an interval.
+
+Conventions: see :mod:`voiceveil.stats.values`; ``replicates`` has shape (resamples,).
+
+The interval is a bias-corrected bootstrap-t on the cube-root scale. The plain percentile interval of a speaker
+bootstrap holds the true EER of 20 speakers in only 73 to 83 % of simulated worlds instead of 95 %, that of min Cllr in
+fewer; BCa and a basic interval are little better, for three reasons which are mended one by one:
+
+1. The metrics are optimised on the data they are measured on (a hull, PAV, the best threshold), hence biased, and the
+   resamples are biased by as much again. The bootstrap's own estimate of the bias is subtracted.
+2. Errors near zero are skewed. Their cube roots are nearly symmetric (Wilson & Hilferty 1931) and, unlike logits,
+   exist at zero. A metric that grows with success (D_sys) is mirrored first, so that it is an error as well.
+3. n speakers, resampled, vary too little by a factor sqrt((n - 1) / n), and their spread is itself uncertain: Student's
+   t with n - 1 degrees of freedom (Hesterberg 2015, section 4.4).
+
+With it 93 to 99 % of the worlds are covered, with 10 to 40 speakers and EERs from 3 to 46 %; the tests redo the
+simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.errors import InputError
+from voiceveil.stats.values import Difference, Estimate
+
+__all__ = ["UNIT", "Range", "average", "difference_interval", "interval", "minimal_detectable_difference", "wilson"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Range:
+    """What values a metric can take: errors from 0 (none) to ``top``; if ``mirrored``, successes from ``top`` to 0."""
+
+    top: float = 1.0
+    mirrored: bool = False
+
+    def error(self, value: Floats) -> Floats:
+        """The distance from the perfect attack, or back."""
+        return self.top - value if self.mirrored else value
+
+
+#: Fractions that are errors, the common case.
+UNIT = Range()
+
+
+def interval(
+    value: float,
+    replicates: Floats,
+    n: int,
+    *,
+    span: Range = UNIT,
+    level: float = 0.95,
+    unit: str = "",
+    of: str = "",
+) -> Estimate:
+    """The bias-corrected t interval of ``value`` on the cube-root scale; ``n`` is the number of units resampled.
+
+    With one unit the interval is all that is possible. When every resample is free of errors they tell nothing of how
+    rare errors are: then the upper limit is Wilson's for no error in ``n`` independent units.
+    """
+    of = of or "speakers"
+    _check_level(level)
+    if n < 2 or not len(replicates) or not np.isfinite(replicates).all() or not math.isfinite(value):
+        return Estimate(value, 0.0, span.top, math.nan, n, of, level, unit)
+    se = float(replicates.std(ddof=1) * math.sqrt(n / (n - 1)))
+    error, errors = np.split(span.error(np.append(value, replicates)), [1])
+    if error[0] <= 0.0 and errors.max() <= 0.0:
+        limits = np.array([0.0, wilson(0, n, level=level).high * (span.top if math.isfinite(span.top) else 1.0)])
+    else:
+        roots = np.cbrt(errors)
+        centre = 2.0 * np.cbrt(error[0]) - roots.mean()
+        reach = _t(level, n) * roots.std(ddof=1) * math.sqrt(n / (n - 1))
+        limits = np.clip(np.array([centre - reach, centre + reach]), 0.0, None) ** 3
+        limits = np.minimum(limits, span.top)
+    low, high = np.sort(span.error(limits))
+    return Estimate(value, min(float(low), value), max(float(high), value), se, n, of, level, unit)
+
+
+def difference_interval(
+    value: float, replicates: Floats, n: int, *, level: float = 0.95, unit: str = "", of: str = ""
+) -> Difference:
+    """The bias-corrected t interval of a difference, and the p-value of no difference that goes with it."""
+    from scipy.stats import t
+
+    of = of or "speakers"
+    _check_level(level)
+    if n < 2 or not len(replicates) or not np.isfinite(replicates).all():
+        return Difference(value, -math.inf, math.inf, math.nan, n, of, level, unit, p_value=1.0)
+    se = float(replicates.std(ddof=1) * math.sqrt(n / (n - 1)))
+    centre = 2.0 * value - float(replicates.mean())
+    ratio = abs(centre) / se if se > 0.0 else 0.0 if centre == 0.0 else math.inf
+    p_value = float(2.0 * t.sf(ratio, n - 1))
+    reach = _t(level, n) * se
+    return Difference(value, centre - reach, centre + reach, se, n, of, level, unit, p_value=p_value)
+
+
+def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
+    """A share of ``n`` *independent* trials, with the score interval of Wilson (1927).
+
+    Verification trials share speakers and are not independent: use it for counts of speakers or of listeners' answers.
+
+    >>> print(wilson(15, 20))
+    75 % [53, 89]
+    """
+    from scipy.stats import norm
+
+    if n < 1 or not 0 <= successes <= n:
+        raise InputError(f"{successes} of {n} is not a share", fix="give 0 <= successes <= n with n >= 1")
+    z = float(norm.ppf(0.5 + _check_level(level) / 2.0))
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = max(0.0, centre - reach), min(1.0, centre + reach)
+    se = math.sqrt(share * (1 - share) / n)
+    return Estimate(share, min(low, share), max(high, share), se, n, "trials", level, "%")
+
+
+def minimal_detectable_difference(se: float, n: int, *, level: float = 0.95, power: float = 0.8) -> float:
+    """The true difference that a two-sided test at ``level`` finds with probability ``power``.
+
+    ``se`` is the standard error of the difference (``Difference.se``), in whose unit the result is; for systems that
+    were tested on different speakers it is the root of the sum of both squared errors. ``n``: speakers.
+    """
+    from scipy.stats import t
+
+    if n < 2:
+        raise InputError(f"{n} speaker(s) cannot show a difference", fix="use at least 2")
+    if not 0.0 < power < 1.0:
+        raise InputError(f"power is {power}", fix="give a probability between 0 and 1")
+    return (_t(level, n) + float(t.ppf(power, n - 1))) * se
+
+
+def average(estimates: list[Estimate], weights: ArrayLike | None = None) -> Estimate:
+    """The weighted mean of estimates from *different* speakers, e.g. of women and men, with its interval."""
+    if not estimates:
+        raise InputError("nothing to average")
+    share = np.ones(len(estimates)) if weights is None else np.asarray(weights, dtype=np.float64)
+    share = share / share.sum()
+    value = float(share @ [e.value for e in estimates])
+    # Each side's distances add like independent errors (Newcombe's "MOVER"): the interval keeps its skewness.
+    down = math.hypot(*(share * [e.value - e.low for e in estimates]))
+    up = math.hypot(*(share * [e.high - e.value for e in estimates]))
+    se = math.hypot(*(share * [e.se for e in estimates]))
+    first = estimates[0]
+    n = sum(e.n for e in estimates)
+    return Estimate(value, value - down, value + up, se, n, first.of, first.level, first.unit)
+
+
+def _t(level: float, n: int) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + level / 2.0, n - 1))
+
+
+def _check_level(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level is {level}", fix="give a share such as 0.95")
+    return level
