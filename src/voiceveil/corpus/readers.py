@@ -20,10 +20,17 @@ corpora: Registry[Reader] = Registry(
     "corpus",
     group="voiceveil.corpora",
     modules=(
+        "voiceveil.corpus.commonvoice",
+        "voiceveil.corpus.deepmine",
         "voiceveil.corpus.folder",
+        "voiceveil.corpus.iemocap",
         "voiceveil.corpus.kaldi",
         "voiceveil.corpus.lhotse",
+        "voiceveil.corpus.librispeech",
+        "voiceveil.corpus.libritts",
         "voiceveil.corpus.manifest",
+        "voiceveil.corpus.vctk",
+        "voiceveil.corpus.voxceleb",
     ),
 )
 
