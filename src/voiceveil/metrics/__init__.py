@@ -12,34 +12,112 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from voiceveil.metrics.calibration import cllr, min_cllr, pav_llr
     from voiceveil.metrics.disclosure import Zebra, zebra
+    from voiceveil.metrics.emotion import UAR, FoldUAR, uar, uar_over_folds
+    from voiceveil.metrics.isolation import isolated, singling_out_chance
     from voiceveil.metrics.linkage import d_sys
+    from voiceveil.metrics.linking import Linkability, linkability, linkability_from_scores
+    from voiceveil.metrics.pitch import pitch_correlation
+    from voiceveil.metrics.similarity import SimilarityMatrix, deid, diagonal_dominance, gvd, similarity_matrix
+    from voiceveil.metrics.singling import SinglingOut, singling_out, singling_out_from_scores
+    from voiceveil.metrics.subjective import (
+        RatingTest,
+        clustering_change,
+        clustering_f1,
+        clustering_purity,
+        compare_ratings,
+        compare_systems,
+        macro_f1,
+        normalised_ranks,
+        rating_det,
+    )
     from voiceveil.metrics.verification import DetCurve, act_dcf, det_curve, eer, min_dcf
+    from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
 
 __all__ = [
+    "UAR",
     "DetCurve",
+    "FoldUAR",
+    "Linkability",
+    "RatingTest",
+    "SimilarityMatrix",
+    "SinglingOut",
+    "WordErrors",
     "Zebra",
     "act_dcf",
     "cllr",
+    "clustering_change",
+    "clustering_f1",
+    "clustering_purity",
+    "compare_ratings",
+    "compare_systems",
     "d_sys",
+    "deid",
     "det_curve",
+    "diagonal_dominance",
     "eer",
+    "gvd",
+    "isolated",
+    "linkability",
+    "linkability_from_scores",
+    "macro_f1",
     "min_cllr",
     "min_dcf",
+    "normalise_text",
+    "normalised_ranks",
     "pav_llr",
+    "pitch_correlation",
+    "rating_det",
+    "similarity_matrix",
+    "singling_out",
+    "singling_out_chance",
+    "singling_out_from_scores",
+    "uar",
+    "uar_over_folds",
+    "word_errors",
     "zebra",
 ]
 
 _HOME = {
     "DetCurve": "voiceveil.metrics.verification",
+    "FoldUAR": "voiceveil.metrics.emotion",
+    "Linkability": "voiceveil.metrics.linking",
+    "RatingTest": "voiceveil.metrics.subjective",
+    "SimilarityMatrix": "voiceveil.metrics.similarity",
+    "SinglingOut": "voiceveil.metrics.singling",
+    "UAR": "voiceveil.metrics.emotion",
+    "WordErrors": "voiceveil.metrics.wer",
     "Zebra": "voiceveil.metrics.disclosure",
     "act_dcf": "voiceveil.metrics.verification",
     "cllr": "voiceveil.metrics.calibration",
+    "clustering_change": "voiceveil.metrics.subjective",
+    "clustering_f1": "voiceveil.metrics.subjective",
+    "clustering_purity": "voiceveil.metrics.subjective",
+    "compare_ratings": "voiceveil.metrics.subjective",
+    "compare_systems": "voiceveil.metrics.subjective",
     "d_sys": "voiceveil.metrics.linkage",
+    "deid": "voiceveil.metrics.similarity",
     "det_curve": "voiceveil.metrics.verification",
+    "diagonal_dominance": "voiceveil.metrics.similarity",
     "eer": "voiceveil.metrics.verification",
+    "gvd": "voiceveil.metrics.similarity",
+    "isolated": "voiceveil.metrics.isolation",
+    "linkability": "voiceveil.metrics.linking",
+    "linkability_from_scores": "voiceveil.metrics.linking",
+    "macro_f1": "voiceveil.metrics.subjective",
     "min_cllr": "voiceveil.metrics.calibration",
     "min_dcf": "voiceveil.metrics.verification",
+    "normalise_text": "voiceveil.metrics.wer",
+    "normalised_ranks": "voiceveil.metrics.subjective",
     "pav_llr": "voiceveil.metrics.calibration",
+    "pitch_correlation": "voiceveil.metrics.pitch",
+    "rating_det": "voiceveil.metrics.subjective",
+    "similarity_matrix": "voiceveil.metrics.similarity",
+    "singling_out": "voiceveil.metrics.singling",
+    "singling_out_chance": "voiceveil.metrics.isolation",
+    "singling_out_from_scores": "voiceveil.metrics.singling",
+    "uar": "voiceveil.metrics.emotion",
+    "uar_over_folds": "voiceveil.metrics.emotion",
+    "word_errors": "voiceveil.metrics.wer",
     "zebra": "voiceveil.metrics.disclosure",
 }
 
