@@ -9,16 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from voiceveil.anonymization.batch import anonymize
+    from voiceveil.anonymization.contract import Anonymizer, system
     from voiceveil.audio import Waveform, load, save
+    from voiceveil.corpus import Corpus, open_corpus
     from voiceveil.errors import InputError
 
-__all__ = ["InputError", "Waveform", "load", "save"]
+__all__ = ["Anonymizer", "Corpus", "InputError", "Waveform", "anonymize", "load", "open_corpus", "save", "system"]
 
 _HOME = {
+    "Anonymizer": "voiceveil.anonymization.contract",
+    "Corpus": "voiceveil.corpus",
     "InputError": "voiceveil.errors",
     "Waveform": "voiceveil.audio",
+    "anonymize": "voiceveil.anonymization.batch",
     "load": "voiceveil.audio",
+    "open_corpus": "voiceveil.corpus",
     "save": "voiceveil.audio",
+    "system": "voiceveil.anonymization.contract",
 }
 
 

@@ -7,6 +7,9 @@ tags, under a temporary name that is renamed when it is complete.
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
 import os
 import tempfile
 import warnings
@@ -19,28 +22,39 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.errors import InputError, OutputError
 
 __all__ = [
     "AUDIO_SUFFIXES",
+    "PART_PREFIX",
     "AudioInfo",
+    "Encoding",
     "MixedDownWarning",
     "Samples",
     "Waveform",
     "atomic_path",
+    "create_audio",
+    "encoded",
     "info",
     "load",
+    "open_audio",
+    "read_blocks",
     "resample",
     "save",
+    "scratch_path",
 ]
 
 Samples = NDArray[np.float32]
-Encoding = Literal["int16", "int24", "float"]
+Encoding = Literal["int16", "int24"]
 
 #: What a folder of audio is searched for.
 AUDIO_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif"})
-_SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24", "float": "FLOAT"}
+# No floating-point files: libsndfile puts a time stamp into them (the PEAK chunk).
+_SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
+#: Temporary files start with this; a killed run may leave some behind.
+PART_PREFIX = ".part-"
 _FORMATS = {".wav": "WAV", ".flac": "FLAC"}
+_COPY_AGAIN = "copy the file again from its source"
 
 
 class MixedDownWarning(UserWarning):
@@ -121,15 +135,36 @@ def open_audio(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise InputError("no such audio file", where=path)
     if path.is_dir():
         raise InputError("a folder, not an audio file", where=path)
+    if not os.access(path, os.R_OK):
+        raise InputError("no permission to read this file", where=path)
+    if path.stat().st_size == 0:
+        raise InputError("the file is empty", where=path, fix=_COPY_AGAIN)
+    _check_riff_size(path)
     try:
         with soundfile.SoundFile(path) as file:
             yield file
-    except PermissionError as error:
-        raise InputError("no permission to read this file", where=path) from error
     except (soundfile.LibsndfileError, OSError) as error:
-        if not os.access(path, os.R_OK):
-            raise InputError("no permission to read this file", where=path) from error
         raise InputError(f"not readable as audio: {error}", where=path) from error
+
+
+def _check_riff_size(path: Path) -> None:
+    """Refuse a WAV file that is shorter than its data chunk says: libsndfile would read what is there and say nothing.
+
+    Sizes of 0 and near 4 GiB are what programs write that could not go back to the header: no statement at all.
+    """
+    with path.open("rb") as file:
+        header = file.read(12)
+        if header[:4] != b"RIFF" or header[8:] != b"WAVE":
+            return
+        end = path.stat().st_size
+        while len(head := file.read(8)) == 8:
+            size = int.from_bytes(head[4:], "little")
+            if head[:4] == b"data":
+                missing = size - (end - file.tell())
+                if missing > 0 and size < 0xFFFFF000:
+                    raise InputError(f"truncated: {missing} of {size} bytes are missing", where=path, fix=_COPY_AGAIN)
+                return
+            file.seek(size + size % 2, os.SEEK_CUR)
 
 
 def info(path: str | os.PathLike[str]) -> AudioInfo:
@@ -139,11 +174,7 @@ def info(path: str | os.PathLike[str]) -> AudioInfo:
 
 
 def load(
-    path: str | os.PathLike[str],
-    *,
-    rate: int | None = None,
-    start: float = 0.0,
-    duration: float | None = None,
+    path: str | os.PathLike[str], *, rate: int | None = None, start: float = 0.0, duration: float | None = None
 ) -> Waveform:
     """Read a file (or ``duration`` seconds of it from ``start``) as mono float32, resampled to ``rate`` if given.
 
@@ -151,23 +182,33 @@ def load(
     A file that ends before its header says so is an ``InputError``: half an utterance is not the utterance.
     """
     with open_audio(path) as file:
-        first = round(start * file.samplerate)
-        if first > file.frames:
-            raise InputError(f"starts at {start:g} s but has only {file.frames / file.samplerate:g} s", where=path)
-        wanted = file.frames - first if duration is None else round(duration * file.samplerate)
-        if first:
-            file.seek(first)
-        data = file.read(wanted, dtype="float32", always_2d=True)
-        if len(data) < wanted:
-            raise InputError(
-                f"truncated: {len(data)} of {wanted} frames could be read",
-                where=path,
-                fix="copy the file again from its source",
-            )
-        if data.shape[1] > 1:
-            warnings.warn(f"{path}: {data.shape[1]} channels mixed down to one", MixedDownWarning, stacklevel=2)
-        wave = Waveform(mix_down(data), int(file.samplerate))
+        blocks = list(read_blocks(file, path, start=start, duration=duration))
+        if file.channels > 1:
+            warnings.warn(f"{path}: {file.channels} channels mixed down to one", MixedDownWarning, stacklevel=2)
+        samples = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.float32)
+        wave = Waveform(samples, int(file.samplerate))
     return wave if rate is None else wave.resampled(rate)
+
+
+def read_blocks(
+    file: Any, path: str | os.PathLike[str], *, start: float = 0.0, duration: float | None = None, size: int = 1 << 22
+) -> Iterator[Samples]:
+    """The samples of an open file, mixed down, in blocks of at most ``size``; see :func:`load`."""
+    rate = file.samplerate
+    first = round(start * rate)
+    wanted = file.frames - first if duration is None else round(duration * rate)
+    if first > file.frames or first + wanted > file.frames + rate // 100:  # segments may overshoot by 10 ms
+        what = f"has {file.frames / rate:g} s, but {start:g} to {(first + wanted) / rate:g} s are asked for"
+        raise InputError(what, where=path)
+    wanted = min(wanted, file.frames - first)
+    if first:
+        file.seek(first)
+    while wanted > 0:
+        data = file.read(min(wanted, size), dtype="float32", always_2d=True)
+        if len(data) == 0:
+            raise InputError(f"truncated: {wanted} frames are missing", where=path, fix=_COPY_AGAIN)
+        wanted -= len(data)
+        yield mix_down(data)
 
 
 def mix_down(frames: NDArray[np.float32]) -> Samples:
@@ -175,65 +216,79 @@ def mix_down(frames: NDArray[np.float32]) -> Samples:
     return frames[:, 0] if frames.shape[1] == 1 else frames.mean(axis=1, dtype=np.float32)
 
 
-def save(path: str | os.PathLike[str], wave: Waveform, *, encoding: Encoding = "int16") -> None:
-    """Write WAV or FLAC (by the suffix), atomically and without tags; 16-bit PCM unless told otherwise.
+def save(path: str | os.PathLike[str], wave: Waveform, *, encoding: Encoding = "int16") -> str:
+    """Write WAV or FLAC (by the suffix), atomically and without tags; returns the file's sha256.
 
-    Samples that are not finite are an ``InputError``; samples outside [-1, 1] are clipped.
+    16-bit PCM unless told otherwise. Samples that are not finite are an ``InputError``; those outside [-1, 1] are
+    clipped.
     """
+    import soundfile
+
     if not np.isfinite(wave.samples).all():
         raise InputError("samples that are not finite cannot be written", where=path)
-    with create_audio(path, wave.rate, encoding=encoding) as file:
-        file.write(_encoded(wave.samples, encoding))
-
-
-def _encoded(samples: Samples, encoding: Encoding) -> NDArray[Any]:
-    """What libsndfile is given: our own rounding for 16 bits (its own depends on its version)."""
-    return to_int16(samples) if encoding == "int16" else np.clip(samples, -1.0, 1.0)
+    buffer = io.BytesIO()
+    with soundfile.SoundFile(buffer, "w", **_output_format(Path(path), wave.rate, encoding)) as file:
+        file.write(encoded(wave.samples, encoding))
+    with atomic_path(path) as part:
+        part.write_bytes(buffer.getbuffer())
+    return hashlib.sha256(buffer.getbuffer()).hexdigest()
 
 
 @contextmanager
 def create_audio(path: str | os.PathLike[str], rate: int, *, encoding: Encoding = "int16") -> Iterator[Any]:
-    """A ``soundfile.SoundFile`` to write blocks into; the file appears under its name when all went well."""
+    """A ``soundfile.SoundFile`` to write :func:`encoded` blocks into; it appears under its name when all went well."""
     import soundfile
 
-    path = Path(path)
-    if path.suffix.lower() not in _FORMATS:
+    layout = _output_format(Path(path), rate, encoding)
+    with atomic_path(path) as part:
+        try:
+            with soundfile.SoundFile(part, "w", **layout) as file:
+                yield file
+        except soundfile.LibsndfileError as error:  # libsndfile does not tell why a write failed
+            full = os.statvfs(part.parent).f_bavail == 0
+            raise OSError(errno.ENOSPC if full else errno.EIO, "no space left" if full else str(error)) from error
+
+
+def encoded(samples: Samples, encoding: Encoding) -> NDArray[Any]:
+    """What libsndfile is given: our own rounding for 16 bits, since its own has changed between versions."""
+    return to_int16(samples) if encoding == "int16" else np.clip(samples, -1.0, 1.0)
+
+
+def _output_format(path: Path, rate: int, encoding: Encoding) -> dict[str, Any]:
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
         raise InputError(f"cannot write {path.suffix or 'a file without suffix'}", where=path, fix="use .wav or .flac")
-    if encoding == "float" and path.suffix.lower() == ".flac":
-        raise InputError("FLAC holds no floating-point samples", where=path, fix="use .wav, or int16 or int24")
-    with (
-        atomic_path(path) as part,
-        soundfile.SoundFile(
-            part,
-            "w",
-            samplerate=rate,
-            channels=1,
-            subtype=_SUBTYPES[encoding],
-            format=_FORMATS[path.suffix.lower()],
-        ) as file,
-    ):
-        yield file
+    return {"samplerate": rate, "channels": 1, "subtype": _SUBTYPES[encoding], "format": kind}
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
+    with scratch_path(path) as part:
+        yield part
+        part.replace(path)
+
+
+@contextmanager
+def scratch_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file in the folder of ``path``, which is made if need be; it is gone when the block ends.
+
+    Failure to write (no space, no permission) is an :class:`OutputError`.
+    """
     path = Path(path)
+    part: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".part-", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise InputError(f"cannot write here: {error.strerror}", where=path) from error
-    os.close(handle)
-    part = Path(name)
-    try:
+        handle, name = tempfile.mkstemp(prefix=PART_PREFIX, suffix=path.suffix, dir=path.parent)
+        part = Path(name)
+        os.fchmod(handle, 0o666 & ~_umask())
+        os.close(handle)
         yield part
-        part.chmod(0o666 & ~_umask())
-        part.replace(path)
     except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}", where=path) from error
+        raise OutputError(f"cannot write: {error.strerror or error}", where=path) from error
     finally:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 
-__all__ = ["InputError"]
+__all__ = ["InputError", "OutputError"]
 
 
 class InputError(ValueError):
@@ -28,8 +28,12 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the keyword arguments when the error crosses a process boundary."""
-        return (_rebuild, (self.what, self.where, self.line, self.fix))
+        return (_rebuild, (type(self), self.what, self.where, self.line, self.fix))
 
 
-def _rebuild(what: str, where: str | None, line: int | None, fix: str) -> InputError:
-    return InputError(what, where=where, line=line, fix=fix)
+class OutputError(InputError):
+    """Nothing can be written where the user wants it (no space, no permission): a batch stops at the first."""
+
+
+def _rebuild(cls: type[InputError], what: str, where: str | None, line: int | None, fix: str) -> InputError:
+    return cls(what, where=where, line=line, fix=fix)

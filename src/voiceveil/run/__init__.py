@@ -1,1 +1,1 @@
-"""."""
+"""Long work: a ledger to resume from, an executor, progress."""

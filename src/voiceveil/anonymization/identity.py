@@ -1,0 +1,39 @@
+"""The control: changes nothing, so that whatever an evaluation shows beside it is the system's doing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from voiceveil.anonymization.contract import Anonymizer, Stream, register
+from voiceveil.audio import Samples
+
+__all__ = ["Identity"]
+
+
+@register("identity")
+@dataclass(frozen=True)
+class Identity(Anonymizer):
+    """Control: the original speech, unprotected."""
+
+    source = "control condition"
+
+    def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
+        """Return a copy."""
+        return samples.copy()
+
+    def stream(self, rng: np.random.Generator) -> Stream:
+        """Pass blocks through."""
+        return _Passing()
+
+
+class _Passing:
+    def push(self, samples: Samples) -> Samples:
+        return samples
+
+    def close(self) -> Samples:
+        return np.zeros(0, dtype=np.float32)
+
+    def finish(self, samples: Samples, peak: float) -> Samples:
+        return samples

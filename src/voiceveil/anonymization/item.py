@@ -1,0 +1,128 @@
+"""One recording, from file to file: what every worker does.
+
+Recordings up to ten minutes are converted in memory. Longer ones go block by block when the system can: the first
+pass writes raw samples to a temporary file and finds their peak, the second brings them to their final level. Memory
+is then bounded by the block, not by the recording.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voiceveil.anonymization.contract import Anonymizer, Stream, check_finite
+from voiceveil.audio import (
+    Encoding,
+    MixedDownWarning,
+    Samples,
+    create_audio,
+    encoded,
+    load,
+    open_audio,
+    read_blocks,
+    save,
+    scratch_path,
+)
+from voiceveil.errors import InputError
+from voiceveil.run.ledger import sha256_file
+
+__all__ = ["Done", "Job", "run_job"]
+
+#: Seconds of audio from which on a recording is converted block by block.
+LONG = 600.0
+_BLOCK = 1 << 20  # samples
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to convert: a file or a part of it (seconds), where to, and the generator for its pseudo-speaker."""
+
+    id: str
+    source: Path
+    start: float
+    duration: float | None
+    target: Path
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of it: seconds of input audio, channels of the input, hash of the output file."""
+
+    seconds: float
+    channels: int
+    sha256: str
+
+
+def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: Encoding = "int16") -> Done:
+    """Convert one recording; the output is at ``rate`` Hz (default: the system's)."""
+    try:
+        with open_audio(job.source) as file:
+            channels, seconds = int(file.channels), file.frames / file.samplerate
+        seconds = seconds - job.start if job.duration is None else job.duration
+        stream = system.stream(job.rng) if seconds > LONG else None
+        if stream is not None:
+            sha256 = _convert_blocks(job, stream, system.rate, rate or system.rate, encoding)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MixedDownWarning)  # counted and said once, in the summary
+                wave = load(job.source, start=job.start, duration=job.duration)
+            result = system.convert(wave, job.rng)
+            sha256 = save(job.target, result.resampled(rate or result.rate), encoding=encoding)
+    except InputError as error:
+        if error.where is None:
+            raise InputError(error.what, where=job.source, fix=error.fix) from error
+        raise
+    return Done(seconds, channels, sha256)
+
+
+def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encoding: Encoding) -> str:
+    peak = 0.0
+    with scratch_path(job.target) as scratch:
+        with open_audio(job.source) as file, scratch.open("wb") as raw:
+            blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
+            for samples in _pushed(stream, blocks):
+                peak = max(peak, float(np.abs(samples).max(initial=0.0)))
+                samples.tofile(raw)
+        with create_audio(job.target, rate, encoding=encoding) as out:
+            final = (stream.finish(samples, peak) for samples in _raw_blocks(scratch))
+            for samples in _resampled(final, work_rate, rate):
+                out.write(encoded(samples, encoding))
+    return sha256_file(job.target)
+
+
+def _checked(file: Any, job: Job) -> Iterator[Samples]:
+    position = job.start
+    for samples in read_blocks(file, job.source, start=job.start, duration=job.duration, size=_BLOCK):
+        check_finite(samples, file.samplerate, position)
+        position += len(samples) / file.samplerate
+        yield samples
+
+
+def _pushed(stream: Stream, blocks: Iterator[Samples]) -> Iterator[Samples]:
+    for samples in blocks:
+        yield stream.push(samples)
+    yield stream.close()
+
+
+def _raw_blocks(path: Path) -> Iterator[Samples]:
+    with path.open("rb") as raw:
+        while len(samples := np.fromfile(raw, dtype=np.float32, count=_BLOCK)):
+            yield samples
+
+
+def _resampled(blocks: Iterator[Samples], rate: int, new_rate: int) -> Iterator[Samples]:
+    if rate == new_rate:
+        yield from blocks
+        return
+    import soxr
+
+    stream = soxr.ResampleStream(rate, new_rate, 1, dtype="float32", quality="VHQ")
+    for samples in blocks:
+        yield stream.resample_chunk(samples)
+    yield stream.resample_chunk(np.zeros(0, dtype=np.float32), last=True)

@@ -1,0 +1,1 @@
+"""Systems of signal processing alone: no model, no training."""

@@ -1,0 +1,93 @@
+"""The local executor: one function on many items, in this process or in several, one thread each.
+
+Results come as they are ready. An exception of an item is its result; the others go on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from typing import TypeVar
+
+from voiceveil.errors import InputError
+
+__all__ = ["run_items"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Items handed out beyond those at work: enough to keep workers busy, few enough to keep memory flat.
+_AHEAD = 4
+
+
+def run_items(
+    function: Callable[[Item], Result], items: Iterable[Item], *, jobs: int = 1, preload: tuple[str, ...] = ()
+) -> Iterator[tuple[Item, Result | Exception]]:
+    """Yield ``(item, result or exception)`` for each item, in the order of completion.
+
+    ``function`` and the items must be picklable when ``jobs`` > 1; ``preload`` names modules that the workers share.
+    """
+    if jobs < 1:
+        raise InputError(f"--jobs {jobs}: at least one job is needed")
+    if jobs == 1:
+        for item in items:
+            try:
+                yield item, function(item)
+            except Exception as error:
+                yield item, error
+        return
+    # A server that has imported the heavy modules forks the workers: quick to start, and, unlike a fork of this
+    # process, safe whatever threads run here.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(preload))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
+    try:
+        yield from _in_pool(pool, function, iter(items), jobs * (1 + _AHEAD))
+    finally:
+        # Items at work are finished (their files are written whole); those waiting are not begun.
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_pool(
+    pool: ProcessPoolExecutor, function: Callable[[Item], Result], items: Iterator[Item], window: int
+) -> Iterator[tuple[Item, Result | Exception]]:
+    waiting: dict[Future[Result], Item] = {}
+    while True:
+        for item in islice(items, window - len(waiting)):
+            waiting[pool.submit(function, item)] = item
+        if not waiting:
+            return
+        finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in finished:
+            item = waiting.pop(future)
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                raise InputError(
+                    "a worker died, perhaps for lack of memory", fix="run again with fewer --jobs: it goes on from here"
+                )
+            if error is None:
+                yield item, future.result()
+            elif isinstance(error, Exception):
+                yield item, error
+            else:
+                raise error
+
+
+def _start_worker() -> None:
+    """Ctrl-C is the main process's business; and when that dies, even by SIGKILL, so does the worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,64 @@
+"""``check_anonymizer``: does a system keep the contract? For our systems and for yours.
+
+    from voiceveil.testing import check_anonymizer
+    check_anonymizer(MySystem())          # raises AssertionError with the names of the failed checks
+
+The checks themselves are in :mod:`voiceveil.testing.checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from voiceveil.anonymization.contract import Anonymizer
+
+__all__ = ["CHECKS", "CheckResult", "NotApplicable", "check", "check_anonymizer"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The outcome of one check; ``message`` says why it failed or does not apply."""
+
+    name: str
+    status: Literal["passed", "failed", "skipped"]
+    message: str = ""
+
+
+class NotApplicable(Exception):
+    """A check that makes no sense for this system."""
+
+
+Check = Callable[[Anonymizer], None]
+CHECKS: dict[str, Check] = {}
+
+
+def check(function: Check) -> Check:
+    """Decorator: a function that takes a system and fails an assertion is a check; its name is the check's."""
+    CHECKS[function.__name__.strip("_").replace("_", "-")] = function
+    return function
+
+
+def check_anonymizer(system: Anonymizer, *, raise_on_failure: bool = True) -> list[CheckResult]:
+    """Run all checks; with ``raise_on_failure`` an AssertionError lists those that failed."""
+    import voiceveil.testing.checks  # noqa: F401 -- fills CHECKS
+
+    results = [_run(name, function, system) for name, function in CHECKS.items()]
+    failed = [result for result in results if result.status == "failed"]
+    if failed and raise_on_failure:
+        lines = "\n".join(f"  {result.name}: {result.message}" for result in failed)
+        raise AssertionError(f"{system!r} fails {len(failed)} of {len(results)} checks:\n{lines}")
+    return results
+
+
+def _run(name: str, function: Check, system: Anonymizer) -> CheckResult:
+    try:
+        function(system)
+    except NotApplicable as reason:
+        return CheckResult(name, "skipped", str(reason))
+    except AssertionError as error:
+        return CheckResult(name, "failed", str(error) or "assertion failed")
+    except Exception as error:  # a system may raise anything: that is a failed check, not the end of the others
+        return CheckResult(name, "failed", f"{type(error).__name__}: {error}")
+    return CheckResult(name, "passed")
