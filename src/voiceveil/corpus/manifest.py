@@ -222,9 +222,13 @@ def _row(utterance: Utterance, folder: Path) -> Row:
 
 
 def _csv(rows: list[list[Any]]) -> str:
-    buffer = io.StringIO(newline="")
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
+    """CSV with plain newlines; the csv module leaves a lone carriage return unquoted, and then cannot read it."""
+    return "".join(",".join(map(_quoted, row)) + "\n" for row in rows)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
 
 
 def _write(path: Path, text: str) -> None:

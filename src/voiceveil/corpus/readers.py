@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus.faults import Report, strict
@@ -13,8 +13,13 @@ from voiceveil.registry import Registry, did_you_mean
 
 __all__ = ["Reader", "corpora", "find_reader", "open_corpus"]
 
-#: A reader takes a path and where to report faults.
-Reader = Callable[[Path, Report], Corpus]
+
+class Reader(Protocol):
+    """What reads a corpus: it takes a path, and where to report faults (``strict``: the first one is raised)."""
+
+    def __call__(self, path: Path, report: Report = strict, /) -> Corpus:
+        """Read what is at ``path``."""
+
 
 corpora: Registry[Reader] = Registry(
     "corpus",

@@ -30,12 +30,14 @@ WITHOUT_MIC2 = ("p280", "p315")
 _NAME = re.compile(r"([a-z]\d+)_(\d{3})_mic([12])")
 
 
-@corpora.register("vctk")
 def read_vctk(path: Path, report: Report = strict, *, mic: int = 2) -> Corpus:
     """Read VCTK; ``mic`` is the microphone, 1 or 2."""
     audio = path / "wav48_silence_trimmed"
     utterances = _utterances(path, audio if audio.is_dir() else path, mic, report)
     return finished("vctk", path, utterances, f"wav48_silence_trimmed/pXXX/pXXX_NNN_mic{mic}.flac", report)
+
+
+corpora.register("vctk")(read_vctk)  # not as a decorator, which would hide the type of ``mic``
 
 
 def _utterances(path: Path, audio: Path, mic: int, report: Report) -> Iterator[Utterance]:
