@@ -1,0 +1,36 @@
+# VoiceVeil: everything below sets itself up in .venv, from the pinned versions in constraints.txt.
+PIP = .venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench clean
+.DEFAULT_GOAL := demo
+
+demo: .venv/demo.done  ## anonymize real speech and say where it is
+	.venv/bin/voiceveil demo demo --overwrite
+
+test: .venv/dev.done  ## all tests
+	.venv/bin/pytest --numprocesses 2
+
+lint: .venv/dev.done  ## what must be clean before a commit
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+bench: .venv/dev.done  ## speed, as ratios against plain implementations in the same run
+	.venv/bin/python benchmarks/b2.py
+	.venv/bin/python benchmarks/metrics.py
+
+clean:
+	rm -rf .venv demo build dist
+
+.venv/bin/python: scripts/venv.sh
+	scripts/venv.sh
+	touch $@
+
+.venv/demo.done: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[demo]'
+	touch $@
+
+# torch is named beside the packages that need it, so that one resolution picks its pinned version.
+.venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) torch==2.13.0 --editable '.[demo,lhotse,dev]'
+	touch $@
