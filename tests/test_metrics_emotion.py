@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voiceveil import InputError, metrics
@@ -22,6 +22,7 @@ def slow_uar(refs: list[str], hyps: list[str], classes: set[str]) -> float:
     return sum(recalls) / len(recalls)
 
 
+@settings(deadline=None)
 @given(items)
 def test_equals_the_loop(pairs: list[tuple[str, str]]) -> None:
     refs, hyps = [r for r, _ in pairs], [h for _, h in pairs]
@@ -31,6 +32,7 @@ def test_equals_the_loop(pairs: list[tuple[str, str]]) -> None:
     assert official.confusion.sum() == len(refs)
 
 
+@settings(deadline=None)
 @given(items, st.permutations("anhs"))
 def test_order_and_names_of_classes_do_not_matter(pairs: list[tuple[str, str]], names: list[str]) -> None:
     rename = dict(zip("anhs", names, strict=True))

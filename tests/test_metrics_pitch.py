@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -79,12 +79,14 @@ def test_what_the_two_methods_measure() -> None:
     assert metrics.pitch_correlation(a, monotone, method="official") > 0.8
 
 
+@settings(deadline=None)
 @given(frames, frames)
 def test_always_a_correlation(a: Track, b: Track) -> None:
     for method in ("official", "published"):
         assert -1.0 <= metrics.pitch_correlation(a, b, method=method) <= 1.0
 
 
+@settings(deadline=None)
 @given(st.integers(0, 50), st.floats(0.5, 2.0))
 def test_published_does_not_mind_another_register(seed: int, factor: float) -> None:
     a, b = contour(seed, 100), contour(seed + 1, 100)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
@@ -59,6 +59,7 @@ def test_ties_are_broken_as_kaldi_does() -> None:
     assert errors.wer == 1.0
 
 
+@settings(deadline=None)
 @given(corpora)
 def test_equals_the_plain_recursion(pairs: list[tuple[str, str]]) -> None:
     errors = metrics.word_errors(*map(list, zip(*pairs, strict=True)))
@@ -67,6 +68,7 @@ def test_equals_the_plain_recursion(pairs: list[tuple[str, str]]) -> None:
         assert row[:3].sum() == Levenshtein.distance(ref.split(), hyp.split())
 
 
+@settings(deadline=None)
 @given(corpora)
 def test_alignment_spells_both_sides(pairs: list[tuple[str, str]]) -> None:
     errors = metrics.word_errors(*map(list, zip(*pairs, strict=True)))
@@ -76,6 +78,7 @@ def test_alignment_spells_both_sides(pairs: list[tuple[str, str]]) -> None:
         assert all((edit.operation == "hit") == (edit.ref == edit.hyp) for edit in alignment)
 
 
+@settings(deadline=None)
 @given(corpora, st.randoms(use_true_random=False))
 def test_order_of_utterances_does_not_matter(pairs: list[tuple[str, str]], random: object) -> None:
     shuffled = list(pairs)
