@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from voiceveil.stats.rates import accuracy, compare_ratios, mean, ratio, uar
     from voiceveil.stats.trials import ScoredTrials
     from voiceveil.stats.values import Difference, Estimate
-    from voiceveil.stats.verification import compare, estimate, estimate_all
+    from voiceveil.stats.verification import compare, compare_all, estimate, estimate_all
 
 __all__ = [
     "MEASURES",
@@ -30,6 +30,7 @@ __all__ = [
     "accuracy",
     "average",
     "compare",
+    "compare_all",
     "compare_ratios",
     "estimate",
     "estimate_all",
@@ -49,6 +50,7 @@ _HOME = {
     "accuracy": "voiceveil.stats.rates",
     "average": "voiceveil.stats.intervals",
     "compare": "voiceveil.stats.verification",
+    "compare_all": "voiceveil.stats.verification",
     "compare_ratios": "voiceveil.stats.rates",
     "estimate": "voiceveil.stats.verification",
     "estimate_all": "voiceveil.stats.verification",

@@ -123,16 +123,17 @@ def min_cllr(method: PavMethod = "exact") -> Measure:
         return float(kernels.pav_min_cllr(*kernels.split_ties(target, nontarget)))
 
     kernel = kernels.pav_min_cllr if method == "exact" else split
-    return Measure("min_cllr", partial(metrics.min_cllr, method=method), lambda tar, non: _counts(kernel), unit="bit")
+    value = partial(metrics.min_cllr, method=method)
+    return Measure("min_cllr", value, lambda tar, non: _counts(kernel), Range(bias=2.0), "bit")
 
 
-def zebra_population() -> Measure:
+def zebra_population(method: PavMethod = "exact") -> Measure:
     """The expected disclosure of :func:`voiceveil.metrics.zebra`. (Its worst case is a maximum: no bootstrap holds.)"""
 
     def value(tar: Floats, non: Floats) -> float:
-        return metrics.zebra(tar, non).population
+        return metrics.zebra(tar, non, method=method).population
 
-    span = Range(float(NO_PRIVACY), mirrored=True)
+    span = Range(float(NO_PRIVACY), mirrored=True, bias=2.0)
     return Measure("zebra_population", value, lambda tar, non: _counts(kernels.pav_information), span, "bit")
 
 

@@ -113,6 +113,8 @@ class ScoredTrials:
 
     def weights(self, resamples: int, seed: int) -> Iterator[Floats]:
         """Speaker weights (n_codes,) of each resample; a draw that leaves a class empty is drawn again."""
+        if resamples < 2:
+            raise InputError(f"{resamples} resample(s)", fix="use 1000, at least 2")
         rng = np.random.default_rng(seed)
         units = self._units
         _, _, target, enroll, speaker = self._sorted

@@ -20,6 +20,10 @@ def _decimals(half_width: float, scale: float) -> int:
     return min(max(1 - math.floor(math.log10(half_width * scale)), 1), 4)
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A value with its interval ``[low, high]``; ``n`` is the number of independent units ``of`` speakers or trials.
@@ -43,12 +47,12 @@ class Estimate:
         value, low, high = (f"{x * scale:.{digits}f}" for x in (self.value, self.low, self.high))
         return f"{value}{' ' if self.unit else ''}{self.unit} [{low}, {high}]"
 
-    def as_dict(self) -> dict[str, float | int | str]:
-        """Plain values for JSON."""
+    def as_dict(self) -> dict[str, float | int | str | None]:
+        """Plain values for JSON; what is not finite is None."""
         return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
+            "value": _finite(self.value),
+            "low": _finite(self.low),
+            "high": _finite(self.high),
             "level": self.level,
             "n": self.n,
             "of": self.of,
@@ -70,6 +74,6 @@ class Difference(Estimate):
         p = f"p = {self.p_value:.2g}" if self.p_value >= 1e-4 else "p < 0.0001"
         return f"{super().__str__()}, {p}"
 
-    def as_dict(self) -> dict[str, float | int | str]:
-        """Plain values for JSON."""
+    def as_dict(self) -> dict[str, float | int | str | None]:
+        """Plain values for JSON; what is not finite is None."""
         return {**super().as_dict(), "p_value": self.p_value}

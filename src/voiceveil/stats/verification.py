@@ -4,12 +4,12 @@ Conventions: see :mod:`voiceveil.stats.trials` for what is resampled, :mod:`voic
 interval is made of it. The number of resamples and the seed are given, so that every interval can be redone.
 
 * :func:`estimate`, :func:`estimate_all`: one metric, or several from the same resamples
-* :func:`compare`: two systems on the same trials
+* :func:`compare`, :func:`compare_all`: two systems on the same trials
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,19 +21,7 @@ from voiceveil.stats.measures import Measure, measure
 from voiceveil.stats.trials import ScoredTrials
 from voiceveil.stats.values import Difference, Estimate
 
-__all__ = ["compare", "estimate", "estimate_all", "replicates"]
-
-
-def replicates(trials: ScoredTrials, measures: Sequence[Measure], *, resamples: int = 1000, seed: int = 0) -> Floats:
-    """The metrics of each resample, shape (resamples, metrics)."""
-    if resamples < 1:
-        raise InputError(f"{resamples} resamples", fix="use 1000 or more")
-    statistics = [m.statistic(*trials.classes()) for m in measures]
-    out = np.empty((resamples, len(measures)))
-    for r, weights in enumerate(trials.weights(resamples, seed)):
-        tally = trials.tally(weights)
-        out[r] = [statistic(tally) for statistic in statistics]
-    return out
+__all__ = ["compare", "compare_all", "estimate", "estimate_all"]
 
 
 def estimate(
@@ -65,7 +53,7 @@ def estimate_all(
     measures = [measure(m) for m in metrics]
     values = [m.value(*trials.classes()) for m in measures]
     n = trials.n_units
-    drawn = replicates(trials, measures, resamples=resamples, seed=seed) if n > 1 else np.empty((0, len(measures)))
+    drawn = _replicates(trials, measures, trials.weights(resamples, seed) if n > 1 else ())
     return [
         interval(value, drawn[:, k], n, span=m.span, level=level, unit=m.unit, of=trials.of)
         for k, (m, value) in enumerate(zip(measures, values, strict=True))
@@ -86,18 +74,46 @@ def compare(
     Both see the same resamples, so that speakers who are easy or hard for both do not blur the difference. Its interval
     excludes 0 exactly if ``p_value`` < 1 - level.
     """
+    return compare_all(trials, other, [metric], resamples=resamples, seed=seed, level=level)[0]
+
+
+def compare_all(
+    trials: ScoredTrials,
+    other: ScoredTrials | ArrayLike,
+    metrics: Sequence[str | Measure],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[Difference]:
+    """The differences of several metrics, from the same resamples."""
     if not isinstance(other, ScoredTrials):
         other = trials.with_scores(other)
     if not (np.array_equal(trials.enroll, other.enroll) and np.array_equal(trials.speaker, other.speaker)):
         raise InputError(
             "the two systems were scored on different trials", fix="give the same trials in the same order"
         )
-    m = measure(metric)
-    ours, theirs = m.statistic(*trials.classes()), m.statistic(*other.classes())
-    value = m.value(*other.classes()) - m.value(*trials.classes())
-    if trials.n_units < 2:
-        return difference_interval(value, np.empty(0), trials.n_units, level=level, unit=m.unit, of=trials.of)
-    drawn = np.array(
-        [theirs(other.tally(w)) - ours(trials.tally(w)) for w in trials.weights(resamples, seed)], dtype=np.float64
-    )
-    return difference_interval(value, drawn, trials.n_units, level=level, unit=m.unit, of=trials.of)
+    measures = [measure(m) for m in metrics]
+    n = trials.n_units
+    drawn = np.empty((0, len(measures)))
+    if n > 1:
+        weights = list(trials.weights(resamples, seed))
+        drawn = _replicates(other, measures, weights) - _replicates(trials, measures, weights)
+    return [
+        difference_interval(
+            m.value(*other.classes()) - m.value(*trials.classes()),
+            drawn[:, k],
+            n,
+            level=level,
+            unit=m.unit,
+            of=trials.of,
+        )
+        for k, m in enumerate(measures)
+    ]
+
+
+def _replicates(trials: ScoredTrials, measures: Sequence[Measure], weights: Iterable[Floats]) -> Floats:
+    """The metrics of each resample, shape (resamples, metrics)."""
+    statistics = [m.statistic(*trials.classes()) for m in measures]
+    rows = [[statistic(tally) for statistic in statistics] for tally in map(trials.tally, weights)]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(measures))
