@@ -194,6 +194,8 @@ def test_conversation_vectors_are_means() -> None:
     pairs = legal.conversations(embeddings, names, 2, most=10, rng=np.random.default_rng(0))
     assert pairs.speakers == ("a",)
     assert pairs.vectors == pytest.approx(np.sqrt([[0.5, 0.5]]))
+    single = legal.speaker_means(embeddings, names, most=1, rng=np.random.default_rng(0))
+    assert sorted(single.vectors[0].tolist()) == [0.0, 1.0]
     means = legal.speaker_means(embeddings, names)
     assert means.speakers == ("a", "b")
     assert means.vectors == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [0, 1]]))
@@ -218,6 +220,8 @@ def test_conversation_vectors_are_means() -> None:
         (lambda: metrics.linkability([[1.0]], ["a"], [[1.0]], ["a"], length=0), "length 0"),
         (lambda: metrics.linkability([[1.0]], ["a"], [[1.0]], ["a"], method="guess"), "method"),  # type: ignore[arg-type]
         (lambda: metrics.singling_out([[1.0]], ["a"], [[1.0]], ["a"]), "no speaker has 2"),
+        (lambda: metrics.singling_out([[1.0]] * 2, ["a"] * 2, [[1.0]] * 2, ["a"]), "for 1 speaker ids"),
+        (lambda: metrics.singling_out([[1.0]] * 2, ["a"] * 2, [], []), "for 0 speaker ids"),
         (lambda: metrics.singling_out([[1.0]] * 2, ["a"] * 2, [[1.0]], ["a"]), "two test speakers"),
         (lambda: metrics.singling_out([[1.0]] * 4, ["a", "a", "b", "b"], [[1.0]], ["c"]), "no enrolled speaker"),
         (lambda: metrics.singling_out([[1.0]] * 4, ["a", "a", "b", "b"], [[1.0]], ["a"], folds=1), "folds"),

@@ -177,6 +177,16 @@ def test_chance_of_many_speakers(m: int, expected: float) -> None:
     assert metrics.singling_out_chance(22_024, m).value == pytest.approx(expected, abs=6e-4)
 
 
+def test_the_papers_ignorant_attackers_are_at_our_chance_level() -> None:
+    """Published Singling Out of the ignorant attacker at L = 1, for each N: it is at .35, not at e^-1 = .368."""
+    published = {30: 0.3593, 100: 0.3543, 200: 0.3554, 400: 0.3507, 800: 0.3491, 1600: 0.3419, 3200: 0.3465}
+    published |= {6400: 0.3503, 12800: 0.3448}
+    gaps = [value - metrics.singling_out_chance(n).value for n, value in published.items()]
+    assert abs(np.mean(gaps)) < 0.003
+    assert max(np.abs(gaps)) < 0.01
+    assert abs(np.mean(list(published.values())) - np.exp(-1)) > 0.015
+
+
 def simulated_chance(n: int, m: int, map_of_uniform: Callable[[Floats], Floats], repeats: int = 20_000) -> float:
     rng = np.random.default_rng(0)
     test, calibration = (map_of_uniform(rng.random((repeats, k * n))) for k in (1, m))

@@ -91,11 +91,15 @@ def conversations(
     return Conversations(tuple(names[s] for s in present), unit_rows(matrix[rows].mean(axis=1)), counts[present])
 
 
-def speaker_means(embeddings: ArrayLike, speakers: Sequence[str]) -> Conversations:
-    """One x-vector a speaker: the mean of all their utterances."""
+def speaker_means(
+    embeddings: ArrayLike, speakers: Sequence[str], *, most: int | None = None, rng: np.random.Generator | None = None
+) -> Conversations:
+    """One x-vector a speaker: the mean of all their utterances, or of up to ``most`` that ``rng`` draws."""
     matrix, names, codes = _grouped(embeddings, speakers)
     order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes)
+    if most is not None:
+        order = draw_rows(codes, 1, most=most, rng=rng or np.random.default_rng())[0][:, 0]
+    counts = np.bincount(codes[order])
     means = np.add.reduceat(matrix[order], np.cumsum(counts) - counts, axis=0) / counts[:, None]
     return Conversations(tuple(names), unit_rows(means), np.ones(len(names), dtype=np.int64))
 
