@@ -49,7 +49,8 @@ def zebra(target: ArrayLike, nontarget: ArrayLike, *, method: PavMethod = "exact
     calibrated scores, over all priors, in closed form; its LLRs are without Laplace and tied scores are pooled.
     ``individual`` is the largest absolute LLR, with Laplace's rule, in log10. ``"official"`` adds a ramp of 1e-6 to
     both and orders tied scores by class in the second (see :func:`~voiceveil.metrics.pav_llr`); ``"exact"`` (default)
-    does neither, so that equal scores disclose exactly nothing and get the tag 0.
+    does neither, so that equal scores have the population figure 0. (Their individual figure is 0 only if there are as
+    many targets as nontargets: Laplace's rule adds as many of both.)
     """
     tar, non = check_scores(target, nontarget)
     if method == "official":

@@ -82,7 +82,7 @@ def interval(
     else:
         roots = np.cbrt(errors)
         centre = np.cbrt(error[0]) - span.bias * (roots.mean() - np.cbrt(error[0]))
-        reach = _t(level, n) * roots.std(ddof=1) * math.sqrt(n / (n - 1))
+        reach = _t(0.5 + level / 2.0, n) * roots.std(ddof=1) * math.sqrt(n / (n - 1))
         limits = np.clip(np.array([centre - reach, centre + reach]), 0.0, None) ** 3
         limits = np.minimum(limits, span.top)
     low, high = np.sort(span.error(limits))
@@ -93,7 +93,7 @@ def difference_interval(
     value: float, replicates: Floats, n: int, *, level: float = 0.95, unit: str = "", of: str = ""
 ) -> Difference:
     """The bias-corrected t interval of a difference, and the p-value of no difference that goes with it."""
-    from scipy.stats import t
+    from scipy.special import stdtr
 
     of = of or "speakers"
     _check_level(level)
@@ -102,8 +102,8 @@ def difference_interval(
     se = float(replicates.std(ddof=1) * math.sqrt(n / (n - 1)))
     centre = 2.0 * value - float(replicates.mean())
     ratio = abs(centre) / se if se > 0.0 else 0.0 if centre == 0.0 else math.inf
-    p_value = float(2.0 * t.sf(ratio, n - 1))
-    reach = _t(level, n) * se
+    p_value = float(2.0 * stdtr(n - 1, -ratio))
+    reach = _t(0.5 + level / 2.0, n) * se
     return Difference(value, centre - reach, centre + reach, se, n, of, level, unit, p_value=p_value)
 
 
@@ -115,11 +115,11 @@ def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
     >>> print(wilson(15, 20))
     75 % [53, 89]
     """
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     if n < 1 or not 0 <= successes <= n:
         raise InputError(f"{successes} of {n} is not a share", fix="give 0 <= successes <= n with n >= 1")
-    z = float(norm.ppf(0.5 + _check_level(level) / 2.0))
+    z = float(ndtri(0.5 + _check_level(level) / 2.0))
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -134,13 +134,11 @@ def minimal_detectable_difference(se: float, n: int, *, level: float = 0.95, pow
     ``se`` is the standard error of the difference (``Difference.se``), in whose unit the result is; for systems that
     were tested on different speakers it is the root of the sum of both squared errors. ``n``: speakers.
     """
-    from scipy.stats import t
-
     if n < 2:
         raise InputError(f"{n} speaker(s) cannot show a difference", fix="use at least 2")
     if not 0.0 < power < 1.0:
         raise InputError(f"power is {power}", fix="give a probability between 0 and 1")
-    return (_t(level, n) + float(t.ppf(power, n - 1))) * se
+    return (_t(0.5 + level / 2.0, n) + _t(power, n)) * se
 
 
 def average(estimates: list[Estimate], weights: ArrayLike | None = None) -> Estimate:
@@ -159,10 +157,11 @@ def average(estimates: list[Estimate], weights: ArrayLike | None = None) -> Esti
     return Estimate(value, value - down, value + up, se, n, first.of, first.level, first.unit)
 
 
-def _t(level: float, n: int) -> float:
-    from scipy.stats import t
+def _t(share: float, n: int) -> float:
+    """The quantile of Student's t for n speakers."""
+    from scipy.special import stdtrit
 
-    return float(t.ppf(0.5 + level / 2.0, n - 1))
+    return float(stdtrit(n - 1, share))
 
 
 def _check_level(level: float) -> float:

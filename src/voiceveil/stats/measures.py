@@ -106,10 +106,8 @@ def cllr() -> Measure:
         if_target, if_nontarget = np.logaddexp(0.0, -score), np.logaddexp(0.0, score)
 
         def bits(tally: Tally) -> float:
-            nats = (
-                tally.target @ if_target / tally.target.sum() + tally.nontarget @ if_nontarget / tally.nontarget.sum()
-            )
-            return float(nats / (2.0 * np.log(2.0)))
+            of_targets = kernels.weighted_mean(tally.target, if_target)
+            return float((of_targets + kernels.weighted_mean(tally.nontarget, if_nontarget)) / (2.0 * np.log(2.0)))
 
         return bits
 
