@@ -267,8 +267,8 @@ def common_voice(each: int) -> tuple[NDArray[np.float32], list[str], NDArray[np.
 def test_linkability_of_the_paper_takes_seconds() -> None:
     """4,949 tests, 22,024 enrolled speakers, eleven N' at once; the public code takes 470 s for one draw of one."""
     many, many_ids, few, few_ids = common_voice(1)
-    start = time.perf_counter()
+    start = time.process_time()
     found = metrics.linkability(few, few_ids, many, many_ids)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert len(found.sizes) == 11
     assert (np.diff(found.value) < 0).all()

@@ -229,8 +229,8 @@ def test_shuffles_know_the_distribution() -> None:
 def test_singling_out_of_the_paper_takes_less_than_a_minute() -> None:
     """495 enrolled speakers, N = 22,024, 10 folds, 5 draws; the public code would take hours."""
     many, many_ids, few, few_ids = common_voice(10)
-    start = time.perf_counter()
+    start = time.process_time()
     found = metrics.singling_out(many, many_ids, few, few_ids, sizes=[22_024], most_enrolled=495)
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
     assert len(found.speakers) == 495
     assert found.chance[0] == pytest.approx(0.35, abs=0.01)

@@ -88,7 +88,8 @@ def conversations(
     matrix, names, codes = _grouped(embeddings, speakers)
     rows, counts = draw_rows(codes, length, most=most, least=least, rng=rng)
     present = np.flatnonzero(counts)
-    return Conversations(tuple(names[s] for s in present), unit_rows(matrix[rows].mean(axis=1)), counts[present])
+    means = matrix[rows[:, 0]] if length == 1 else matrix[rows].mean(axis=1)
+    return Conversations(tuple(names[s] for s in present), unit_rows(means), counts[present])
 
 
 def speaker_means(
