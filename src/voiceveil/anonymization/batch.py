@@ -109,6 +109,8 @@ def anonymize(
     With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
     """
     start = time.monotonic()
+    if jobs < 1:
+        raise InputError(f"{jobs} jobs: at least one job is needed")
     settings = _settings(system, level, draws, seed, key_file, rate, format, encoding)
     corpus = source if isinstance(source, Corpus) else open_corpus(source)
     if len(corpus) == 0:
