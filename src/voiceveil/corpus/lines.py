@@ -7,7 +7,7 @@ without blanks or control characters. Whatever bytes a file holds, the only exce
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,6 @@ __all__ = ["Table", "gender_of", "is_id", "read_lines", "read_table", "write_lin
 _BLANKS = " \t\r"
 _ID = r"[^\s\x00-\x1f\x7f\ud800-\udfff]+"
 _RECORD = re.compile(rf"({_ID})(?:[ \t]+(.*)|)\Z", re.DOTALL)
-_PLAIN = re.compile(rf"^({_ID}) (?! )([^\t\r\n]*[^ \t\r\n])$", re.MULTILINE)
 _IS_ID = re.compile(_ID).fullmatch
 _GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m"}
 
@@ -49,29 +48,33 @@ def gender_of(text: str) -> str | None:
 
 def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     """Number and text of each line that holds something, without the blanks after it."""
-    return _lines(path, _read(path, report), report)
-
-
-def _read(path: Path, report: Report) -> bytes:
     try:
-        return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
-        return b""
-
-
-def _lines(path: Path, data: bytes, report: Report) -> Iterator[tuple[int, str]]:
-    for number, raw in enumerate(data.split(b"\n"), start=1):
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError:
+        return
+    for number, line in enumerate(_decoded(data), start=1):
+        if line is None:
             report(Fault(path, number, "not UTF-8", fix="convert the file, e.g. `iconv -f latin1 -t utf-8`"))
-            continue
-        stripped = line.rstrip(_BLANKS)
-        if stripped:
+        elif stripped := line.rstrip(_BLANKS):
             yield number, stripped
         elif line:
             report(Fault(path, number, "a line of blanks", fix="remove it", note=True))
+
+
+def _decoded(data: bytes) -> Sequence[str | None]:
+    """The lines; None for each that is not UTF-8."""
+    try:
+        return data.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return [_decode(line) for line in data.split(b"\n")]
+
+
+def _decode(line: bytes) -> str | None:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Table:
@@ -80,15 +83,11 @@ def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Tab
     Faults: a line that starts with a blank, a key that is there twice (the first one stays), a key without value
     unless ``empty_values``. Keys that are not sorted are a note.
     """
-    data = _read(path, report)
-    table = _faultless(path, data)
-    if table is not None:
-        return table
     table = Table(path)
     values, lines = table.values, table.lines
     previous = ""
     unsorted = 0
-    for number, line in _lines(path, data, report):
+    for number, line in read_lines(path, report):
         match = _RECORD.match(line)
         if match is None:
             report(_no_record(path, number, line))
@@ -107,20 +106,6 @@ def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Tab
     if unsorted:
         report(Fault(path, unsorted, "not sorted", fix="`LC_ALL=C sort` it if Kaldi tools will read it", note=True))
     return table
-
-
-def _faultless(path: Path, data: bytes) -> Table | None:
-    """The table of a file without fault, at one go (five times as fast); None if it has to be read line by line."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    pairs = _PLAIN.findall(text)
-    values = dict(pairs)
-    keys = list(values)
-    if not len(pairs) == len(values) == text.count("\n") or not text.endswith("\n") or keys != sorted(keys):
-        return None
-    return Table(path, values, dict(zip(keys, range(1, len(keys) + 1), strict=True)))
 
 
 def _no_record(path: Path, number: int, line: str) -> Fault:

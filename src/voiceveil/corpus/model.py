@@ -151,7 +151,7 @@ class Corpus:
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """No garbage collection meanwhile: while 100,000 utterances are made, and all stay, it would double the time."""
+    """No garbage collection meanwhile: 100,000 utterances that all stay are looked through in vain."""
     was_on = gc.isenabled()
     gc.disable()
     try:

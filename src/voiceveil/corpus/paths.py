@@ -17,19 +17,20 @@ class PathFinder:
     """Completes relative paths with the first of ``bases`` below which the file is (the first base if none is)."""
 
     def __init__(self, bases: Sequence[Path]) -> None:
-        self._bases = [os.fspath(base) for base in bases]
-        self._known: dict[str, str] = {}
+        self._bases = list(bases)
+        self._folders: dict[str, Path] = {}
 
     def __call__(self, path: str) -> Path:
         """The complete path; an absolute one stays as it is."""
-        folder = path.rpartition("/")[0]
-        base = self._known.get(folder)
-        if base is None:
-            found = [base for base in self._bases if os.path.exists(os.path.join(base, path))]  # noqa: PTH110, PTH118
-            base = found[0] if found else self._bases[0]
+        name = path.rpartition("/")[2]
+        folder = path[: len(path) - len(name)]  # with its "/": that of "/a" is not that of "a"
+        complete = self._folders.get(folder)
+        if complete is None:
+            found = [base for base in self._bases if os.path.exists(base / path)]  # noqa: PTH110 (it never raises)
+            complete = (found or self._bases)[0] / folder
             if found:
-                self._known[folder] = base
-        return Path(path if path.startswith("/") else f"{base}/{path}")
+                self._folders[folder] = complete
+        return complete / name
 
 
 def relative_below(path: Path, folder: Path) -> str:
