@@ -26,7 +26,7 @@ __all__ = ["DEVELOPMENT", "EMOTIONS", "TABLE_2", "read_iemocap"]
 #: IEMOCAP's label -> ours.
 EMOTIONS = {"ang": "ang", "hap": "hap", "exc": "hap", "neu": "neu", "sad": "sad"}
 #: The gender of the development speaker of each session; the other speaker is the evaluation speaker (Table 2).
-#: The text of that table is garbled for sessions 3 to 5: compare with the official ``spk2fold`` files where they matter.
+#: Sessions 3 to 5 are garbled in the text of that table: compare with the official ``spk2fold`` files.
 DEVELOPMENT = {"1": "f", "2": "m", "3": "f", "4": "m", "5": "m"}
 #: Utterances of each speaker, (session, gender) -> number (Table 2): what a complete copy has.
 TABLE_2 = {
