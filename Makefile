@@ -32,5 +32,5 @@ clean:
 
 # torch is named beside the packages that need it, so that one resolution picks its pinned version.
 .venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) torch==2.13.0 --editable '.[demo,lhotse,dev]'
+	$(PIP) torch==2.13.0 --editable '.[dev]'
 	touch $@

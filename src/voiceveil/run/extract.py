@@ -1,0 +1,100 @@
+"""Apply a model to every utterance of a corpus: embeddings, transcripts, pitch, ratings.
+
+The model is an :class:`Evaluator`: a small picklable object that loads its weights when it is first called in a
+process. Results come from the cache where they are known, and go into it as they are made, so that a killed run goes
+on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from voiceveil.audio import Waveform, info, load
+from voiceveil.corpus import Utterance
+from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
+from voiceveil.run.local import run_items
+from voiceveil.run.progress import Progress
+
+__all__ = ["Evaluator", "extract"]
+
+Value = TypeVar("Value", covariant=True)
+
+
+class Evaluator(Protocol[Value]):
+    """Turns a waveform into a result that is a numpy array or JSON."""
+
+    @property
+    def rate(self) -> int:
+        """The sampling rate in Hz that it takes."""
+        ...
+
+    @property
+    def minimum(self) -> float:
+        """The shortest audio in seconds that it can take."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Changes whenever a result would: name, version, hash of the weights, options."""
+        ...
+
+    def __call__(self, wave: Waveform) -> Value:
+        """The result for one utterance at ``rate``."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Work(Generic[Value]):
+    evaluator: Evaluator[Value]
+
+    def __call__(self, utterance: Utterance) -> tuple[float, Value]:
+        wave = load(utterance.path, rate=self.evaluator.rate, start=utterance.start, duration=utterance.duration)
+        return wave.duration, self.evaluator(wave)
+
+
+def extract(
+    utterances: Iterable[Utterance],
+    evaluator: Evaluator[Value],
+    *,
+    cache: Cache | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
+) -> dict[str, Value]:
+    """Utterance id -> result, in the order of the utterances; the first failure is raised.
+
+    Audio that is missing, unreadable or too short is found before the work begins.
+    """
+    listed = list(utterances)
+    store = Cache(None) if cache is None else cache
+    keys = store.keys(evaluator.fingerprint(), listed)
+    results: dict[str, Any] = {u.id: store.get(keys[u.id]) for u in listed}
+    waiting = [u for u in listed if results[u.id] is None]
+    _check_lengths(waiting, evaluator.minimum)
+    work = {u.id: u.path.stat().st_size for u in waiting}
+    progress = Progress(len(waiting), sum(work.values()), style="quiet" if quiet else "auto")
+    modules = (type(evaluator).__module__,)
+    try:
+        for utterance, result in run_items(_Work(evaluator), waiting, jobs=jobs, preload=modules):
+            if isinstance(result, Exception):
+                raise result
+            seconds, value = result
+            store.put(keys[utterance.id], value)
+            results[utterance.id] = value
+            progress.add(work=work[utterance.id], audio=seconds)
+    finally:
+        progress.close()
+        if cache is None:
+            store.close()
+    return results
+
+
+def _check_lengths(utterances: list[Utterance], minimum: float) -> None:
+    for utterance in utterances:
+        length = utterance.duration or info(utterance.path).duration - utterance.start
+        if length < minimum:
+            raise InputError(
+                f"utterance {utterance.id} has {length:.3f} s, but at least {minimum:g} s are needed",
+                where=utterance.path,
+            )
