@@ -175,6 +175,8 @@ def test_d_sys_edge_cases() -> None:
     with pytest.raises(InputError, match="too few"):
         metrics.d_sys(np.arange(19.0), np.arange(100.0))
     assert metrics.d_sys([2.0], [1.0], bins=2) == 1.0
+    with pytest.raises(InputError, match="0 bins"):
+        metrics.d_sys(*TIES, bins=0)
     with pytest.raises(InputError, match="omega"):
         metrics.d_sys(*TIES, omega=0)
     with pytest.raises(InputError, match="exact or official"):

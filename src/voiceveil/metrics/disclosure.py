@@ -22,7 +22,7 @@ __all__ = ["NO_PRIVACY", "Zebra", "zebra", "zebra_tag"]
 #: The population figure when every trial is decided without doubt, in bits: the integral of the binary entropy.
 NO_PRIVACY = 1.0 / np.log(4.0)
 
-#: Upper bounds, in log10, of the categorical tags of Table 1.
+#: Upper bounds, in log10, of the categorical tags.
 _TAGS = ((1.0, "A"), (2.0, "B"), (4.0, "C"), (5.0, "D"), (6.0, "E"))
 
 

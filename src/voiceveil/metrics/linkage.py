@@ -33,7 +33,7 @@ def d_sys(
 
     D_sys is the integral of p(s | mated) D(s), with D(s) = 2 omega LR(s) / (1 + omega LR(s)) - 1 where omega LR(s) > 1
     and 0 elsewhere, LR(s) = p(s | mated) / p(s | non-mated), and omega = p(mated) / p(non-mated) (Gomez-Barrero et al.
-    2018, eqs. 6-9). Both densities are histograms with min(T // 10, 100) bins over the pooled range.
+    2018). Both densities are histograms with min(T // 10, 100) bins over the pooled range.
 
     ``"exact"`` integrates these densities, which are constant within a bin. ``"official"`` does what the challenge
     code does: a trapezoid rule on the bin centres, which loses half a bin at each end (perfectly separated scores get
@@ -55,6 +55,8 @@ def bin_edges(target: Floats, nontarget: Floats, bins: int | None = None) -> Flo
         bins = min(len(target) // 10, 100)
         if bins < 2:
             raise InputError(f"{len(target)} target trials are too few for D_sys", fix="use at least 20, or give bins")
+    if bins < 1:
+        raise InputError(f"{bins} bins", fix="give at least 1")
     low, high = min(target.min(), nontarget.min()), max(target.max(), nontarget.max())
     if low == high:  # all scores are equal: one bin around them, in which the classes do not differ
         return np.array([low - 0.5, high + 0.5])

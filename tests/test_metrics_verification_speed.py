@@ -1,0 +1,57 @@
+"""How fast, in processor time and after compilation, and that what is not asked for is not imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from voiceveil import metrics, stats
+from voiceveil.testing.scores import ScoreWorld
+
+
+def processor_seconds(function: Callable[[], object], repeats: int) -> float:
+    """The best of several runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize(("trials", "limit"), [(21_650, 0.005), (3_500_000, 3.0)])
+def test_eer_takes(trials: int, limit: float) -> None:
+    rng = np.random.default_rng(0)
+    target, nontarget = rng.normal(2, 1, trials // 20), rng.normal(0, 1, trials - trials // 20)
+    metrics.eer(target[:9], nontarget[:9])
+    assert processor_seconds(lambda: metrics.eer(target, nontarget), 2 if trials > 1e6 else 10) < limit
+
+
+def test_a_thousand_speaker_bootstraps_take() -> None:
+    trials = ScoreWorld(speakers=29, utterances=24).draw(np.random.default_rng(0))
+    assert len(trials.score) > 20_000
+    stats.estimate(trials, "eer", resamples=2)
+    again = trials.with_scores(trials.score)  # sorted anew
+    assert processor_seconds(lambda: stats.estimate(again, "eer", resamples=1000), 2) < 1.0
+
+
+@pytest.mark.parametrize("package", ["voiceveil.metrics", "voiceveil.stats"])
+def test_packages_are_light_until_used(package: str) -> None:
+    code = f"import sys, {package}; print(sorted({{'numba', 'scipy', 'torch'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("package", [metrics, stats])
+def test_every_name_leads_somewhere(package: object) -> None:
+    names = package.__all__  # type: ignore[attr-defined]
+    assert sorted(names) == sorted(package._HOME)  # type: ignore[attr-defined]
+    for name in names:
+        assert getattr(package, name) is not None
+        assert type(getattr(package, name)).__name__ != "module"
+    with pytest.raises(AttributeError):
+        package.nonsense  # type: ignore[attr-defined]  # noqa: B018
