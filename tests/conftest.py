@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Compiled functions take their time at the first call: no limit for a single example.
+settings.register_profile("voiceveil", deadline=None)
+settings.load_profile("voiceveil")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VOICEVEIL_SHARED", ROOT.parent / "shared"))
