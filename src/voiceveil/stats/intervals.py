@@ -91,18 +91,22 @@ def interval(
 def difference_interval(
     value: float, replicates: Floats, n: int, *, level: float = 0.95, unit: str = "", of: str = "speakers"
 ) -> Difference:
-    """The bias-corrected t interval of a difference, and the p-value of no difference that goes with it."""
+    """The t interval of a difference, and the p-value of no difference that goes with it.
+
+    Two systems on the same trials are biased and skewed alike, so that there is nothing to mend but the number of
+    speakers. In simulated worlds without a difference, 3 to 5 % of the p-values of EERs are below 0.05 (to correct the
+    bias here would make it 6 to 9 %); those of min Cllr and D_sys, of few speakers with few errors, up to 12 %.
+    """
     from scipy.special import stdtr
 
     _check_level(level)
     if n < 2 or not len(replicates) or not np.isfinite(replicates).all():
         return Difference(value, -math.inf, math.inf, math.nan, n, of, level, unit, p_value=1.0)
     se = float(replicates.std(ddof=1) * math.sqrt(n / (n - 1)))
-    centre = 2.0 * value - float(replicates.mean())
-    ratio = abs(centre) / se if se > 0.0 else 0.0 if centre == 0.0 else math.inf
+    ratio = abs(value) / se if se > 0.0 else 0.0 if value == 0.0 else math.inf
     p_value = float(2.0 * stdtr(n - 1, -ratio))
     reach = _t(0.5 + level / 2.0, n) * se
-    return Difference(value, centre - reach, centre + reach, se, n, of, level, unit, p_value=p_value)
+    return Difference(value, value - reach, value + reach, se, n, of, level, unit, p_value=p_value)
 
 
 def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
