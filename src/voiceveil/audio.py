@@ -10,11 +10,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import math
 import os
+import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.containers import COPY_AGAIN, complete_file
 from voiceveil.errors import InputError, OutputError
 
 __all__ = [
@@ -54,7 +57,7 @@ _SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
 #: Temporary files start with this; a killed run may leave some behind.
 PART_PREFIX = ".part-"
 _FORMATS = {".wav": "WAV", ".flac": "FLAC"}
-_COPY_AGAIN = "copy the file again from its source"
+_LONGEST = 1 << 48  # frames; libsndfile gives 2^63 - 1 for a FLAC file that was written to a pipe
 
 
 class MixedDownWarning(UserWarning):
@@ -72,9 +75,11 @@ class Waveform:
         samples = np.asarray(self.samples)
         if samples.ndim != 1:
             raise InputError(f"a waveform has one dimension, not shape {samples.shape}")
+        if not np.issubdtype(samples.dtype, np.floating):
+            raise InputError(f"samples are floats in [-1, 1], not {samples.dtype}", fix="divide int16 by 32768")
         if samples.dtype != np.float32:
             samples = samples.astype(np.float32)
-        if int(self.rate) != self.rate or self.rate <= 0:
+        if not (self.rate > 0 and self.rate % 1 == 0):
             raise InputError(f"a sampling rate is a positive whole number of Hz, not {self.rate}")
         object.__setattr__(self, "samples", samples)
         object.__setattr__(self, "rate", int(self.rate))
@@ -112,7 +117,13 @@ class AudioInfo:
 
 def to_int16(samples: NDArray[Any]) -> NDArray[np.int16]:
     """16-bit PCM of float samples: rounded to the nearest step of 1/32768, clipped to the range."""
-    return np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16)
+    return _rounded(samples, 16).astype(np.int16)
+
+
+def _rounded(samples: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Whole numbers of steps of PCM: nearest (ties to even), clipped to the range."""
+    full = 2.0 ** (bits - 1)
+    return np.clip(np.rint(samples * full), -full, full - 1)
 
 
 def resample(samples: ArrayLike, rate: int, new_rate: int) -> Samples:
@@ -131,40 +142,35 @@ def open_audio(path: str | os.PathLike[str]) -> Iterator[Any]:
     import soundfile
 
     path = Path(path)
-    if not path.exists():
-        raise InputError("no such audio file", where=path)
-    if path.is_dir():
-        raise InputError("a folder, not an audio file", where=path)
-    if not os.access(path, os.R_OK):
-        raise InputError("no permission to read this file", where=path)
-    if path.stat().st_size == 0:
-        raise InputError("the file is empty", where=path, fix=_COPY_AGAIN)
-    _check_riff_size(path)
-    try:
-        with soundfile.SoundFile(path) as file:
+    with ExitStack() as stack:
+        try:
+            status = path.stat()
+            if stat.S_ISDIR(status.st_mode):
+                raise InputError("a folder, not an audio file", where=path)
+            if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for ever
+                raise InputError("not a regular file", where=path)
+            if status.st_size == 0:
+                raise InputError("the file is empty", where=path, fix=COPY_AGAIN)
+            file = stack.enter_context(soundfile.SoundFile(stack.enter_context(complete_file(path))))
+        except FileNotFoundError as error:
+            raise InputError("no such audio file", where=path) from error
+        except PermissionError as error:
+            raise InputError("no permission to read this file", where=path) from error
+        except (OSError, soundfile.LibsndfileError) as error:
+            raise InputError(f"not readable as audio: {_reason(error)}", where=path) from error
+        if file.frames > _LONGEST:
+            fix = "write it again to a file, not to a pipe: ffmpeg -i OLD.flac NEW.flac"
+            raise InputError("its header does not say how long it is", where=path, fix=fix)
+        try:
             yield file
-    except (soundfile.LibsndfileError, OSError) as error:
-        raise InputError(f"not readable as audio: {error}", where=path) from error
+        except soundfile.LibsndfileError as error:  # an OSError of the block is about something else
+            raise InputError(f"damaged or truncated: {_reason(error)}", where=path, fix=COPY_AGAIN) from error
 
 
-def _check_riff_size(path: Path) -> None:
-    """Refuse a WAV file that is shorter than its data chunk says: libsndfile would read what is there and say nothing.
-
-    Sizes of 0 and near 4 GiB are what programs write that could not go back to the header: no statement at all.
-    """
-    with path.open("rb") as file:
-        header = file.read(12)
-        if header[:4] != b"RIFF" or header[8:] != b"WAVE":
-            return
-        end = path.stat().st_size
-        while len(head := file.read(8)) == 8:
-            size = int.from_bytes(head[4:], "little")
-            if head[:4] == b"data":
-                missing = size - (end - file.tell())
-                if missing > 0 and size < 0xFFFFF000:
-                    raise InputError(f"truncated: {missing} of {size} bytes are missing", where=path, fix=_COPY_AGAIN)
-                return
-            file.seek(size + size % 2, os.SEEK_CUR)
+def _reason(error: Exception) -> str:
+    """The words of the system or of libsndfile, without its repetition of the path."""
+    text = str(getattr(error, "error_string", "") or getattr(error, "strerror", "") or error)
+    return text.removeprefix("Error : ").rstrip(".")
 
 
 def info(path: str | os.PathLike[str]) -> AudioInfo:
@@ -194,6 +200,10 @@ def read_blocks(
     file: Any, path: str | os.PathLike[str], *, start: float = 0.0, duration: float | None = None, size: int = 1 << 22
 ) -> Iterator[Samples]:
     """The samples of an open file, mixed down, in blocks of at most ``size``; see :func:`load`."""
+    import soundfile
+
+    if not (0 <= start < math.inf and (duration is None or 0 <= duration < math.inf)):
+        raise InputError(f"no part of a recording: from {start:g} s, {duration} s long", where=path)
     rate = file.samplerate
     first = round(start * rate)
     wanted = file.frames - first if duration is None else round(duration * rate)
@@ -204,9 +214,12 @@ def read_blocks(
     if first:
         file.seek(first)
     while wanted > 0:
-        data = file.read(min(wanted, size), dtype="float32", always_2d=True)
+        try:
+            data = file.read(min(wanted, size), dtype="float32", always_2d=True)
+        except soundfile.LibsndfileError as error:
+            raise InputError(f"damaged or truncated: {_reason(error)}", where=path, fix=COPY_AGAIN) from error
         if len(data) == 0:
-            raise InputError(f"truncated: {wanted} frames are missing", where=path, fix=_COPY_AGAIN)
+            raise InputError(f"truncated: {wanted} frames are missing", where=path, fix=COPY_AGAIN)
         wanted -= len(data)
         yield mix_down(data)
 
@@ -250,8 +263,8 @@ def create_audio(path: str | os.PathLike[str], rate: int, *, encoding: Encoding 
 
 
 def encoded(samples: Samples, encoding: Encoding) -> NDArray[Any]:
-    """What libsndfile is given: our own rounding for 16 bits, since its own has changed between versions."""
-    return to_int16(samples) if encoding == "int16" else np.clip(samples, -1.0, 1.0)
+    """What libsndfile is given: whole steps, since its own rounding differs between versions and scales by 2^n - 1."""
+    return to_int16(samples) if encoding == "int16" else _rounded(samples, 24).astype(np.int32) << 8
 
 
 def _output_format(path: Path, rate: int, encoding: Encoding) -> dict[str, Any]:

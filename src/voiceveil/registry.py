@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from voiceveil.errors import InputError
@@ -36,6 +36,7 @@ class Registry(Generic[T]):
         self.group = group
         self._modules = modules
         self._items: dict[str, T] = {}
+        self._points: dict[str, EntryPoint] = {}
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -51,24 +52,33 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         self._load()
+        if name in self._points and name not in self._items:
+            self._items[name] = self._from_point(self._points[name])
         if name not in self._items:
-            raise InputError(f"unknown {self.kind} {name!r}", fix=did_you_mean(name, list(self._items)))
+            raise InputError(f"unknown {self.kind} {name!r}", fix=did_you_mean(name, list(self)))
         return self._items[name]
 
     def __contains__(self, name: object) -> bool:
         self._load()
-        return name in self._items
+        return name in self._items or name in self._points
 
     def __iter__(self) -> Iterator[str]:
         self._load()
-        return iter(sorted(self._items))
+        return iter(sorted({*self._items, *self._points}))
 
     def _load(self) -> None:
         if self._loaded:
             return
-        self._loaded = True
         for module in self._modules:
             import_module(module)
-        for point in entry_points(group=self.group):
-            if point.name not in self._items:
-                self._items[point.name] = point.load()
+        self._points = {point.name: point for point in entry_points(group=self.group)}
+        self._loaded = True  # only now: a module that failed to import fails again, and is not just unknown
+
+    def _from_point(self, point: EntryPoint) -> T:
+        """Import a third party's item, when it is asked for: a broken package takes nothing else with it."""
+        try:
+            item: T = point.load()
+        except Exception as error:  # anything can happen while a module is imported
+            fix = f"repair or uninstall {point.dist.name if point.dist else point.value}"
+            raise InputError(f"cannot load {self.kind} {point.name!r}: {error}", fix=fix) from error
+        return item

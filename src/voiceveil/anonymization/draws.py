@@ -66,7 +66,9 @@ class Key:
 
     def _digest(self, *context: str) -> bytes:
         # Lengths go in as well, so that no two contexts are the same bytes.
-        message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in context)
+        # Ids that come from file names which are not UTF-8 have surrogates.
+        parts = [part.encode("utf-8", "surrogatepass") for part in context]
+        message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.digest(self.secret, message, "sha256")
 
 

@@ -7,8 +7,10 @@ stands for both).
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from voiceveil.errors import InputError
@@ -38,12 +40,10 @@ def check_parameters(instance: Any) -> None:
     for field, hint in _fields(type(instance)):
         value = _coerced(getattr(instance, field.name), hint, field.name)
         low, high = field.metadata.get("low"), field.metadata.get("high")
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
         for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, float | int) and not isinstance(number, bool):
-                too_low = low is not None and number < low
-                too_high = high is not None and number > high
-                if number != number or too_low or too_high:
-                    raise InputError(f"{field.name} = {number:g} is outside [{low}, {high}]")
+            if _is_number(number) and not low <= number <= high:  # NaN is outside as well
+                raise InputError(f"{field.name} = {number:g} is outside [{low:g}, {high:g}]")
         object.__setattr__(instance, field.name, value)
 
 
@@ -92,6 +92,8 @@ def _from_text(text: str, hint: Any, name: str) -> Any:
             return tuple(float(part) for part in text.split(","))
         if hint is bool:
             return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
+        if typing.get_origin(hint) is Literal:
+            return next((choice for choice in typing.get_args(hint) if str(choice) == text), text)
         if hint in (int, float):
             return hint(text)
     except (ValueError, KeyError) as error:
@@ -102,10 +104,10 @@ def _from_text(text: str, hint: Any, name: str) -> Any:
 def _coerced(value: Any, hint: Any, name: str) -> Any:
     wrong = InputError(f"{name} = {value!r} is not of the form {_type_name(hint)}")
     if hint == Range:
-        pair = (value, value) if isinstance(value, int | float) else tuple(value) if not isinstance(value, str) else ()
+        pair = tuple(value) if isinstance(value, Sequence) else (value,)
         if len(pair) == 1:
             pair = (pair[0], pair[0])
-        if len(pair) != 2 or not all(isinstance(number, int | float) for number in pair):
+        if len(pair) != 2 or not all(map(_is_number, pair)):
             raise wrong
         if pair[0] > pair[1]:
             raise InputError(f"{name} = {pair[0]:g},{pair[1]:g}: the lower end comes first")
@@ -113,11 +115,15 @@ def _coerced(value: Any, hint: Any, name: str) -> Any:
     if typing.get_origin(hint) is Literal:
         if value not in typing.get_args(hint):
             raise InputError(
-                f"{name} = {value!r} is unknown", fix=did_you_mean(str(value), list(typing.get_args(hint)))
+                f"{name} = {value!r} is unknown", fix=did_you_mean(str(value), list(map(str, typing.get_args(hint))))
             )
         return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint in (int, float, bool, str) and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+    if (hint is float and _is_number(value)) or (hint is int and _is_number(value) and isinstance(value, Integral)):
+        return hint(value)  # NumPy's numbers become Python's: they go into JSON
+    if hint in (int, float) or (hint in (bool, str) and not isinstance(value, hint)):
         raise wrong
     return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

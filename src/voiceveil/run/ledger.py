@@ -8,6 +8,7 @@ the order of the work was.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -52,18 +53,14 @@ class Ledger:
             entry is not None
             and entry.source == source
             and entry.file == self._relative(file)
-            and file.is_file()
-            and sha256_file(file) == entry.sha256
+            and _hash_or_none(file) == entry.sha256
         )
 
     def add(self, id: str, source: str, file: Path, sha256: str, seconds: float) -> None:
         """Record a finished item; one write, so that a kill leaves a whole line or a piece that is ignored."""
-        entry = Entry(id, source, self._relative(file), sha256, seconds)
+        entry = Entry(id, source, self._relative(file), sha256, float(seconds))
+        self._append(asdict(entry))
         self.entries[id] = entry
-        try:
-            os.write(self._handle, _line(asdict(entry)))
-        except OSError as error:
-            raise OutputError(f"cannot write: {error.strerror}", where=self.path) from error
 
     def finish(self, ids: set[str]) -> None:
         """Rewrite the ledger, sorted, with the items of ``ids`` alone."""
@@ -74,33 +71,40 @@ class Ledger:
     def _relative(self, file: Path) -> str:
         return Path(os.path.relpath(file, self.path.parent)).as_posix()
 
+    def _append(self, row: Mapping[str, Any]) -> None:
+        line = _line(row)
+        try:
+            if os.write(self._handle, line) != len(line):  # some of it fitted: the next write would say why not all
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise OutputError(f"cannot write: {error.strerror}", where=self.path) from error
+
     def _read(self) -> None:
-        lines = self.path.read_bytes().split(b"\n")
-        if lines == [b""]:
-            os.write(self._handle, _line(self.settings))
-            return
-        whole = lines[:-1]  # what follows the last line end was cut off by a kill
-        os.ftruncate(self._handle, sum(len(line) + 1 for line in whole))
+        *whole, piece = self.path.read_bytes().split(b"\n")
         rows = [self._parse(number, line) for number, line in enumerate(whole, 1)]
-        if not rows:
-            os.write(self._handle, _line(self.settings))
-            return
-        self._compare(rows[0])
+        if rows:
+            self._compare(rows[0])
         for number, row in enumerate(rows[1:], 2):
-            try:
-                entry = Entry(**row)
-            except TypeError as error:
-                raise InputError("not a line of a ledger", where=self.path, line=number, fix=_OVERWRITE) from error
+            if {key: type(value) for key, value in row.items()} != _ENTRY:
+                raise self._not_a_line(number)
+            entry = Entry(**row)
             self.entries[entry.id] = entry
+        if piece:  # cut off by a kill
+            os.ftruncate(self._handle, sum(len(line) + 1 for line in whole))
+        if not rows:
+            self._append(self.settings)
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise InputError("not a line of a ledger", where=self.path, line=number, fix=_OVERWRITE)
+            raise self._not_a_line(number)
         return row
+
+    def _not_a_line(self, number: int) -> InputError:
+        return InputError("not a line of a ledger", where=self.path, line=number, fix=_OVERWRITE)
 
     def _compare(self, before: Mapping[str, Any]) -> None:
         now = json.loads(_line(self.settings))
@@ -110,6 +114,7 @@ class Ledger:
             raise InputError(f"holds the results of another run: {what}", where=self.path.parent, fix=_OVERWRITE)
 
 
+_ENTRY = {"id": str, "source": str, "file": str, "sha256": str, "seconds": float}
 _OVERWRITE = "give another output, or --overwrite to start again"
 
 
@@ -118,25 +123,33 @@ def open_ledger(path: Path, settings: Mapping[str, Any], *, overwrite: bool = Fa
     """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", where=path.parent) from error
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError("another run is writing here", where=path.parent, fix="wait for it to end") from error
-        if overwrite:
-            path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            yield Ledger(path, settings, handle)
-        finally:
-            os.close(handle)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
+    try:
+        _lock(handle, path)
+        if overwrite:
+            os.ftruncate(handle, 0)
+        yield Ledger(path, settings, handle)
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else path
+        raise OutputError(f"cannot write: {error.strerror or error}", where=where) from error
     finally:
-        os.close(folder)  # and with it the lock
+        os.close(handle)  # and with it the lock
+
+
+def _lock(handle: int, path: Path) -> None:
+    """Make sure that no other process has the ledger. It is the file that is locked: NFS cannot lock folders."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another run may have finished, and put a new file here, between our opening and our locking.
+        free = os.path.samestat(os.fstat(handle), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        free = False
+    except OSError as error:
+        raise OutputError(f"cannot lock: {error.strerror}", where=path) from error
+    if not free:
+        raise InputError("another run is writing here", where=path.parent, fix="wait for it to end")
 
 
 def sha256_file(path: Path) -> str:
@@ -145,5 +158,13 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _hash_or_none(path: Path) -> str | None:
+    try:
+        return sha256_file(path)
+    except OSError:  # gone, a folder, or not ours to read
+        return None
+
+
 def _line(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+    # Names of files that are not UTF-8 have surrogates in Python; json.loads takes them back.
+    return json.dumps(row, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass") + b"\n"

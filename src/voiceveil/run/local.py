@@ -8,11 +8,13 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -38,10 +40,7 @@ def run_items(
         raise InputError(f"--jobs {jobs}: at least one job is needed")
     if jobs == 1:
         for item in items:
-            try:
-                yield item, function(item)
-            except Exception as error:
-                yield item, error
+            yield item, _outcome(partial(function, item))
         return
     # A server that has imported the heavy modules forks the workers: quick to start, and, unlike a fork of this
     # process, safe whatever threads run here.
@@ -50,6 +49,9 @@ def run_items(
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
     try:
         yield from _in_pool(pool, function, iter(items), jobs * (1 + _AHEAD))
+    except BrokenProcessPool as error:
+        fix = "run again with fewer --jobs: it goes on from here"
+        raise InputError("a worker died, perhaps for lack of memory", fix=fix) from error
     finally:
         # Items at work are finished (their files are written whole); those waiting are not begun.
         pool.shutdown(wait=True, cancel_futures=True)
@@ -61,23 +63,33 @@ def _in_pool(
     waiting: dict[Future[Result], Item] = {}
     while True:
         for item in islice(items, window - len(waiting)):
-            waiting[pool.submit(function, item)] = item
+            waiting[pool.submit(_in_worker, function, item)] = item
         if not waiting:
             return
         finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
         for future in finished:
-            item = waiting.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenProcessPool):
-                raise InputError(
-                    "a worker died, perhaps for lack of memory", fix="run again with fewer --jobs: it goes on from here"
-                )
-            if error is None:
-                yield item, future.result()
-            elif isinstance(error, Exception):
-                yield item, error
-            else:
-                raise error
+            yield waiting.pop(future), _outcome(future.result)
+
+
+def _outcome(call: Callable[[], Result]) -> Result | Exception:
+    try:
+        return call()
+    except BrokenProcessPool:
+        raise
+    except Exception as error:
+        return error
+
+
+def _in_worker(function: Callable[[Item], Result], item: Item) -> Result:
+    """Call the function; an exception that the main process could not rebuild would break the pool."""
+    try:
+        return function(item)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 -- our own bytes
+        except Exception:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise
 
 
 def _start_worker() -> None:

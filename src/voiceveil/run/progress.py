@@ -1,4 +1,7 @@
-"""Progress of long work: one line on a terminal, JSON lines elsewhere, nothing when quiet. Always on stderr."""
+"""Progress of long work: one line on a terminal, JSON lines elsewhere. Always on stderr.
+
+When quiet there is no progress, but notes are still said, as plain text: a failure is not to be missed.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,201 @@
+"""Draws: the same key and context give the same generator for ever, and nothing else does."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from voiceveil.anonymization.draws import Key, Level, keyed_rng
+from voiceveil.corpus import Utterance
+from voiceveil.errors import InputError
+
+contexts = st.lists(st.text(st.characters(), max_size=5), max_size=4)  # all code points, surrogates too
+
+
+def first(rng: np.random.Generator) -> float:
+    return float(rng.uniform())
+
+
+def utterance(id: str = "1272-0001", speaker: str | None = "1272", role: str = "trial") -> Utterance:
+    return Utterance(id=id, path=Path("audio") / f"{id}.wav", speaker=speaker, role=role)
+
+
+# --- The rule -----------------------------------------------------------------------------------------------------
+
+
+def slow_seed(secret: bytes, context: list[str]) -> int:
+    """HMAC-SHA256, as in RFC 2104, of the parts, each after its length in eight bytes."""
+    message = b""
+    for part in ["draw", *context]:
+        data = part.encode("utf-8", "surrogatepass")
+        message += len(data).to_bytes(8, "big") + data
+    block = (hashlib.sha256(secret).digest() if len(secret) > 64 else secret).ljust(64, b"\0")
+    inner = hashlib.sha256(bytes(b ^ 0x36 for b in block) + message).digest()
+    return int.from_bytes(hashlib.sha256(bytes(b ^ 0x5C for b in block) + inner).digest(), "big")
+
+
+@given(contexts, st.binary(min_size=16, max_size=100))
+def test_equals_the_rule_written_out(context: list[str], secret: bytes) -> None:
+    slow = np.random.Generator(np.random.PCG64(np.random.SeedSequence(slow_seed(secret, context))))
+    assert first(Key(secret, repeatable=True).rng(*context)) == first(slow)
+
+
+@pytest.mark.parametrize(
+    ("context", "draws"),
+    [
+        (("utterance", "", "a"), [0.23397130008293454, 0.4151718193626185]),
+        (("speaker", "trial", "1272"), [0.3829871301643988, 0.8501656439077693]),
+        (("speaker", "enroll", "1272"), [0.5253820894663983, 0.057089146005511515]),
+        ((), [0.1388680373268929, 0.601328308094945]),
+    ],
+)
+def test_draws_of_seed_1_never_change(context: tuple[str, ...], draws: list[float]) -> None:
+    """Results must be repeatable with later versions; whoever changes these figures breaks that."""
+    assert Key.from_seed(1).rng(*context).uniform(size=2).tolist() == draws
+
+
+def test_draws_and_fingerprints_of_keys_never_change() -> None:
+    key = Key(b"0123456789abcdef", repeatable=True)
+    assert first(key.rng("utterance", "", "é/1")) == 0.08236620116870352
+    assert (key.fingerprint(), Key.from_seed(1).fingerprint()) == ("2cc80c87419d0376", "79f7e0f0f20d5337")
+
+
+# --- No two alike -------------------------------------------------------------------------------------------------
+
+
+@given(contexts, contexts)
+def test_contexts_never_collide(one: list[str], other: list[str]) -> None:
+    key = Key.from_seed(1)
+    assert (first(key.rng(*one)) == first(key.rng(*other))) == (one == other)
+
+
+@given(st.text(), st.text(min_size=1))
+def test_borders_of_parts_matter(left: str, right: str) -> None:
+    key = Key.from_seed(1)
+    variants = [(left, right), (left + right, ""), (left + right,), ("", left + right), (left, right, "")]
+    different = len(set(variants))
+    assert len({first(key.rng(*variant)) for variant in variants}) == different
+
+
+def test_level_role_id_and_key_each_matter() -> None:
+    draws = [
+        first(keyed_rng(key, level, utterance(id=id, speaker=id, role=role)))
+        for key in (Key.from_seed(1), Key.from_seed(2), Key(b"k" * 16, repeatable=True), Key.fresh())
+        for level in ("utterance", "speaker")
+        for role in ("", "enroll", "trial", "train")
+        for id in ("a", "b", "A", "a ", "ä")
+    ]
+    assert len(set(draws)) == len(draws) == 4 * 2 * 4 * 5
+
+
+def test_seeds_differ_from_each_other() -> None:
+    assert len({first(Key.from_seed(seed).rng("a")) for seed in range(-500, 500)}) == 1000
+
+
+def test_draws_are_spread_evenly() -> None:
+    """Neighbouring ids are as good as random: the mean of 4000 is within four standard errors of 1/2."""
+    draws = np.array([first(Key.from_seed(1).rng("utterance", "", str(i))) for i in range(4000)])
+    assert abs(draws.mean() - 0.5) < 4 / np.sqrt(12 * 4000)
+    assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 4 / np.sqrt(4000)
+
+
+@given(st.permutations([f"u{i}" for i in range(8)]))
+def test_order_does_not_matter(ids: list[str]) -> None:
+    key = Key.from_seed(7)
+    drawn = {id: first(keyed_rng(key, "utterance", utterance(id))) for id in ids}
+    assert drawn == {id: first(keyed_rng(key, "utterance", utterance(id))) for id in sorted(ids)}
+
+
+def test_drawing_from_one_generator_does_not_move_another() -> None:
+    key = Key.from_seed(7)
+    rng = key.rng("a")
+    key.rng("b").uniform(size=1000)
+    key.rng("a").uniform(size=1000)
+    assert first(rng) == first(key.rng("a"))
+
+
+def test_generators_cross_processes() -> None:
+    rng = Key.from_seed(7).rng("a")
+    assert first(pickle.loads(pickle.dumps(rng))) == first(rng)
+
+
+# --- Levels -------------------------------------------------------------------------------------------------------
+
+
+def test_a_speaker_is_one_pseudo_speaker_within_a_role() -> None:
+    key = Key.from_seed(1)
+    same = {first(keyed_rng(key, "speaker", utterance(id))) for id in ("u1", "u2", "u3")}
+    assert len(same) == 1
+    assert first(keyed_rng(key, "speaker", utterance("u1", role="enroll"))) not in same
+    assert len({first(keyed_rng(key, "utterance", utterance(id))) for id in ("u1", "u2", "u3")}) == 3
+
+
+def test_the_place_of_the_file_does_not_matter() -> None:
+    levels: list[Level] = ["utterance", "speaker"]
+    for level in levels:
+        here = keyed_rng(Key.from_seed(1), level, Utterance("a", Path("x/a.wav"), "s", gender="f", start=1.0))
+        there = keyed_rng(Key.from_seed(1), level, Utterance("a", Path("/y/a.flac"), "s"))
+        assert first(here) == first(there)
+
+
+def test_speaker_level_needs_a_speaker() -> None:
+    with pytest.raises(InputError, match="utterance u1 has no speaker") as caught:
+        keyed_rng(Key.from_seed(1), "speaker", utterance("u1", speaker=None))
+    assert caught.value.where == "audio/u1.wav"
+    assert "--level utterance" in caught.value.fix
+    keyed_rng(Key.from_seed(1), "utterance", utterance("u1", speaker=None))
+
+
+# --- Keys ---------------------------------------------------------------------------------------------------------
+
+
+def test_fresh_keys_differ_and_cannot_be_told() -> None:
+    keys = [Key.fresh() for _ in range(100)]
+    assert len({key.secret for key in keys}) == 100
+    assert {(len(key.secret), key.repeatable, key.fingerprint()) for key in keys} == {(32, False, "fresh")}
+
+
+@given(st.binary(min_size=16, max_size=64))
+def test_nothing_printed_tells_the_key(secret: bytes) -> None:
+    key = Key(secret, repeatable=True)
+    fingerprint = key.fingerprint()
+    assert len(bytes.fromhex(fingerprint)) == 8
+    for told in (fingerprint, repr(key), str(key), f"{[key]}"):
+        assert secret.hex()[:16] not in told
+        assert str(secret) not in told
+        assert hashlib.sha256(secret).hexdigest()[:16] not in told, "a plain hash of a short key can be searched"
+    assert fingerprint != hmac.digest(secret, b"", "sha256").hex()[:16]
+
+
+def test_fingerprints_tell_keys_apart() -> None:
+    assert len({Key.from_seed(seed).fingerprint() for seed in range(1000)}) == 1000
+    assert Key.from_seed(3).fingerprint() == Key.from_seed(3).fingerprint()
+
+
+def test_key_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(bytes(range(16)))
+    key = Key.from_file(tmp_path / "key")
+    assert key == Key(bytes(range(16)), repeatable=True)
+    (tmp_path / "key").write_bytes(bytes(range(17)))
+    assert first(Key.from_file(tmp_path / "key").rng("a")) != first(key.rng("a")), "every byte counts"
+
+
+@pytest.mark.parametrize("size", [0, 1, 15])
+def test_a_short_key_is_refused(tmp_path: Path, size: int) -> None:
+    (tmp_path / "key").write_bytes(b"x" * size)
+    with pytest.raises(InputError, match=f"a key of {size} bytes is too short .*head -c 32 /dev/urandom") as caught:
+        Key.from_file(tmp_path / "key")
+    assert caught.value.where == str(tmp_path / "key")
+
+
+def test_a_key_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, why in [(tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")]:
+        with pytest.raises(InputError, match=f"{path}: cannot read the key: {why} .make one: head"):
+            Key.from_file(path)
