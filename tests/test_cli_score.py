@@ -222,6 +222,7 @@ def test_other_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ((score_file, "--utt2spk", key_file), "--utt2spk without --trials"),
         ((score_file, "--trials", key_file, "--metrics", "eeer"), "did you mean eer"),
         ((score_file, "--trials", key_file, "--resamples", 1), "--resamples 1"),
+        ((score_file, "--trials", key_file, "--resamples", 0), "--resamples 0"),
         ((score_file, "--trials", key_file, "--p-target", 2), "p_target is 2"),
     ]
     for arguments, message in cases:

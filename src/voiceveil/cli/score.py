@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, compute, print."""
     names = _chosen(args)
     scored = _read(args)
-    resamples = args.resamples or _affordable(len(scored[0].trials.score))
+    resamples = _affordable(len(scored[0].trials.score)) if args.resamples is None else args.resamples
     if resamples < 2:
         raise InputError(f"--resamples {resamples}", fix="use 1000, at least 2")
     results = [_measure(one, names, args, resamples) for one in scored]
