@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     for name in _RECORDINGS:
         print(f"  {original / name}   ({info(original / name).duration:.0f} s)\n  {anonymized / name}\n")
     print(
-        "Each got a pseudo-speaker from a fresh random key that was not stored: run the demo again, and they differ.\n\n"
+        "Each got a pseudo-speaker from a random key that was not stored: run the demo again, and they differ.\n\n"
         "Next:\n"
         "  voiceveil systems                            which systems there are, and their parameters\n"
         "  voiceveil anonymize YOUR_FOLDER OUT          your own recordings\n"

@@ -92,10 +92,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _chosen(args: argparse.Namespace) -> list[str]:
     """The metrics that are asked for and that the method has."""
+    from voiceveil.stats import MEASURES
+
     column = ("exact", "official").index(args.method)
     known = [name for name, how in _HOW.items() if how[column]]
     if not args.metrics:
         return known
+    known += [name for name in MEASURES if name not in _HOW]  # of third parties
     names = [name.strip() for name in args.metrics.split(",") if name.strip()]
     if args.method == "official":  # the EER has a name for each official definition
         names = [n for name in names for n in ([k for k in known if k.startswith("eer")] if name == "eer" else [name])]
@@ -135,7 +138,7 @@ def _read(args: argparse.Namespace) -> list[_Scored]:
 
 def _measures(names: list[str], args: argparse.Namespace) -> dict[str, Measure]:
     """The metrics that have an interval."""
-    from voiceveil.stats import measures
+    from voiceveil.stats import MEASURES, measures
 
     costs = (args.p_target, args.c_miss, args.c_fa)
     official = args.method == "official"
@@ -151,7 +154,8 @@ def _measures(names: list[str], args: argparse.Namespace) -> dict[str, Measure]:
         "d_sys": measures.d_sys(method=args.method),
         "zebra_population": measures.zebra_population(args.method),
     }
-    return {name: made[name] for name in names if name in made}
+    others = {name: MEASURES[name]() for name in names if name not in _HOW}
+    return {name: {**made, **others}[name] for name in names if name in made or name in others}
 
 
 def _computable(one: _Scored, names: list[str]) -> list[str]:
@@ -188,7 +192,7 @@ def _measure(one: _Scored, names: list[str], args: argparse.Namespace, resamples
 
 
 def _how(name: str, args: argparse.Namespace) -> str:
-    return _HOW[name][args.method == "official"].format(**vars(args))
+    return _HOW[name][args.method == "official"].format(**vars(args)) if name in _HOW else ""
 
 
 def _differ(first: _Scored, one: _Scored, names: list[str], args: argparse.Namespace, resamples: int) -> dict[str, Any]:

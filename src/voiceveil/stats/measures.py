@@ -2,7 +2,7 @@
 
 Conventions: a :class:`Measure` computes its value from the scores, exactly as :mod:`voiceveil.metrics` does, and its
 resamples from a :class:`~voiceveil.metrics.tally.Tally` of weights. The functions of this module have the names and
-options of the metrics and return measures; without options, the names in :data:`MEASURES` do.
+options of the metrics and return measures; :data:`MEASURES` knows them, and those of third parties, by name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from voiceveil.metrics.disclosure import NO_PRIVACY
 from voiceveil.metrics.linkage import DsysMethod
 from voiceveil.metrics.tally import Floats, Tally
 from voiceveil.metrics.verification import EerMethod
-from voiceveil.registry import did_you_mean
+from voiceveil.registry import Registry
 from voiceveil.stats.intervals import UNIT, Range
 
 __all__ = [
@@ -54,6 +54,10 @@ class Measure:
     statistic: Callable[[Floats, Floats], Statistic]
     span: Range = UNIT
     unit: str = "%"
+
+
+#: Name -> what makes the measure with its default options; a new one is a function with ``@MEASURES.register("name")``.
+MEASURES: Registry[Callable[[], Measure]] = Registry("measure", group="voiceveil.measures")
 
 
 def eer(method: EerMethod = "rocch") -> Measure:
@@ -159,22 +163,10 @@ def _counts(kernel: Callable[[Floats, Floats], float]) -> Statistic:
     return lambda tally: float(kernel(tally.target, tally.nontarget))
 
 
-#: Name -> the measure with its default options.
-MEASURES: dict[str, Callable[[], Measure]] = {
-    "eer": eer,
-    "cllr": cllr,
-    "min_cllr": min_cllr,
-    "d_sys": d_sys,
-    "min_dcf": min_dcf,
-    "act_dcf": act_dcf,
-    "zebra_population": zebra_population,
-}
+for _make in (eer, cllr, min_cllr, d_sys, min_dcf, act_dcf, zebra_population):
+    MEASURES.register(_make.__name__)(_make)
 
 
 def measure(name: str | Measure) -> Measure:
     """The measure of that name, with its defaults."""
-    if isinstance(name, Measure):
-        return name
-    if name not in MEASURES:
-        raise InputError(f"unknown measure {name!r}", fix=did_you_mean(name, list(MEASURES)))
-    return MEASURES[name]()
+    return name if isinstance(name, Measure) else MEASURES[name]()
