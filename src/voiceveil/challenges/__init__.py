@@ -1,0 +1,1 @@
+"""The VoicePrivacy Challenges: their protocols as data, their results, their rankings."""
