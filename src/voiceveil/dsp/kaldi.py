@@ -100,7 +100,7 @@ def fbank(
     ``low`` and ``high`` are the limits of the mel filters in Hz, a ``high`` of 0 or less counting down from half the
     rate. ``power``: sum powers, not magnitudes. ``raw_energy``: the energy before preemphasis and window.
     """
-    banks = mel_banks(framing.rate, framing.padded, bins, low, high)
+    banks = _sparse_banks(framing.rate, framing.padded, bins, low, high, np.dtype(dtype).name)
     width = bins + energy
     count, blocks = _blocks(samples, framing, rng, dtype)
     features = np.empty((count, width), dtype=dtype)
@@ -195,14 +195,14 @@ def _windowed(frames: Features, framing: Framing, raw_energy: bool, floor: float
     return out, np.maximum(log_energy, math.log(floor)) if floor > 0.0 else log_energy
 
 
-def _log_mel(windowed: Features, framing: Framing, banks: NDArray[np.float64], power: bool, out: Features) -> None:
+def _log_mel(windowed: Features, framing: Framing, banks: Any, power: bool, out: Features) -> None:
     from scipy.fft import rfft  # keeps single precision single, unlike numpy's of older versions
 
     spectrum = rfft(windowed, axis=1)[:, : framing.padded // 2]  # Kaldi's banks do not see the Nyquist bin
     powers = np.square(spectrum.real) + np.square(spectrum.imag)
     if not power:
         np.sqrt(powers, out=powers)
-    np.log(np.maximum(powers @ banks.astype(powers.dtype), _EPSILON), out=out)
+    np.log(np.maximum((banks @ powers.T).T, _EPSILON), out=out)
 
 
 @lru_cache(maxsize=32)
@@ -220,6 +220,14 @@ def mel_banks(rate: int, padded: int, bins: int, low: float, high: float) -> NDA
         raise InputError(f"{bins} mel filters are too many for a transform of {padded} points", fix="use fewer bins")
     banks.setflags(write=False)
     return banks
+
+
+@lru_cache(maxsize=32)
+def _sparse_banks(rate: int, padded: int, bins: int, low: float, high: float, dtype: str) -> Any:
+    """The filters as rows of a sparse matrix: each frequency is in two filters, and no thread of BLAS is woken."""
+    from scipy.sparse import csr_array
+
+    return csr_array(mel_banks(rate, padded, bins, low, high).T.astype(dtype))
 
 
 def _mel(hertz: ArrayLike) -> NDArray[np.float64]:
