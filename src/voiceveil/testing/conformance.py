@@ -3,7 +3,8 @@
     from voiceveil.testing import check_anonymizer
     check_anonymizer(MySystem())          # raises AssertionError with the names of the failed checks
 
-The checks themselves are in :mod:`voiceveil.testing.checks`.
+The checks themselves are in :mod:`voiceveil.testing.checks` and :mod:`voiceveil.testing.run_checks`. They run in
+the order of their definition, on the one instance that is given.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def check(function: Check) -> Check:
 
 def check_anonymizer(system: Anonymizer, *, raise_on_failure: bool = True) -> list[CheckResult]:
     """Run all checks; with ``raise_on_failure`` an AssertionError lists those that failed."""
-    import voiceveil.testing.checks  # noqa: F401 -- fills CHECKS
+    import voiceveil.testing.checks
+    import voiceveil.testing.run_checks  # noqa: F401 -- both fill CHECKS
 
     results = [_run(name, function, system) for name, function in CHECKS.items()]
     failed = [result for result in results if result.status == "failed"]
@@ -59,6 +61,6 @@ def _run(name: str, function: Check, system: Anonymizer) -> CheckResult:
         return CheckResult(name, "skipped", str(reason))
     except AssertionError as error:
         return CheckResult(name, "failed", str(error) or "assertion failed")
-    except Exception as error:  # a system may raise anything: that is a failed check, not the end of the others
+    except (Exception, SystemExit) as error:  # whatever a system does is a failed check, not the end of the others
         return CheckResult(name, "failed", f"{type(error).__name__}: {error}")
     return CheckResult(name, "passed")

@@ -47,7 +47,7 @@ def synthetic_voice(speaker: int = 0, utterance: int = 0, *, seconds: float = 2.
             melody = pitch * rng.uniform(0.9, 1.2) * np.linspace(1.05, 0.92, length)
             piece = _vowel(melody, formants, rate, rng) * fade
         pieces.append(piece)
-    samples = np.concatenate(pieces)[:count]
+    samples = np.concatenate([*pieces, np.zeros(0)])[:count]
     samples = 0.5 * samples / max(float(np.abs(samples).max(initial=0.0)), 1e-9)
     return Waveform((samples + 1e-4 * rng.standard_normal(count)).astype(np.float32), rate)
 

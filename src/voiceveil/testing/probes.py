@@ -1,0 +1,49 @@
+"""What the conformance checks put in, and what they look at in everything that comes out."""
+
+# ruff: noqa: S101 -- checks are assertions
+
+from __future__ import annotations
+
+import numpy as np
+
+from voiceveil.anonymization.contract import Anonymizer
+from voiceveil.audio import Samples, Waveform
+from voiceveil.testing.voices import synthetic_voice
+
+__all__ = ["FRAME", "convert", "fresh", "rng", "sound", "speech"]
+
+#: Input and output may differ in length by this, in seconds.
+FRAME = 0.020
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    """A generator as the runner would give it."""
+    return np.random.default_rng(seed)
+
+
+def speech(rate: int = 16000, utterance: int = 0) -> Waveform:
+    """A second and a half of one voice."""
+    return synthetic_voice(1, utterance, seconds=1.5, rate=rate)
+
+
+def fresh(system: Anonymizer) -> Anonymizer:
+    """An instance with the same parameters that has not converted anything."""
+    return type(system)(**system.parameters())
+
+
+def convert(system: Anonymizer, seed: int = 0, utterance: int = 0) -> Samples:
+    """Speech at the system's own rate, converted."""
+    return system.convert(speech(system.rate, utterance), rng(seed)).samples
+
+
+def sound(system: Anonymizer, samples: np.ndarray, rate: int | None = None) -> Waveform:
+    """Convert and check what holds for every input: finite, mono float32, declared rate, same length."""
+    wave = Waveform(samples.astype(np.float32, copy=False), rate or system.rate)  # no copy: it may be read-only
+    result = system.convert(wave, rng())
+    assert isinstance(result, Waveform), f"convert returned {type(result).__name__}, not a Waveform"
+    assert result.samples.dtype == np.float32, f"the samples are {result.samples.dtype}, not float32"
+    assert result.rate == system.rate, f"the output is at {result.rate} Hz, the system declares {system.rate}"
+    assert np.isfinite(result.samples).all(), "the output is not finite"
+    longer = abs(result.duration - wave.duration)
+    assert longer <= FRAME + 1 / system.rate, f"the length changed by {1000 * longer:.1f} ms"
+    return result
