@@ -1,0 +1,1 @@
+"""Neural networks: torch modules of the published systems, and the recipes that train them."""
