@@ -1,0 +1,73 @@
+"""The protocols of the challenges, as data: complete, consistent, and equal to the plans' tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from voiceveil.challenges.protocol import load_protocol
+from voiceveil.errors import InputError
+
+
+@pytest.mark.parametrize("name", ["vpc2020", "vpc2022", "vpc2024"])
+def test_totals_are_those_of_the_plans(name: str) -> None:
+    """Same- and different-speaker pairs, both genders: Table 4 of 2024, Table 3 of 2022."""
+    totals = {
+        (v.dataset, v.subset): tuple(sum(getattr(t, kind) for t in v.trials) for kind in ("target", "nontarget"))
+        for v in load_protocol(name).verification
+    }
+    assert totals["libri_dev", ""] == (1348, 27362)
+    assert totals["libri_test", ""] == (997, 20653)
+    if name != "vpc2024":
+        assert totals["vctk_dev", ""] == (3796, 26204)
+        assert totals["vctk_dev", "common"] == (695, 9721)
+        assert totals["vctk_test", ""] == (3686, 26314)
+        assert totals["vctk_test", "common"] == (700, 9790)
+
+
+def test_2024_anonymizes_nine_sets_on_the_utterance_level() -> None:
+    protocol = load_protocol("vpc2024")
+    assert len(protocol.roles()) == 9
+    assert {protocol.levels[role] for role in protocol.roles().values()} == {"utterance"}
+
+
+def test_2022_levels() -> None:
+    protocol = load_protocol("vpc2022")
+    roles = protocol.roles()
+    assert protocol.levels[roles["libri_test_enrolls"]] == protocol.levels[roles["vctk_dev_trials_f"]] == "speaker"
+    assert protocol.levels[roles["train-clean-360"]] == "utterance"
+    assert protocol.minimum_pitch_correlation == 0.3
+
+
+def test_unknown_protocol() -> None:
+    with pytest.raises(InputError, match="did you mean vpc2024"):
+        load_protocol("vpc204")
+
+
+def test_a_protocol_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\ntitle = "Mine"\nmetrics = ["eer"]\nlevels = { enroll = "utterance", trial = "utterance" }\n'
+        'conditions = ["oo"]\nscoring = "cosine"\n[[verification]]\ndataset = "d"\nsplit = "dev"\nenroll = "d_enrolls"\n'
+        'trials = [{ set = "d_trials_f", gender = "f" }]\n'
+    )
+    assert load_protocol(path).roles() == {"d_enrolls": "enroll", "d_trials_f": "trial"}
+    path.write_text("name = 3\n[[verification]]\n")
+    with pytest.raises(InputError, match="not a protocol"):
+        load_protocol(path)
+
+
+def test_real_data_has_the_counts_of_the_plan(speech: Path) -> None:
+    from voiceveil.corpus import open_corpus
+
+    (dev,) = (v for v in load_protocol("vpc2024").verification if v.dataset == "libri_dev")
+    assert len(open_corpus(speech / dev.enroll)) == dev.enroll_utterances
+    utterances = 0
+    for trials in dev.trials:
+        corpus = open_corpus(speech / trials.set)
+        utterances += len(corpus)
+        assert corpus.trials is not None
+        assert int(corpus.trials.target.sum()) == trials.target
+        assert int((~corpus.trials.target).sum()) == trials.nontarget
+    assert utterances == dev.trial_utterances
