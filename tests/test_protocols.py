@@ -49,8 +49,8 @@ def test_a_protocol_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         'name = "mine"\ntitle = "Mine"\nmetrics = ["eer"]\nlevels = { enroll = "utterance", trial = "utterance" }\n'
-        'conditions = ["oo"]\nscoring = "cosine"\n[[verification]]\ndataset = "d"\nsplit = "dev"\nenroll = "d_enrolls"\n'
-        'trials = [{ set = "d_trials_f", gender = "f" }]\n'
+        'conditions = ["oo"]\nscoring = "cosine"\n[[verification]]\n'
+        'dataset = "d"\nsplit = "dev"\nenroll = "d_enrolls"\ntrials = [{ set = "d_trials_f", gender = "f" }]\n'
     )
     assert load_protocol(path).roles() == {"d_enrolls": "enroll", "d_trials_f": "trial"}
     path.write_text("name = 3\n[[verification]]\n")

@@ -121,7 +121,7 @@ def load_protocol(name: str | Path) -> Protocol:
 
 
 def _built(data: dict[str, Any]) -> Protocol:
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
     fields["verification"] = tuple(
         Verification(**{**row, "trials": tuple(TrialSet(**trials) for trials in row["trials"])})
         for row in data["verification"]
