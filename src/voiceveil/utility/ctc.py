@@ -34,7 +34,7 @@ from voiceveil.utility.pretrained import (
     read_config,
 )
 
-__all__ = ["CTC", "VPC2024", "Convolutions", "Window", "collapse", "windows"]
+__all__ = ["CTC", "VPC2024", "Convolutions", "LoadedModel", "Window", "collapse", "load_model", "windows"]
 
 #: The hub id of the challenge's model, before its fine-tuning.
 VPC2024 = "facebook/wav2vec2-large-960h-lv60-self"
@@ -160,11 +160,11 @@ class CTC:
         front = self.front
         for wave in waves:
             check_audio(wave, self.rate, front.fewest)
-        signals = [self._normalised(wave.samples) for wave in waves]
+        signals = [self.normalised(wave.samples) for wave in waves]
         best = [np.zeros(front.rows(len(wave)), dtype=np.int64) for wave in waves]
         sizes = self._window_samples()
         pieces = [(i, window) for i, wave in enumerate(waves) for window in windows(len(wave), front, *sizes)]
-        model = _model(self.folder, self.device)
+        model = load_model(self.folder, self.device)
         for group in self._groups(pieces, padded=model.takes_padding):
             rows = model.best_tokens([signals[i][window.start : window.stop] for i, window in group])
             for (i, window), row in zip(group, rows, strict=True):
@@ -175,7 +175,7 @@ class CTC:
     def _window_samples(self) -> tuple[int, int]:
         return round(self.window * self.rate), round(self.overlap * self.rate)
 
-    def _normalised(self, samples: Samples) -> Samples:
+    def normalised(self, samples: Samples) -> Samples:
         """Zero mean and unit variance over the whole utterance, as in the model's training."""
         if not preprocessing(self.folder).get("do_normalize", True):
             return samples
@@ -197,8 +197,8 @@ class CTC:
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
-    """A loaded network and its vocabulary."""
+class LoadedModel:
+    """A network of ``transformers`` and its vocabulary."""
 
     network: Any
     tokenizer: Any
@@ -206,6 +206,7 @@ class _Model:
 
     @property
     def blank(self) -> int:
+        """The token that means nothing new."""
         return int(self.network.config.pad_token_id)
 
     @property
@@ -213,8 +214,13 @@ class _Model:
         """A front end that is normalised over time ("group") would take padding for silence, and change."""
         return getattr(self.network.config, "feat_extract_norm", "group") == "layer"
 
-    def best_tokens(self, signals: list[Samples]) -> list[NDArray[np.int64]]:
-        """The best token of each row of logits, for each signal."""
+    @property
+    def letters(self) -> set[str]:
+        """The characters that it can write, spaces aside."""
+        return {token for token in self.tokenizer.get_vocab() if len(token) == 1} - {"|"}
+
+    def logits(self, signals: list[Samples]) -> Any:
+        """A tensor of shape (signals, rows, tokens); rows beyond the end of a signal mean nothing."""
         import torch
 
         lengths = torch.tensor([len(signal) for signal in signals])
@@ -222,21 +228,31 @@ class _Model:
         for row, signal in zip(values, signals, strict=True):
             row[: len(signal)] = torch.from_numpy(signal)
         mask = None
-        if len(set(lengths.tolist())) > 1:
+        if self.takes_padding and len(set(lengths.tolist())) > 1:
             mask = (torch.arange(values.shape[1]) < lengths[:, None]).long().to(self.device)
+        return self.network(values.to(self.device), attention_mask=mask).logits
+
+    def best_tokens(self, signals: list[Samples]) -> list[NDArray[np.int64]]:
+        """The best token of each row of logits, for each signal."""
+        import torch
+
         with torch.inference_mode():
-            logits = self.network(values.to(self.device), attention_mask=mask).logits
-        best: NDArray[np.int64] = logits.argmax(dim=-1).cpu().numpy()
+            best: NDArray[np.int64] = self.logits(signals).argmax(dim=-1).cpu().numpy()
         return list(best)
 
     def text(self, tokens: NDArray[np.int64]) -> str:
         """Words of tokens; the tokenizer is not to merge repetitions once more."""
         return str(self.tokenizer.decode(tokens.tolist(), skip_special_tokens=True, group_tokens=False)).strip()
 
+    def tokens(self, text: str) -> tuple[int, ...]:
+        """Tokens of a text in the model's letters."""
+        return tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
+
 
 @lru_cache(maxsize=2)
-def _model(folder: Path, device: str) -> _Model:
-    return _Model(load_weights(folder, "AutoModelForCTC").to(device), load_text(folder, "AutoTokenizer"), device)
+def load_model(folder: Path, device: str) -> LoadedModel:
+    """The model of a folder, loaded once a process."""
+    return LoadedModel(load_weights(folder, "AutoModelForCTC").to(device), load_text(folder, "AutoTokenizer"), device)
 
 
 @recognisers.register("ctc")

@@ -15,7 +15,7 @@ from typing import Any
 from voiceveil.audio import Samples, Waveform
 from voiceveil.errors import InputError
 from voiceveil.utility.asr import Recogniser, check_audio, recognisers
-from voiceveil.utility.pretrained import check_files, digest, find_model, load_text, load_weights, read_config
+from voiceveil.utility.pretrained import check_files, digest, find_model, load_text, load_weights
 from voiceveil.utility.segment import cut_at_pauses
 
 __all__ = ["Whisper"]
@@ -78,23 +78,40 @@ class Whisper:
 
     def _recognise(self, signals: list[Samples]) -> list[str]:
         import torch
+        from transformers import LogitsProcessorList
 
         network, processor = _model(self.folder, self.device)
         heard = processor.feature_extractor(signals, sampling_rate=self.rate, return_tensors="pt")
-        known = read_config(self.folder, "generation_config.json") if _multilingual(network) else {}
-        spoken = {"language": self.language, "task": "transcribe"} if known else {}
-        limit = network.config.max_target_positions - 8  # the prompt: start, language, task, no time stamps
-        limits = [min(limit, max(1, round(len(s) / self.rate * self.tokens_per_second))) for s in signals]
+        limits = [max(1, round(len(signal) / self.rate * self.tokens_per_second)) for signal in signals]
+        guard = _LengthGuard(torch.tensor(limits, device=self.device), network.generation_config.eos_token_id)
+        multilingual = getattr(network.generation_config, "is_multilingual", False)
+        spoken = {"language": self.language, "task": "transcribe"} if multilingual else {}
         with torch.inference_mode():
             tokens = network.generate(
-                heard.input_features.to(self.device), do_sample=False, num_beams=1, max_new_tokens=max(limits), **spoken
+                heard.input_features.to(self.device),
+                do_sample=False,
+                num_beams=1,
+                logits_processor=LogitsProcessorList([guard]),
+                # the rest of the decoder's positions is for its prompt: start, language, task, no time stamps
+                max_new_tokens=min(max(limits) + 1, network.config.max_target_positions - 5),
+                **spoken,
             )
-        # In a batch the longest sets the pace; each is cut to what it could have written alone.
-        return [str(processor.tokenizer.decode(t, skip_special_tokens=True)).strip() for t in tokens]
+        return [str(processor.tokenizer.decode(row, skip_special_tokens=True)).strip() for row in tokens]
 
 
-def _multilingual(network: Any) -> bool:
-    return bool(getattr(network.generation_config, "is_multilingual", False))
+class _LengthGuard:
+    """Ends each row of a batch after its own number of tokens, so that the company it is in changes nothing."""
+
+    def __init__(self, limits: Any, end: int) -> None:
+        self.limits, self.end = limits, end
+        self.prompt: int | None = None
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.prompt = input_ids.shape[1] if self.prompt is None else self.prompt
+        over = input_ids.shape[1] - self.prompt >= self.limits
+        scores = scores.masked_fill(over[:, None], -float("inf"))
+        scores[over, self.end] = 0.0
+        return scores
 
 
 @lru_cache(maxsize=2)

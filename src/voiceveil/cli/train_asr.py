@@ -1,0 +1,72 @@
+"""Fine-tune a CTC recogniser on a corpus, e.g. on anonymized speech: what a listener who knows the system can achieve.
+
+The same command goes on where it was interrupted. The result is used like any other model: `ctc:OUT`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from voiceveil.corpus import open_corpus
+from voiceveil.errors import InputError
+
+HELP = "fine-tune a CTC recogniser on a corpus with transcripts"
+EXAMPLES = """\
+examples:
+  voiceveil train asr --model models/wav2vec2-base-960h --data data/train-clean-360_b2 --out models/asr_b2
+  voiceveil train asr --model facebook/wav2vec2-base-960h --online --data librispeech:/corpora/LibriSpeech/dev-clean \\
+      --out models/asr --epochs 3 --dev data/libri_dev_trials_f
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--model", required=True, metavar="PATH", help="folder or hub id of a CTC model to start from")
+    parser.add_argument("--data", required=True, metavar="CORPUS", help="audio with transcripts to learn from")
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the trained model")
+    parser.add_argument("--dev", metavar="CORPUS", help="measure the WER on this corpus at the end")
+    parser.add_argument("--epochs", type=int, default=10, metavar="N", help="passes through the data (default: 10)")
+    parser.add_argument("--learning-rate", type=float, default=1e-4, metavar="X", help="the highest (default: 1e-4)")
+    parser.add_argument("--batch-seconds", type=float, default=60.0, metavar="S", help="audio a step (default: 60)")
+    parser.add_argument("--train-front", action="store_true", help="train the convolutions as well")
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="N", help="steps (default: 100)")
+    parser.add_argument("--online", action="store_true", help="a hub id may be fetched from the network")
+    parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, then measure if asked to."""
+    from voiceveil.nn.asr_training import Recipe, train_ctc
+    from voiceveil.utility.asr import recogniser, references, transcribe, word_error_rate
+    from voiceveil.utility.ctc import CTC
+
+    recipe = Recipe(
+        args.epochs, args.learning_rate, args.batch_seconds, not args.train_front, args.seed, args.checkpoint_every
+    )
+    corpus, dev = open_corpus(args.data), open_corpus(args.dev) if args.dev else None
+    if dev is not None:
+        references(dev)  # a corpus without text is found now, not after hours
+    start = recogniser(f"ctc:{args.model}", online=args.online)
+    if not isinstance(start, CTC):
+        raise InputError("not a CTC model", where=args.model)
+    result = train_ctc(start, corpus, args.out, recipe, overwrite=args.overwrite, quiet=args.quiet)
+    wer = None
+    if dev is not None:
+        wer = word_error_rate(dev, transcribe(dev, CTC(args.out.resolve()), quiet=args.quiet)).wer
+    if args.json:
+        summary = {"folder": str(result.folder), "steps": len(result.losses), "loss": result.losses[-1]}
+        summary |= {"left_out": list(result.left_out), "wer": None if wer is None else wer.as_dict()}
+        print(json.dumps(summary))
+        return 0
+    if result.left_out:
+        print(f"{len(result.left_out)} utterance(s) left out, too short for their words: {result.left_out[0]} ...")
+    print(f"{len(result.losses)} steps, loss {result.losses[0]:.3f} -> {result.losses[-1]:.3f}")
+    if wer is not None:
+        print(f"WER on {args.dev}: {wer}")
+    print(f"recogniser: ctc:{result.folder}")
+    return 0

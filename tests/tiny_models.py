@@ -1,0 +1,104 @@
+"""Tiny recognisers with random weights, saved to disk in the format of ``transformers``: real models, only small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+LETTERS = "ETAONIHSRDLUMWCFGYPBVK'XJQZ"
+
+
+def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str = "safetensors") -> Path:
+    """A wav2vec 2.0 of 2 layers with the vocabulary and the front end (400 samples, stride 320) of the large one."""
+    import torch
+    from transformers import Wav2Vec2Config, Wav2Vec2CTCTokenizer, Wav2Vec2FeatureExtractor, Wav2Vec2ForCTC
+
+    folder.mkdir(parents=True)
+    tokens = ["<pad>", "<s>", "</s>", "<unk>", "|", *LETTERS]
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
+    Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=norm == "layer").save_pretrained(folder)
+    config = Wav2Vec2Config(
+        vocab_size=len(tokens),
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=128,
+        conv_dim=[32] * 7,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+        feat_extract_norm=norm,
+        do_stable_layer_norm=norm == "layer",
+        mask_time_prob=0.0,
+        pad_token_id=0,
+        layerdrop=0.0,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        feat_proj_dropout=0.0,
+        final_dropout=0.0,
+    )
+    torch.manual_seed(seed)
+    model = Wav2Vec2ForCTC(config)
+    with torch.no_grad():  # otherwise random logits hardly differ, and the best token is nearly always the same
+        model.lm_head.weight.mul_(30.0)
+    model.save_pretrained(folder)
+    if weights == "bin":
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+    return folder
+
+
+def tiny_whisper(folder: Path, *, seed: int = 0) -> Path:
+    """An English Whisper of 1 + 1 layers whose vocabulary is the 256 bytes and the special tokens."""
+    import torch
+    from transformers import (
+        GenerationConfig,
+        WhisperConfig,
+        WhisperFeatureExtractor,
+        WhisperForConditionalGeneration,
+        WhisperProcessor,
+        WhisperTokenizer,
+    )
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    folder.mkdir(parents=True)
+    special = ["<|endoftext|>", "<|startoftranscript|>", "<|notimestamps|>"]
+    characters = list(bytes_to_unicode().values())
+    vocabulary = {token: i for i, token in enumerate([*characters, *special])}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    tokenizer = WhisperTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    WhisperProcessor(WhisperFeatureExtractor(feature_size=80), tokenizer).save_pretrained(folder)
+    end, start, plain = (vocabulary[token] for token in special)
+    config = WhisperConfig(
+        vocab_size=len(vocabulary),
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_target_positions=300,
+        tie_word_embeddings=False,
+        decoder_start_token_id=start,
+        bos_token_id=end,
+        eos_token_id=end,
+        pad_token_id=end,
+    )
+    torch.manual_seed(seed)
+    model = WhisperForConditionalGeneration(config)
+    with torch.no_grad():
+        model.proj_out.weight.mul_(30.0)
+    model.generation_config = GenerationConfig(
+        decoder_start_token_id=start,
+        bos_token_id=end,
+        eos_token_id=end,
+        pad_token_id=end,
+        no_timestamps_token_id=plain,
+        is_multilingual=False,
+        suppress_tokens=[start, plain],
+        max_length=300,
+    )
+    model.save_pretrained(folder)
+    return folder
