@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "systems": "list the anonymization systems and their parameters",
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
     "corpus": "check, describe and convert corpora",
+    "train": "train a speaker encoder, the heart of an attacker",
     "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
     "check": "run the conformance checks on a system, ours or yours",
 }

@@ -28,9 +28,11 @@ from voiceveil.nn.speaker_models import RATE, FeatureName, SpeakerModel, feature
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 
-__all__ = ["FeatureStore", "Stored", "open_store"]
+__all__ = ["FILES", "FeatureStore", "Stored", "open_store"]
 
 _VERSION = 1
+#: What a store consists of: the data and their index.
+FILES = ("features.f16", "index.jsonl")
 #: The challenge leaves out chunks whose mean absolute amplitude is below this.
 _SILENT = 5e-4
 
@@ -81,7 +83,7 @@ def open_store(
     ``seconds`` is the length of the chunks of which the silent ones are counted. The first bad file is raised.
     """
     heading = {"version": _VERSION, "feature": model.feature, "chunk_seconds": seconds}
-    data, index = folder / "features.f16", folder / "index.jsonl"
+    data, index = (folder / name for name in FILES)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         entries = _read_index(index, data, heading, model.width)

@@ -24,8 +24,6 @@ from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from voiceveil.nn.losses import SpeakerHead
 
 __all__ = ["FRAMES_A_SECOND", "MODELS", "RATE", "FeatureName", "SpeakerModel", "features", "repeated", "speaker_model"]
@@ -76,8 +74,9 @@ class SpeakerModel:
         from voiceveil.nn.losses import AamSoftmax, Softmax
 
         if self.name == "xvector":
-            before: nn.Module = network.head
-            return Softmax(network.dimension, speakers, before)
+            from voiceveil.nn.xvector import segment_layers
+
+            return Softmax(network.dimension, speakers, before=segment_layers(network.dimension))
         return AamSoftmax(network.dimension, speakers, margin=0.2, scale=30.0)
 
 

@@ -4,8 +4,8 @@ Conventions: B utterances, D features, T frames of 10 ms. The network takes ``(B
 
 Seven hidden layers. Five work on frames and see 15 of them (7 on each side), without padding; then mean and standard
 deviation over time; then two on the whole utterance. The x-vector is the output of the affine part of the sixth, as
-Kaldi's ``tdnn6.affine``; what follows serves training alone. A layer is affine, ReLU, batch normalisation without
-scale and offset. Scores come from LDA and PLDA, not from the cosine.
+Kaldi's ``tdnn6.affine``; what follows, :func:`segment_layers`, serves training alone. A layer is affine, ReLU, batch
+normalisation without scale and offset. Scores come from LDA and PLDA, not from the cosine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-__all__ = ["StatisticsPooling", "XVectorTdnn"]
+__all__ = ["StatisticsPooling", "XVectorTdnn", "segment_layers"]
 
 #: Kaldi's floor of the variance in the pooling layer, and its epsilon in batch normalisation.
 VARIANCE_FLOOR = 1e-10
@@ -48,10 +48,7 @@ class StatisticsPooling(nn.Module):
 
 
 class XVectorTdnn(nn.Module):
-    """``(B, T, features)`` to ``(B, dimension)``.
-
-    ``forward`` gives the x-vector; ``head`` turns it into what the output layer sees in training.
-    """
+    """``(B, T, features)`` to ``(B, dimension)``: the x-vector."""
 
     #: What the five frame layers see.
     minimum_frames = 15
@@ -68,14 +65,18 @@ class XVectorTdnn(nn.Module):
         )
         self.pool = StatisticsPooling()
         self.tdnn6_affine = nn.Linear(2 * wide, dimension)
-        self.head = nn.Sequential(
-            nn.ReLU(),
-            nn.BatchNorm1d(dimension, eps=NORM_EPSILON, affine=False),
-            nn.Linear(dimension, dimension),
-            nn.ReLU(),
-            nn.BatchNorm1d(dimension, eps=NORM_EPSILON, affine=False),
-        )
 
     def forward(self, x: Tensor) -> Tensor:
         """The x-vectors."""
         return cast(Tensor, self.tdnn6_affine(self.pool(self.frames(x.transpose(1, 2)))))
+
+
+def segment_layers(dimension: int = 512) -> nn.Module:
+    """What stands between the x-vector and the output layer: the rest of the sixth layer, and the seventh."""
+    return nn.Sequential(
+        nn.ReLU(),
+        nn.BatchNorm1d(dimension, eps=NORM_EPSILON, affine=False),
+        nn.Linear(dimension, dimension),
+        nn.ReLU(),
+        nn.BatchNorm1d(dimension, eps=NORM_EPSILON, affine=False),
+    )

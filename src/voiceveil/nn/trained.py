@@ -1,0 +1,111 @@
+"""A trained speaker encoder as an evaluator: ``trained:exp/asv`` names the folder that `voiceveil train asv` wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voiceveil.attack.encoders import Embedding, TrainingRecord, encoders
+from voiceveil.audio import Waveform
+from voiceveil.errors import InputError
+from voiceveil.nn.speaker_models import RATE, SpeakerModel, features, speaker_model
+from voiceveil.run.ledger import sha256_file
+
+__all__ = ["TrainedEncoder", "load_encoder"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainedEncoder:
+    """Embeddings of an encoder of our own; ``path`` is its ``model.safetensors`` or the folder that has it.
+
+    Zeros at both ends of the audio, digital silence, are cut off first, as the challenge does.
+    """
+
+    path: Path
+
+    #: 0.1 s; what is shorter than the network needs is repeated.
+    rate, minimum = RATE, 0.1
+
+    @property
+    def file(self) -> Path:
+        """The file of the weights."""
+        path = Path(self.path)
+        return path / "model.safetensors" if path.is_dir() else path
+
+    @property
+    def name(self) -> str:
+        """The kind of network, and where it lies: ``ecapa:exp/asv``."""
+        return f"{_loaded(self.file)[0].name}:{self.path}"
+
+    @property
+    def dimension(self) -> int:
+        """The length of an embedding."""
+        return int(_loaded(self.file)[1].dimension)
+
+    def fingerprint(self) -> str:
+        """Version and hash of the weights."""
+        return f"trained {_VERSION} {_hash(self.file)}"
+
+    def training(self) -> TrainingRecord:
+        """What ``record.json`` beside the weights tells."""
+        record = self.file.parent / "record.json"
+        return TrainingRecord.read(record) if record.exists() else TrainingRecord()
+
+    def check(self) -> None:
+        """An ``InputError`` now, before the work begins, if the weights cannot be used."""
+        _loaded(self.file)
+
+    def __call__(self, wave: Waveform) -> Embedding:
+        """The embedding (dimension,), float32, of one utterance at 16 kHz."""
+        from voiceveil.nn.embedding import embed
+
+        model, network = _loaded(self.file)
+        sound = np.trim_zeros(wave.samples)
+        frames = features(sound if len(sound) >= self.minimum * RATE else wave.samples, model.feature)
+        return embed(network, model, frames)
+
+
+def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
+    """Kind and network (evaluation mode, CPU) of a file of weights; a file of another kind is an ``InputError``."""
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError("a trained encoder needs torch", fix="pip install 'voiceveil[asv]'") from error
+    from voiceveil.nn.asv_trainer import MODEL_KIND
+    from voiceveil.nn.checkpoint import load_tensors
+
+    tensors, record = load_tensors(path, MODEL_KIND)
+    torch.set_num_threads(1)  # one thread a process, many processes
+    try:
+        model = speaker_model(str(record["model"]))
+        network = model.network(int(record["channels"]))
+        network.load_state_dict(tensors)
+    except (KeyError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"its weights do not fit its record: {reason}", where=path, fix="train it again") from error
+    return model, network.eval()
+
+
+@lru_cache(maxsize=2)
+def _loaded(path: Path) -> tuple[SpeakerModel, Any]:
+    return load_encoder(path)
+
+
+@lru_cache(maxsize=16)
+def _hash(path: Path) -> str:
+    if not path.is_file():
+        raise InputError("no such file", where=path, fix="give the folder that `voiceveil train asv` wrote")
+    return sha256_file(path)
+
+
+@encoders.register("trained")
+def _make(argument: str | None) -> TrainedEncoder:
+    if argument is None:
+        raise InputError("a trained encoder has no default weights", fix="write trained:FOLDER")
+    return TrainedEncoder(Path(argument))
