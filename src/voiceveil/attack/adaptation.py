@@ -1,0 +1,180 @@
+"""Adaptation of an encoder to anonymized speech: candidates, and the choice among them.
+
+The attacker has anonymized speech of other speakers with known identities (seed of every "semi-informed" attack). From
+its embeddings a back-end is learned; which one is decided by cross-validation over *speakers* of that training data,
+never on the trials that are attacked. A fold mimics the attack: its speakers are enrolled with half of their utterances
+(at most twelve) and the rest are compared with them, women and men apart.
+
+Conventions: as in :mod:`voiceveil.attack.backends`. A candidate works on embeddings, or on what the encoder's last
+layer sees (its trunk), where it stands in the place of that layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil import metrics
+from voiceveil.attack.backends import Backend, Centered, Codes, Cosine, Floats, Lda, Scorer, Wccn
+from voiceveil.attack.margin import MarginSoftmax
+from voiceveil.attack.plda import Plda
+from voiceveil.errors import InputError
+
+__all__ = ["Adapted", "Candidate", "TrainingSet", "adapt", "candidates", "training_accuracy", "validate"]
+
+_FOLDS = 4
+_ENROLLED = 12  # utterances at most: about what the challenges' speakers have
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Labelled training speech: ``embeddings`` (n, d), ``trunk`` (n, w) or None, ``speaker`` and ``gender`` (n,)."""
+
+    embeddings: Floats
+    trunk: Floats | None
+    speaker: Codes
+    gender: NDArray[np.str_]
+    layer: tuple[Floats, Floats] | None = None  # weight (d, w) and bias (d,) from trunk to embedding
+
+    def vectors(self, on_trunk: bool) -> Floats:
+        """What a candidate works on."""
+        if not on_trunk:
+            return self.embeddings
+        if self.trunk is None:
+            raise InputError("this encoder has no last layer that can be adapted")
+        return self.trunk
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A back-end, and what it works on."""
+
+    backend: Backend
+    on_trunk: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the tables call it."""
+        return f"{'trunk ' if self.on_trunk else ''}{self.backend.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """The chosen candidate, fitted to all training data, and how all did on speakers held out (EER, a fraction)."""
+
+    candidate: Candidate
+    scorer: Scorer
+    validation: tuple[tuple[str, float], ...]  # name, EER; best first
+    unadapted: float  # the EER of plain cosines on the same folds
+    accuracy: float  # of the training speakers' identification
+    speakers: int
+    utterances: int
+
+    @property
+    def validation_eer(self) -> float:
+        """Of the chosen one."""
+        return self.validation[0][1]
+
+
+def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
+    """All that are tried, simple ones first."""
+    plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(), Plda(60)]
+    plain += [Plda(60, by_count=False), MarginSoftmax()]
+    found = [Candidate(backend) for backend in plain]
+    if training.trunk is not None and training.layer is not None:
+        deep: list[Backend] = [Wccn(0.3), Lda(60, 0.3), Plda(60, 0.3, by_count=False)]
+        found += [Candidate(backend, True) for backend in (*deep, MarginSoftmax(start=training.layer))]
+    return tuple(found)
+
+
+def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None) -> Adapted:
+    """Validate the candidates on held-out speakers, and fit the best one to all training data."""
+    tried = candidates(training) if tried is None else tried
+    rates = [validate(one, training) for one in tried]
+    ranked = sorted(zip(rates, tried, strict=True), key=lambda pair: pair[0])  # stable: of equals the simpler one
+    best = ranked[0][1]
+    scorer = best.backend.fit(training.vectors(best.on_trunk), training.speaker)
+    accuracy = training_accuracy(scorer, training.vectors(best.on_trunk), training.speaker)
+    return Adapted(
+        best,
+        scorer,
+        tuple((one.name, rate) for rate, one in ranked),
+        validate(Candidate(Cosine()), training),
+        accuracy,
+        len(np.unique(training.speaker)),
+        len(training.speaker),
+    )
+
+
+def validate(candidate: Candidate, training: TrainingSet) -> float:
+    """The mean EER over folds and genders of held-out speakers."""
+    vectors = training.vectors(candidate.on_trunk)
+    rates = []
+    for held_out, groups in _folds(training):
+        scorer = candidate.backend.fit(vectors[~held_out], training.speaker[~held_out])
+        for group in groups:
+            target, nontarget = _attack(scorer, vectors[group], training.speaker[group])
+            rates.append(metrics.eer(target, nontarget))
+    return float(np.mean(rates))
+
+
+def _folds(training: TrainingSet) -> Iterator[tuple[NDArray[np.bool_], list[Codes]]]:
+    """For each fold which utterances (n,) are held out, and the rows of each gender that can be attacked."""
+    labels, codes, counts = np.unique(training.speaker, return_inverse=True, return_counts=True)
+    gender = np.array([training.gender[codes == i][0] for i in range(len(labels))])
+    fold = np.zeros(len(labels), dtype=np.int64)
+    for sex in np.unique(gender):  # speakers with much and with little speech are spread evenly
+        members = np.flatnonzero(gender == sex)
+        fold[members[np.argsort(-counts[members], kind="stable")]] = np.arange(len(members)) % _FOLDS
+    found = False
+    for number in range(_FOLDS):
+        groups = []
+        for sex in np.unique(gender):
+            inside = (fold == number) & (gender == sex)
+            if (inside & (counts >= 4)).sum() >= 2:
+                groups.append(np.flatnonzero(inside[codes]))
+        if groups:
+            found = True
+            yield (fold == number)[codes], groups
+    if not found:
+        raise InputError(
+            f"{int((counts >= 4).sum())} training speaker(s) with four utterances are too few to validate an attacker",
+            fix="give more training data: sixteen such speakers at least, of both genders",
+        )
+
+
+def _attack(scorer: Scorer, vectors: Floats, speaker: Codes) -> tuple[Floats, Floats]:
+    """Target and nontarget scores within a group of held-out speakers."""
+    means, counts, names = [], [], []
+    rest: list[int] = []
+    for label in np.unique(speaker):
+        rows = np.flatnonzero(speaker == label)
+        half = min(len(rows) // 2, _ENROLLED) if len(rows) >= 4 else 0
+        if half:
+            means.append(vectors[rows[:half]].mean(axis=0))
+            counts.append(half)
+            names.append(label)
+        rest += rows[half:].tolist()
+    scores = scorer(np.array(means), np.array(counts), vectors[rest])
+    same = np.array(names)[:, None] == speaker[rest][None]
+    return scores[same], scores[~same]
+
+
+def training_accuracy(scorer: Scorer, vectors: Floats, speaker: Codes) -> float:
+    """The share of training utterances whose own speaker, enrolled with the others of theirs, scores highest."""
+    _, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
+    several = np.flatnonzero(counts >= 4)
+    sums = np.array([vectors[codes == i].sum(axis=0) for i in several])
+    right = total = 0
+    for place, i in enumerate(several):
+        mine = vectors[codes == i]
+        others = scorer(sums / counts[several, None], counts[several], mine)
+        others[place] = -np.inf
+        without = (sums[place] - mine) / (counts[i] - 1)
+        own = np.diagonal(scorer(without, np.full(len(mine), counts[i] - 1), mine))
+        right += int((own > others.max(axis=0)).sum())
+        total += len(mine)
+    return right / total

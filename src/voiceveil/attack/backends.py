@@ -1,0 +1,169 @@
+"""Back-ends: from embeddings to scores, with what can be learned from labelled embeddings of other speakers.
+
+Conventions: n utterances, d dimensions, s enrolled speakers. Embeddings have shape (n, d), speakers are numbers (n,).
+A back-end is fitted to embeddings of training speakers and gives a :class:`Scorer`, which compares the mean of a
+speaker's enrollment embeddings with single embeddings; a higher score says "the same speaker".
+
+* :class:`Cosine`    the angle, nothing to learn (what the challenges do with ECAPA)
+* :class:`Centered`  the angle around the mean of the training data
+* :class:`Wccn`      the angle after whitening what varies within speakers (Hatch, Kajarekar and Stolcke 2006)
+* :class:`Lda`       the angle in the directions that tell speakers apart, whitened in the same way
+* :class:`~voiceveil.attack.plda.Plda`  a likelihood ratio
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.errors import InputError
+
+__all__ = ["Backend", "Centered", "Cosine", "Lda", "Linear", "Scatter", "Scorer", "Wccn", "length_norm", "scatter"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+class Scorer(Protocol):
+    """A fitted back-end."""
+
+    def __call__(self, enroll: Floats, counts: Codes, test: Floats) -> Floats:
+        """Scores (s, n) of speakers' mean embeddings (s, d), each of ``counts`` (s,) utterances, and others (n, d)."""
+        ...
+
+
+class Backend(Protocol):
+    """What can be fitted."""
+
+    @property
+    def name(self) -> str:
+        """What the tables call it."""
+        ...
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Scorer:
+        """Learn from embeddings (n, d) of the speakers (n,)."""
+        ...
+
+
+def length_norm(embeddings: Floats) -> Floats:
+    """Embeddings of length 1; a zero stays zero."""
+    length = np.linalg.norm(embeddings, axis=-1, keepdims=True)
+    return np.asarray(embeddings / np.where(length > 0.0, length, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Cosine of ``(x - mean) @ matrix``; without a matrix of ``x - mean``."""
+
+    mean: Floats  # (d,)
+    matrix: Floats | None = None  # (d, k)
+
+    def project(self, embeddings: Floats) -> Floats:
+        """Embeddings in the space where angles are compared, of length 1."""
+        centred = embeddings - self.mean
+        return length_norm(centred if self.matrix is None else centred @ self.matrix)
+
+    def __call__(self, enroll: Floats, counts: Codes, test: Floats) -> Floats:
+        """Cosines."""
+        return np.asarray(self.project(enroll) @ self.project(test).T)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """The angle between raw embeddings."""
+
+    name: str = "cosine"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Linear:
+        """Nothing to learn."""
+        return Linear(np.zeros(embeddings.shape[1]))
+
+
+@dataclass(frozen=True)
+class Centered:
+    """The angle around the training mean: anonymized voices share a direction, which tells nothing."""
+
+    name: str = "centered"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Linear:
+        """Learn the mean."""
+        return Linear(scatter(embeddings, speaker).mean)
+
+
+@dataclass(frozen=True)
+class Wccn:
+    """Within-class covariance normalisation; ``shrinkage`` pulls the covariance towards a multiple of the identity."""
+
+    shrinkage: float = 0.1
+
+    @property
+    def name(self) -> str:
+        """With its setting."""
+        return f"wccn-{self.shrinkage:g}"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Linear:
+        """Learn mean and whitening."""
+        found = scatter(embeddings, speaker)
+        return Linear(found.mean, np.linalg.cholesky(np.linalg.inv(found.shrunk(self.shrinkage))))
+
+
+@dataclass(frozen=True)
+class Lda:
+    """Linear discriminant analysis to ``size`` dimensions, in which the within-speaker covariance is white."""
+
+    size: int = 100
+    shrinkage: float = 0.1
+
+    @property
+    def name(self) -> str:
+        """With its settings."""
+        return f"lda{self.size}-{self.shrinkage:g}"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Linear:
+        """Learn mean and directions; there are at most as many as training speakers, less one."""
+        found = scatter(embeddings, speaker)
+        return Linear(found.mean, found.directions(self.size, self.shrinkage))
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """The mean of the speakers (d,), the covariance ``within`` and ``between`` them (d, d), and how many (2+) spoke."""
+
+    mean: Floats
+    within: Floats
+    between: Floats
+    speakers: int
+
+    def shrunk(self, shrinkage: float) -> Floats:
+        """The covariance within speakers, pulled towards the identity times its mean variance."""
+        d = len(self.mean)
+        return np.asarray((1 - shrinkage) * self.within + shrinkage * np.trace(self.within) / d * np.eye(d))
+
+    def directions(self, size: int, shrinkage: float) -> Floats:
+        """The ``size`` directions (d, size) with most variance between speakers for that within."""
+        from scipy.linalg import eigh
+
+        size = min(size, len(self.mean), self.speakers - 1)
+        d = len(self.mean)
+        vectors = eigh(self.between, self.shrunk(shrinkage), subset_by_index=(d - size, d - 1))[1]
+        return np.asarray(vectors[:, ::-1])
+
+
+def scatter(embeddings: Floats, speaker: Codes) -> Scatter:
+    """Mean and covariances of labelled embeddings; speakers with one utterance count for the mean alone."""
+    labels, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
+    if len(labels) < 3 or (counts > 1).sum() < 2:
+        what = f"{len(labels)} training speaker(s), {int((counts > 1).sum())} of them with two utterances"
+        raise InputError(what, fix="an attacker cannot learn from so few: give more training data")
+    sums = np.zeros((len(labels), embeddings.shape[1]))
+    np.add.at(sums, codes, embeddings)
+    means = sums / counts[:, None]
+    several = counts > 1
+    chosen = several[codes]
+    rest = (embeddings - means[codes])[chosen]
+    within = rest.T @ rest / (chosen.sum() - several.sum())
+    spread = means[several] - means[several].mean(axis=0)
+    return Scatter(means.mean(axis=0), within, spread.T @ spread / (several.sum() - 1), int(several.sum()))

@@ -1,0 +1,117 @@
+"""Probabilistic linear discriminant analysis: the two-covariance model, as Kaldi and the 2020 challenge use it.
+
+Conventions: as in :mod:`voiceveil.attack.backends`. An embedding is ``mean + y + e`` with the speaker's own
+``y ~ N(0, between)`` and the utterance's ``e ~ N(0, within)`` (Brümmer and de Villiers 2010; Ioffe 2006). Before it,
+embeddings are centred, reduced by LDA (if asked for) and brought to one length (Garcia-Romero and Espy-Wilson 2011).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from voiceveil.attack.backends import Codes, Floats, length_norm, scatter
+from voiceveil.errors import InputError
+
+__all__ = ["Plda", "PldaScorer", "TwoCovariance", "fit_two_covariance"]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoCovariance:
+    """The model: ``mean`` (d,), ``between`` and ``within`` (d, d)."""
+
+    mean: Floats
+    between: Floats
+    within: Floats
+
+    @cached_property
+    def diagonal(self) -> tuple[Floats, Floats]:
+        """A transform (d, d) under which ``within`` is the identity, and the then diagonal ``between`` (d,)."""
+        from scipy.linalg import eigh
+
+        psi, vectors = eigh(self.between, self.within)
+        return vectors, np.maximum(psi, 0.0)
+
+
+def fit_two_covariance(embeddings: Floats, speaker: Codes, iterations: int = 10) -> TwoCovariance:
+    """Maximum likelihood by EM; every speaker counts, also one with a single utterance."""
+    start = scatter(embeddings, speaker)
+    d = embeddings.shape[1]
+    floor = 1e-6 * np.trace(start.within) / d * np.eye(d)
+    within, between = start.within + floor, start.between + floor
+    _, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
+    means = np.zeros((len(counts), d))
+    np.add.at(means, codes, embeddings - start.mean)
+    means /= counts[:, None]
+    rest = embeddings - start.mean - means[codes]
+    inner = rest.T @ rest
+    for _ in range(iterations):
+        new_between, new_within = np.zeros((d, d)), inner.copy()
+        for n in np.unique(counts):
+            chosen = means[counts == n]
+            # Posterior of y given the mean of n utterances: N(gain @ mean, covariance)
+            gain = between @ np.linalg.inv(between + within / n)
+            covariance = between - gain @ between
+            y = chosen @ gain.T
+            new_between += y.T @ y + len(chosen) * covariance
+            new_within += n * ((chosen - y).T @ (chosen - y) + len(chosen) * covariance)
+        between, within = new_between / len(counts) + floor, new_within / len(embeddings) + floor
+    return TwoCovariance(start.mean, between, within)
+
+
+@dataclass(frozen=True, eq=False)
+class PldaScorer:
+    """Log likelihood ratios of "the same speaker" against "another one"."""
+
+    mean: Floats  # (d,)
+    lda: Floats | None  # (d, k)
+    model: TwoCovariance  # of k dimensions
+    by_count: bool = True
+
+    def prepare(self, embeddings: Floats) -> Floats:
+        """Centred, reduced, of length sqrt(k): that of a white vector."""
+        centred = embeddings - self.mean
+        reduced = centred if self.lda is None else centred @ self.lda
+        return np.asarray(length_norm(reduced) * np.sqrt(reduced.shape[1]))
+
+    def __call__(self, enroll: Floats, counts: Codes, test: Floats) -> Floats:
+        """With n enrollment utterances (1, unless ``by_count``) of mean m, where within is I and between diag(psi):
+
+        log N(x; n psi / (n psi + 1) m, 1 + psi / (n psi + 1)) - log N(x; 0, 1 + psi), as in Kaldi's ivector-plda.
+        """
+        transform, psi = self.model.diagonal
+        means = (self.prepare(enroll) - self.model.mean) @ transform
+        x = (self.prepare(test) - self.model.mean) @ transform
+        n = np.asarray(counts, dtype=np.float64)[:, None] if self.by_count else np.ones((len(means), 1))
+        centre = n * psi / (n * psi + 1.0) * means
+        variance = 1.0 + psi / (n * psi + 1.0)
+        same = (x**2) @ (1.0 / variance).T - 2.0 * x @ (centre / variance).T + (centre**2 / variance).sum(axis=1)
+        other = (x**2 / (1.0 + psi)).sum(axis=1)[:, None] + np.log((1.0 + psi) / variance).sum(axis=1)
+        return np.asarray(0.5 * (other - same).T)
+
+
+@dataclass(frozen=True)
+class Plda:
+    """PLDA behind an LDA to ``size`` dimensions (0: none); ``by_count`` trusts an average of n as n observations."""
+
+    size: int = 0
+    shrinkage: float = 0.1
+    by_count: bool = True
+    iterations: int = 10
+
+    @property
+    def name(self) -> str:
+        """With its settings."""
+        return f"plda{self.size or ''}{'' if self.by_count else '-single'}"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> PldaScorer:
+        """Learn LDA and the two covariances."""
+        if self.size < 0:
+            raise InputError(f"LDA to {self.size} dimensions", fix="use 0 for none")
+        found = scatter(embeddings, speaker)
+        lda = found.directions(self.size, self.shrinkage) if self.size else None
+        scorer = PldaScorer(found.mean, lda, TwoCovariance(*(np.zeros(0),) * 3), self.by_count)
+        model = fit_two_covariance(scorer.prepare(embeddings), speaker, self.iterations)
+        return PldaScorer(found.mean, lda, model, self.by_count)

@@ -1,0 +1,161 @@
+"""The sets that are attacked: enrollment and trials, original and anonymized, found in a folder and checked.
+
+The layout is the challenges': ``DATA/<name>_enrolls`` and ``DATA/<name>_trials_<part>`` (with its file ``trials``) are
+the original data, and the same names with a suffix such as ``_b2`` hold the anonymized speech. Trial list, speakers and
+enrollment utterances are those of the original data; an anonymized directory need only have the audio of each id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from voiceveil.audio import info
+from voiceveil.corpus import Corpus, Trials, Utterance, read_kaldi
+from voiceveil.errors import InputError
+from voiceveil.registry import did_you_mean
+
+__all__ = ["Condition", "TrialSet", "check_lengths", "find_sets"]
+
+#: Enrollment and trial: original or anonymized.
+Condition = Literal["oo", "oa", "aa"]
+
+
+@dataclass(frozen=True)
+class TrialSet:
+    """One trial list with its speech; speakers are those of the original data."""
+
+    name: str  # e.g. "libri_dev_trials_f"
+    gender: str  # "f", "m", or "" if mixed or unknown
+    trials: Trials
+    enrollment: dict[str, tuple[str, ...]]  # speaker -> utterance ids
+    speaker_of: dict[str, str]  # trial utterance -> speaker
+    original: tuple[Corpus, Corpus]  # enrollment, trial
+    anonymized: tuple[Corpus, Corpus] | None
+
+    def speech(self, condition: Condition) -> tuple[tuple[Utterance, ...], tuple[Utterance, ...]]:
+        """The enrollment and the trial utterances that this condition compares."""
+        return self._enrollment(condition[0] == "a"), self._trial(condition[1] == "a")
+
+    def _enrollment(self, anonymized: bool) -> tuple[Utterance, ...]:
+        corpus = self._side(anonymized)[0]
+        return tuple(corpus[key] for ids in self.enrollment.values() for key in ids)
+
+    def _trial(self, anonymized: bool) -> tuple[Utterance, ...]:
+        corpus = self._side(anonymized)[1]
+        return tuple(corpus[key] for key in self.speaker_of)
+
+    def _side(self, anonymized: bool) -> tuple[Corpus, Corpus]:
+        if not anonymized:
+            return self.original
+        if self.anonymized is None:
+            raise InputError(f"{self.name} has no anonymized speech", fix="give the suffix of its directories")
+        return self.anonymized
+
+
+def find_sets(
+    data: Path, *, anon: str | None = None, names: Sequence[str] | None = None, anon_data: Path | None = None
+) -> list[TrialSet]:
+    """The sets in a folder; with ``anon``, the suffix, those that have anonymized speech (in ``anon_data``, if given).
+
+    ``names``: directories of trials (``libri_dev_trials_f``), or what their names begin with (``libri_dev``).
+    """
+    if not data.is_dir():
+        raise InputError("no such folder", where=data)
+    if anon == "":
+        raise InputError("an empty suffix", fix="give the end of the anonymized directories' names, e.g. _b2")
+    wanted = _wanted(data, anon, names)
+    home = data if anon_data is None else anon_data
+    if anon is not None:
+        missing = [name for name in wanted if not (home / f"{name}{anon}").is_dir()]
+        if missing and (names or len(missing) == len(wanted)):
+            seen = sorted(path.name for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
+            fix = did_you_mean(missing[0] + anon, seen) if seen else "anonymize it first: `voiceveil anonymize`"
+            raise InputError(f"no anonymized speech {missing[0]}{anon}", where=home, fix=fix)
+        wanted = [name for name in wanted if name not in missing]
+    return [_read_set(data, home, name, anon) for name in wanted]
+
+
+def _wanted(data: Path, anon: str | None, names: Sequence[str] | None) -> list[str]:
+    """The directories of trials that are original, in the order of their names."""
+    known = sorted(path.parent.name for path in data.glob("*_trials*/trials"))
+    if anon is not None:
+        known = [name for name in known if not name.endswith(anon)]
+    if not known:
+        fix = "it should hold Kaldi directories such as libri_dev_enrolls and libri_dev_trials_f, with a file `trials`"
+        raise InputError("no trials here", where=data, fix=fix)
+    # a name that begins with that of another directory is taken for a version of it that some system has anonymized
+    plain = [name for name in known if not any(name != other and name.startswith(f"{other}_") for other in known)]
+    if not names:
+        return plain
+    chosen: list[str] = []
+    for wish in names:
+        found = [wish] if wish in known else [name for name in plain if name.startswith(f"{wish}_")]
+        if not found:
+            raise InputError(f"no set {wish!r}", where=data, fix=did_you_mean(wish, known))
+        chosen += [name for name in found if name not in chosen]
+    return chosen
+
+
+def _read_set(data: Path, home: Path, name: str, anon: str | None) -> TrialSet:
+    enroll_name = name.partition("_trials")[0] + "_enrolls"
+    pairs = [(data, "")] if anon is None else [(data, ""), (home, anon)]
+    for folder, suffix in pairs:
+        if not (folder / f"{enroll_name}{suffix}").is_dir():
+            raise InputError(f"{name} needs the enrollment {enroll_name}{suffix}", where=folder)
+    sides = [(read_kaldi(f / f"{enroll_name}{s}"), read_kaldi(f / f"{name}{s}")) for f, s in pairs]
+    enroll, trial = sides[0]
+    trials = trial.trials
+    if trials is None or not trials.target.any() or trials.target.all():
+        raise InputError("a trial list needs target and nontarget trials", where=data / name / "trials")
+    enrollment = _enrollment(enroll, trials)
+    speaker_of = _speakers(trial, trials)
+    for one_enroll, one_trial in sides:
+        _need_audio(one_enroll, [key for ids in enrollment.values() for key in ids])
+        _need_audio(one_trial, list(speaker_of))
+    genders = {trial[key].gender for key in speaker_of}
+    gender = next(iter(genders)) if len(genders) == 1 else None
+    return TrialSet(name, gender or "", trials, enrollment, speaker_of, sides[0], sides[1] if len(sides) > 1 else None)
+
+
+def _enrollment(enroll: Corpus, trials: Trials) -> dict[str, tuple[str, ...]]:
+    """Speaker -> enrollment utterances: those of the file ``enrolls``, or else all of the directory."""
+    listed = any(utterance.role == "enroll" for utterance in enroll)
+    enrollment = {}
+    for speaker in sorted(set(trials.enroll.tolist())):
+        spoken = enroll.by_speaker.get(speaker, ())
+        ids = tuple(u.id for u in spoken if u.role == "enroll" or not listed)
+        if not ids:
+            fix = "add their utterances to wav.scp, utt2spk and enrolls, or remove their trials"
+            raise InputError(f"speaker {speaker} of the trials has no enrollment audio", where=enroll.root, fix=fix)
+        enrollment[speaker] = ids
+    return enrollment
+
+
+def _speakers(trial: Corpus, trials: Trials) -> dict[str, str]:
+    """Trial utterance -> its speaker, in the order of the corpus."""
+    used = set(trials.utterance.tolist())
+    for key in sorted(used):
+        if key not in trial:
+            raise InputError(f"utterance {key} of the trials has no audio", where=trial.root, fix="add it to wav.scp")
+        if trial[key].speaker is None:
+            raise InputError(f"utterance {key} has no speaker", where=trial.root, fix="add it to utt2spk")
+    return {u.id: u.speaker for u in trial if u.id in used and u.speaker is not None}
+
+
+def _need_audio(corpus: Corpus, ids: list[str]) -> None:
+    missing = [key for key in ids if key not in corpus]
+    if missing:
+        what = f"{len(missing)} utterance(s) are missing, e.g. {missing[0]}"
+        raise InputError(what, where=corpus.root, fix="anonymize all of the original data")
+
+
+def check_lengths(utterances: Sequence[Utterance], minimum: float, what: str) -> None:
+    """All audio can be opened and has ``minimum`` seconds; or an ``InputError``, before the work begins."""
+    for utterance in utterances:
+        length = utterance.duration or info(utterance.path).duration - utterance.start
+        if length < minimum:
+            said = f"utterance {utterance.id} has {length:.3f} s, but {what} needs {minimum:g} s"
+            raise InputError(said, where=utterance.path, fix="leave it out of the trials")
