@@ -35,20 +35,18 @@ class TrialSet:
     original: tuple[Corpus, Corpus]  # enrollment, trial
     anonymized: tuple[Corpus, Corpus] | None
 
+    def corpora(self, condition: Condition) -> tuple[Corpus, Corpus]:
+        """The directories of enrollment and of trial speech that this condition compares."""
+        return self._side(condition[0])[0], self._side(condition[1])[1]
+
     def speech(self, condition: Condition) -> tuple[tuple[Utterance, ...], tuple[Utterance, ...]]:
         """The enrollment and the trial utterances that this condition compares."""
-        return self._enrollment(condition[0] == "a"), self._trial(condition[1] == "a")
+        enroll, trial = self.corpora(condition)
+        enrolled = tuple(enroll[key] for ids in self.enrollment.values() for key in ids)
+        return enrolled, tuple(trial[key] for key in self.speaker_of)
 
-    def _enrollment(self, anonymized: bool) -> tuple[Utterance, ...]:
-        corpus = self._side(anonymized)[0]
-        return tuple(corpus[key] for ids in self.enrollment.values() for key in ids)
-
-    def _trial(self, anonymized: bool) -> tuple[Utterance, ...]:
-        corpus = self._side(anonymized)[1]
-        return tuple(corpus[key] for key in self.speaker_of)
-
-    def _side(self, anonymized: bool) -> tuple[Corpus, Corpus]:
-        if not anonymized:
+    def _side(self, letter: str) -> tuple[Corpus, Corpus]:
+        if letter == "o":
             return self.original
         if self.anonymized is None:
             raise InputError(f"{self.name} has no anonymized speech", fix="give the suffix of its directories")

@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
     "corpus": "check, describe and convert corpora",
     "train": "train a speaker encoder, the heart of an attacker",
+    "attack": "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers",
     "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
     "check": "run the conformance checks on a system, ours or yours",
 }

@@ -1,0 +1,208 @@
+"""The attackers: how each comes to the scores of a trial list.
+
+``campplus`` compares embeddings as they are; ``campplus-adapted`` with what it learned from anonymized speech of other
+speakers; ``free`` stands for the four cues that need no model. Any encoder's name can be in the place of ``campplus``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt
+from voiceveil.attack.backends import Cosine, Floats, Scorer
+from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
+from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder
+from voiceveil.attack.free import CUES, Cues, Distance
+from voiceveil.attack.result import Knowledge
+from voiceveil.attack.sets import Condition, TrialSet
+from voiceveil.corpus import Corpus, Utterance
+from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
+from voiceveil.run.extract import extract
+
+__all__ = ["AdaptedAttacker", "Attacker", "EncoderAttacker", "FreeAttacker", "Means", "attacker"]
+
+_SUFFIX = "-adapted"
+
+
+@dataclass(frozen=True)
+class Means:
+    """What an attack works with: where results are kept, how many processes, training corpora (and whose speech)."""
+
+    cache: Cache
+    jobs: int = 1
+    quiet: bool = True
+    training: tuple[Corpus, ...] = ()
+    similar: bool = False
+
+    def embed(self, utterances: Iterable[Utterance], by: SpeakerEncoder, *, trunk: bool = False) -> Embedded:
+        """Embeddings by an encoder."""
+        return embed(utterances, by, trunk=trunk, cache=self.cache, jobs=self.jobs, quiet=self.quiet)
+
+
+class Attacker(Protocol):
+    """What the engine asks of each."""
+
+    name: str
+
+    @property
+    def minimum(self) -> float:
+        """The shortest utterance in seconds that it can take."""
+        ...
+
+    def check(self, means: Means) -> None:
+        """Raise an ``InputError`` if something is missing; the work has not begun yet."""
+        ...
+
+    def conditions(self) -> dict[Condition, Knowledge]:
+        """In which conditions it attacks, and what it then knows."""
+        ...
+
+    def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
+        """The score of each trial."""
+        ...
+
+
+@dataclass
+class EncoderAttacker:
+    """Cosines between the embeddings of an encoder."""
+
+    encoder: SpeakerEncoder
+
+    def __post_init__(self) -> None:
+        self.name = self.encoder.name
+        self.minimum = self.encoder.minimum
+
+    def check(self, means: Means) -> None:
+        """The weights can be used."""
+        self.encoder.check()
+
+    def training(self) -> TrainingRecord:
+        """How the encoder was trained."""
+        return self.encoder.training()
+
+    def conditions(self) -> dict[Condition, Knowledge]:
+        """An encoder of anonymized speech has nothing to do with original enrollment."""
+        data = self.training().data
+        if data == "original":
+            return {"oo": "unprotected", "oa": "ignorant", "aa": "lazy-informed"}
+        return {"aa": "semi-informed" if data == "anonymized" else "similar-system"}
+
+    def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
+        """Cosines, in the order of the trials."""
+        scorer = Cosine().fit(np.zeros((0, self.encoder.dimension)), np.zeros(0, np.int64))
+        return _scores(trial_set, condition, means, self.encoder, scorer, trunk=False)
+
+
+@dataclass
+class AdaptedAttacker:
+    """An encoder and the back-end that does best on held-out speakers of the anonymized training speech."""
+
+    encoder: SpeakerEncoder
+    similar: bool = False
+    adapted: Adapted | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        head, colon, file = self.encoder.name.partition(":")
+        self.name = f"{head}{_SUFFIX}{colon}{file}"
+        self.minimum = self.encoder.minimum
+
+    def check(self, means: Means) -> None:
+        """There is training speech, of labelled speakers, and the weights can be used."""
+        self.encoder.check()
+        if not means.training:
+            raise InputError(f"the attacker {self.name} needs anonymized training speech", fix="give --train CORPUS")
+        for corpus in means.training:
+            unknown = next((u.id for u in corpus if u.speaker is None), None)
+            if unknown is not None:
+                raise InputError(f"training utterance {unknown} has no speaker", where=corpus.root, fix="add utt2spk")
+
+    def conditions(self) -> dict[Condition, Knowledge]:
+        """Anonymized against anonymized."""
+        return {"aa": "similar-system" if self.similar else "semi-informed"}
+
+    def learn(self, means: Means) -> Adapted:
+        """Fit the back-end, once."""
+        if self.adapted is None:
+            self.adapted = adapt(training_set(self.encoder, means))
+        return self.adapted
+
+    def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
+        """Scores of the chosen back-end, in the order of the trials."""
+        adapted = self.learn(means)
+        return _scores(trial_set, condition, means, self.encoder, adapted.scorer, trunk=adapted.candidate.on_trunk)
+
+
+def training_set(by: SpeakerEncoder, means: Means) -> TrainingSet:
+    """The embeddings of all training corpora; the same speaker in two of them is one speaker."""
+    listed = [utterance for corpus in means.training for utterance in corpus]
+    layered = isinstance(by, Layered)
+    parts = [means.embed(corpus, by, trunk=layered).vectors for corpus in means.training]
+    vectors = np.concatenate(parts)
+    speaker = np.unique([str(u.speaker) for u in listed], return_inverse=True)[1].reshape(-1).astype(np.int64)
+    gender = np.array([u.gender or "" for u in listed])
+    if not isinstance(by, Layered):
+        return TrainingSet(vectors, None, speaker, gender)
+    weight, bias = (np.asarray(array, dtype=np.float64) for array in by.last_layer())
+    return TrainingSet(vectors @ weight.T + bias, vectors, speaker, gender, (weight, bias))
+
+
+@dataclass
+class FreeAttacker:
+    """One cue that needs no model."""
+
+    cue: str  # of CUES, or "order"
+
+    def __post_init__(self) -> None:
+        self.name = f"free:{self.cue}"
+        self.minimum = Cues.minimum
+
+    def check(self, means: Means) -> None:
+        """Nothing can be missing."""
+
+    def conditions(self) -> dict[Condition, Knowledge]:
+        """On anonymized speech; the engine takes ``oo`` if there is none."""
+        return {"aa": "free"}
+
+    def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
+        """Negative distances, in the order of the trials."""
+        if self.cue == "order":
+            sides = [_places(corpus) for corpus in trial_set.corpora(condition)]
+        else:
+            sides = [self._cues(side, means) for side in trial_set.speech(condition)]
+        enrolled = enroll(sides[0], trial_set.enrollment)
+        distance = Distance.of(np.concatenate([side.vectors for side in sides]))
+        return score_trials(trial_set.trials, enrolled, sides[1], distance)
+
+    def _cues(self, utterances: tuple[Utterance, ...], means: Means) -> Embedded:
+        found = extract(utterances, Cues(), cache=means.cache, jobs=means.jobs, quiet=means.quiet)
+        return Embedded(tuple(found), np.array(list(found.values()))[:, CUES[self.cue]])
+
+
+def _places(corpus: Corpus) -> Embedded:
+    """Where each utterance stands in its directory, from 0 to 1."""
+    return Embedded(tuple(u.id for u in corpus), np.linspace(0.0, 1.0, len(corpus))[:, None])
+
+
+def _scores(
+    trial_set: TrialSet, condition: Condition, means: Means, by: SpeakerEncoder, scorer: Scorer, *, trunk: bool
+) -> Floats:
+    enrollment, trial = trial_set.speech(condition)
+    enrolled = enroll(means.embed(enrollment, by, trunk=trunk), trial_set.enrollment)
+    return score_trials(trial_set.trials, enrolled, means.embed(trial, by, trunk=trunk), scorer)
+
+
+def attacker(spec: str, *, similar: bool = False) -> list[Attacker]:
+    """The attackers of a name: ``ENCODER``, ``ENCODER-adapted``, either with ``:FILE``, ``free`` or ``free:CUE``."""
+    head, _, file = spec.partition(":")
+    if head == "free":
+        known = [*CUES, "order"]
+        if file and file not in known:
+            raise InputError(f"unknown cue {file!r}", fix=f"known: {', '.join(known)}")
+        return [FreeAttacker(cue) for cue in ([file] if file else known)]
+    plain = encoder(head.removesuffix(_SUFFIX) + (f":{file}" if file else ""))
+    return [AdaptedAttacker(plain, similar) if head.endswith(_SUFFIX) else EncoderAttacker(plain)]

@@ -1,0 +1,138 @@
+"""Attack anonymized speech: how often can a listener with a machine tell who speaks?
+
+DATA holds Kaldi directories in the challenges' layout: NAME_enrolls and NAME_trials_PART are the original speech, the
+same names with the suffix of --anon the anonymized one. The table has an equal error rate (EER) with its 95 % interval
+over speakers for each set, condition and attacker: 50 % is perfect privacy, 0 % is none. Conditions: oo = unprotected,
+oa = ignorant (original enrollment), aa = the attacker anonymizes the enrollment too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from voiceveil.errors import InputError
+
+if TYPE_CHECKING:
+    from voiceveil.attack import AttackResult, Health
+
+HELP = "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers"
+EXAMPLES = """\
+attackers:
+  campplus            a ready-made encoder of original speech: unprotected, ignorant, lazy-informed
+  campplus-adapted    the same, adapted to anonymized speech of other speakers (--train): semi-informed
+  ENCODER:FILE        an encoder of your own, e.g. from `voiceveil train`
+  free                duration, pauses, pitch and file order: what needs no model
+
+examples:
+  voiceveil attack --data data --anon _b2 --jobs 2
+  voiceveil attack --data data --anon _b2 --attacker campplus,campplus-adapted --train data/train-clean-360_b2
+  voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
+  voiceveil attack --data data                                          original speech alone
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--data", type=Path, required=True, metavar="DATA", help="folder of Kaldi directories")
+    parser.add_argument("--anon", metavar="SUFFIX", help="end of the anonymized directories' names, e.g. _b2")
+    parser.add_argument("--anon-data", type=Path, metavar="DIR", help="where they are (default: in DATA)")
+    parser.add_argument(
+        "--attacker", default="campplus,free", metavar="NAME[,NAME]", help="see below (default: %(default)s)"
+    )
+    parser.add_argument("--sets", metavar="NAME[,NAME]", help="e.g. libri_dev or libri_dev_trials_f (default: all)")
+    parser.add_argument(
+        "--train", action="append", default=[], metavar="CORPUS", help="anonymized speech of other speakers; repeatable"
+    )
+    parser.add_argument(
+        "--similar", action="store_true", help="--train is speech of a similar system, not of the one attacked"
+    )
+    parser.add_argument(
+        "--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) for the next run"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for score files and attack.json")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (%(default)s)")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Attack, print, write."""
+    from voiceveil import attack
+
+    names = _listed(args.attacker)
+    if not names:
+        raise InputError("--attacker names nobody", fix="give e.g. --attacker campplus")
+    result = attack.run(
+        args.data,
+        anon=args.anon,
+        attackers=names,
+        sets=_listed(args.sets or "") or None,
+        train=args.train,
+        similar=args.similar,
+        anon_data=args.anon_data,
+        cache=args.cache,
+        out=args.out,
+        jobs=args.jobs,
+        resamples=args.resamples,
+        seed=args.seed,
+        quiet=args.quiet or args.json,
+    )
+    text = json.dumps(result.as_dict(), indent=1)
+    if args.out is not None:
+        _write(args.out / "attack.json", text)
+    print(text if args.json else table(result))
+    return 0
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _write(path: Path, text: str) -> None:
+    from voiceveil.audio import atomic_path
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as part:
+        part.write_text(text + "\n", encoding="utf-8")
+
+
+def table(result: AttackResult) -> str:
+    """The rows, the health of each attacker, the result."""
+    head = ("attacker", "knowledge", "", "set", "", "EER [95 %]")
+    cells = [
+        (row.attacker, row.knowledge, row.condition, row.set, row.gender, str(row.eer).replace(" %", "", 1) + " %")
+        for row in result.rows
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *cells)
+    ]
+    lines += ["", "attackers' health"]
+    lines += [line for one in result.health for line in _health(one)]
+    best = result.strongest
+    if best is not None:
+        lines += ["", f"strongest attacker: {best[0]} ({best[1]}), EER {result.mean(*best)} over the sets"]
+    return "\n".join(lines)
+
+
+def _health(one: Health) -> list[str]:
+    """One line of figures, and one a warning."""
+    parts = []
+    if one.original_eer is not None:
+        parts.append(f"original speech {one.original_eer:.1%} EER")
+    if one.choice:
+        parts.append(f"back-end {one.choice}")
+    if one.validation_eer is not None:
+        than = "" if one.unadapted_eer is None else f" (unadapted {one.unadapted_eer:.1%})"
+        parts.append(f"held-out speakers {one.validation_eer:.1%} EER{than}")
+    if one.accuracy is not None:
+        parts.append(f"training accuracy {one.accuracy:.1%}")
+    if one.peak_reached is not None:
+        parts.append(f"learning rate {'reached' if one.peak_reached else 'did not reach'} its peak")
+    parts.append(f"shuffled control {one.control_eer:.1%}")
+    return [f"  {one.attacker}: {'; '.join(parts)}", *(f"    warning: {text}" for text in one.warnings)]
