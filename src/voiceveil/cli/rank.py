@@ -1,0 +1,148 @@
+"""Rank systems as the VoicePrivacy Challenges do: within each EER condition, by WER and, in 2024, by UAR.
+
+RESULTS are results.json files of `voiceveil evaluate`, or official result files (2024: result_for_rank_*; 2022:
+RESULTS_summary_* or results.anon_*), each one system. NAME=PATH gives a system another name than its file does;
+names such as TEAM/SYSTEM share the colour of their team in the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.challenges.official import read_results
+from voiceveil.challenges.ranking import Average, Placing, Ranking, Standing, rank_systems
+from voiceveil.challenges.results import Results
+from voiceveil.metrics.challenge import CONDITIONS
+
+HELP = "rank systems within each EER condition, with the privacy-utility figure"
+EXAMPLES = """\
+examples:
+  voiceveil rank B2=result_for_rank_mcadams B3=result_for_rank_sttts mine/results.json
+  voiceveil rank RESULTS_summary_* --edition 2022
+  voiceveil rank */results.json --split dev --svg plane.svg
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("results", nargs="+", metavar="RESULTS", help="results of one system each, or NAME=PATH")
+    parser.add_argument("--edition", type=int, choices=sorted(CONDITIONS), help="the rules (default: as the files say)")
+    parser.add_argument("--split", choices=("dev", "test"), default="test", help="data to rank on (%(default)s)")
+    parser.add_argument("--attacker", metavar="NAME", help="whose EERs count (default: the semi-informed attacker's)")
+    parser.add_argument(
+        "--membership",
+        choices=("interval", "minimum"),
+        default="interval",
+        help="a condition takes EERs up to the next one (the rules), or every EER above its minimum",
+    )
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the privacy-utility plane")
+    parser.add_argument("--baseline", action="append", metavar="NAME", help="draw it in grey (default: B1 to B6)")
+    parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, rank, draw, print."""
+    results = [_read(spec) for spec in args.results]
+    ranking = rank_systems(results, args.edition, split=args.split, membership=args.membership, attacker=args.attacker)
+    if args.svg is not None:
+        from voiceveil.report.figures import privacy_utility_svg
+
+        svg = privacy_utility_svg(ranking, baselines=args.baseline)
+        with atomic_path(args.svg) as file:
+            file.write_text(svg, encoding="utf-8")
+    print(json.dumps(_plain(ranking), indent=2) if args.json else "\n".join(_lines(ranking)))
+    return 0
+
+
+def _read(spec: str) -> Results:
+    """The results that an argument names."""
+    name, equals, path = spec.partition("=")
+    if equals and not Path(spec).exists():
+        return read_results(path, system=name)
+    return read_results(spec)
+
+
+def _lines(ranking: Ranking) -> list[str]:
+    """The ranking as a person reads it."""
+    names = [standing.system for standing in ranking.standings]
+    width = max(map(len, [*names, "original", "system"]))
+    metrics = list(ranking.places)
+    heading = f"{'system':<{width}}  {'EER %':<20}" + "".join(f"{metric.upper() + ' %':<20}" for metric in metrics)
+    lines = [f"VoicePrivacy {ranking.edition}, {ranking.split} data", "", f"{heading}attacker"]
+    for standing in (*ranking.standings, *([ranking.original] if ranking.original else [])):
+        shown = [standing.eer, *(standing.utility.get(metric) for metric in metrics)]
+        lines.append(f"{standing.system:<{width}}  " + "".join(f"{_percent(a):<20}" for a in shown) + standing.attacker)
+    minima = [*CONDITIONS[ranking.edition], 1.0]
+    for minimum, following in pairwise(minima):
+        above = ranking.membership == "minimum"
+        lines += ["", f"EER above {100 * minimum:g} %" if above else f"EER {100 * minimum:g} to {100 * following:g} %"]
+        for metric in metrics:
+            placings = ranking.places[metric][minimum]
+            lines += [f"  by {metric.upper()}: {_row(placing, width)}" for placing in placings]
+        if not any(ranking.places[metric][minimum] for metric in metrics):
+            lines[-1] += ": none"
+    return [*lines, *_notes(ranking)]
+
+
+def _row(placing: Placing, width: int) -> str:
+    ties = f"  tied with {', '.join(placing.tied_with)}" if placing.tied_with else ""
+    return f"{placing.place:>3}  {placing.system:<{width}}  {_percent(placing.average)}{ties}"
+
+
+def _percent(average: Average | None) -> str:
+    if average is None:
+        return "-"
+    value = f"{100 * average.value:.2f}"
+    if average.low is None or average.high is None:
+        return value
+    return f"{value} [{100 * average.low:.2f}, {100 * average.high:.2f}]"
+
+
+def _notes(ranking: Ranking) -> list[str]:
+    """What a reader of the ranking should know."""
+    notes = []
+    for standing in ranking.standings:
+        notes += [f"{standing.system} is not ranked: {fault}" for fault in [_left_out(ranking, standing)] if fault]
+        if standing.borderline:
+            notes.append(f"{standing.system}: the interval of its EER reaches into another condition")
+        if not any(word in standing.attacker for word in ("^anon", "semi-informed", "semi_informed")):
+            whose = standing.attacker or "an attacker without name"
+            notes.append(
+                f"{standing.system}: the EER is by {whose}, not by the semi-informed attacker of the challenge"
+            )
+    if any(placing.tied_with for table in ranking.places.values() for rows in table.values() for placing in rows):
+        notes.append("tied: the 95 % intervals overlap")
+    return ["", *(f"note: {note}" for note in notes)] if notes else []
+
+
+def _left_out(ranking: Ranking, standing: Standing) -> str:
+    missing = [metric.upper() for metric in ranking.places if metric not in standing.utility]
+    if standing.fault:
+        return standing.fault
+    if standing.condition is None:
+        return f"its EER is below {100 * CONDITIONS[ranking.edition][0]:g} %"
+    return f"no {' and no '.join(missing)}" if missing else ""
+
+
+def _plain(ranking: Ranking) -> dict[str, Any]:
+    """The ranking for a machine."""
+    return {
+        "edition": ranking.edition,
+        "split": ranking.split,
+        "membership": ranking.membership,
+        "systems": [asdict(standing) for standing in ranking.standings],
+        "original": asdict(ranking.original) if ranking.original else None,
+        "ranking": {
+            by: [
+                {"minimum_eer": minimum, "places": [asdict(placing) for placing in placings]}
+                for minimum, placings in table.items()
+            ]
+            for by, table in ranking.places.items()
+        },
+    }

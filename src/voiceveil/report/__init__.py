@@ -1,0 +1,1 @@
+"""Reports: figures and pages that show what an evaluation found."""
