@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 LETTERS = "ETAONIHSRDLUMWCFGYPBVK'XJQZ"
+
+
+def _transformers() -> Any:
+    import transformers
+
+    return transformers  # much of it is untyped
 
 
 def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str = "safetensors") -> Path:
     """A wav2vec 2.0 of 2 layers with the vocabulary and the front end (400 samples, stride 320) of the large one."""
     import torch
-    from transformers import Wav2Vec2Config, Wav2Vec2CTCTokenizer, Wav2Vec2FeatureExtractor, Wav2Vec2ForCTC
+
+    hf = _transformers()
 
     folder.mkdir(parents=True)
     tokens = ["<pad>", "<s>", "</s>", "<unk>", "|", *LETTERS]
     (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
-    Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
-    Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=norm == "layer").save_pretrained(folder)
-    config = Wav2Vec2Config(
+    hf.Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
+    hf.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=norm == "layer").save_pretrained(folder)
+    config = hf.Wav2Vec2Config(
         vocab_size=len(tokens),
         hidden_size=64,
         num_hidden_layers=2,
@@ -38,7 +47,7 @@ def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str =
         final_dropout=0.0,
     )
     torch.manual_seed(seed)
-    model = Wav2Vec2ForCTC(config)
+    model = hf.Wav2Vec2ForCTC(config)
     with torch.no_grad():  # otherwise random logits hardly differ, and the best token is nearly always the same
         model.lm_head.weight.mul_(30.0)
     model.save_pretrained(folder)
@@ -51,26 +60,18 @@ def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str =
 def tiny_whisper(folder: Path, *, seed: int = 0) -> Path:
     """An English Whisper of 1 + 1 layers whose vocabulary is the 256 bytes and the special tokens."""
     import torch
-    from transformers import (
-        GenerationConfig,
-        WhisperConfig,
-        WhisperFeatureExtractor,
-        WhisperForConditionalGeneration,
-        WhisperProcessor,
-        WhisperTokenizer,
-    )
-    from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+    hf = _transformers()
     folder.mkdir(parents=True)
     special = ["<|endoftext|>", "<|startoftranscript|>", "<|notimestamps|>"]
-    characters = list(bytes_to_unicode().values())
+    characters = list(import_module("transformers.convert_slow_tokenizer").bytes_to_unicode().values())
     vocabulary = {token: i for i, token in enumerate([*characters, *special])}
     (folder / "vocab.json").write_text(json.dumps(vocabulary))
     (folder / "merges.txt").write_text("#version: 0.2\n")
-    tokenizer = WhisperTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    WhisperProcessor(WhisperFeatureExtractor(feature_size=80), tokenizer).save_pretrained(folder)
+    tokenizer = hf.WhisperTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    hf.WhisperProcessor(hf.WhisperFeatureExtractor(feature_size=80), tokenizer).save_pretrained(folder)
     end, start, plain = (vocabulary[token] for token in special)
-    config = WhisperConfig(
+    config = hf.WhisperConfig(
         vocab_size=len(vocabulary),
         d_model=32,
         encoder_layers=1,
@@ -87,10 +88,10 @@ def tiny_whisper(folder: Path, *, seed: int = 0) -> Path:
         pad_token_id=end,
     )
     torch.manual_seed(seed)
-    model = WhisperForConditionalGeneration(config)
+    model = hf.WhisperForConditionalGeneration(config)
     with torch.no_grad():
         model.proj_out.weight.mul_(30.0)
-    model.generation_config = GenerationConfig(
+    model.generation_config = hf.GenerationConfig(
         decoder_start_token_id=start,
         bos_token_id=end,
         eos_token_id=end,

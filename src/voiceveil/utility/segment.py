@@ -31,7 +31,7 @@ def cut_at_pauses(samples: Samples, rate: int, longest: float) -> list[tuple[int
     """Pieces ``(start, stop)`` of at most ``longest`` seconds; one piece when the recording is short enough.
 
     Each cut lies in the middle of the quietest 0.2 s of the second half of what a piece may be, the latest of several
-    that are equally quiet; if two pieces suffice, both have at least a quarter of the allowed length.
+    that are equally quiet. No piece is shorter than about a quarter of ``longest``.
     """
     hop, limit = round(HOP * rate), int(longest * rate)
     half = round(PAUSE / HOP) // 2
@@ -44,7 +44,8 @@ def cut_at_pauses(samples: Samples, rate: int, longest: float) -> list[tuple[int
     while len(samples) - start > limit:
         low, high = start + limit // 2, start + limit
         if len(samples) - low < limit:  # the last cut: leave neither side with a scrap
-            low, high = len(samples) - limit, min(high, len(samples) - limit // 4)
+            low = max(len(samples) - limit, start + limit // 4)
+            high = min(high, len(samples) - limit // 4)
         cut = hop * _quietest(total, -(-low // hop), high // hop, half)
         pieces.append((start, cut))
         start = cut

@@ -1,0 +1,153 @@
+"""The embedded recogniser on real speech: recordings inside its own wheel, and LibriSpeech where it is at hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import voiceveil as vv
+from voiceveil.audio import Waveform, load
+from voiceveil.corpus import Utterance
+from voiceveil.errors import InputError
+from voiceveil.utility import moonshine
+from voiceveil.utility.asr import transcribe, word_error_rate
+from voiceveil.utility.moonshine import Moonshine, repetition
+
+SPEC = importlib.util.find_spec("moonshine_voice")
+pytestmark = pytest.mark.skipif(
+    SPEC is None or importlib.util.find_spec("onnxruntime") is None, reason="the extra asr is not installed"
+)
+
+TWO_CITIES = """
+IT WAS THE BEST OF TIMES IT WAS THE WORST OF TIMES IT WAS THE AGE OF WISDOM IT WAS THE AGE OF FOOLISHNESS IT WAS THE
+EPOCH OF BELIEF IT WAS THE EPOCH OF INCREDULITY IT WAS THE SEASON OF LIGHT IT WAS THE SEASON OF DARKNESS IT WAS THE
+SPRING OF HOPE IT WAS THE WINTER OF DESPAIR WE HAD EVERYTHING BEFORE US WE HAD NOTHING BEFORE US WE WERE ALL GOING
+DIRECT TO HEAVEN WE WERE ALL GOING DIRECT THE OTHER WAY IN SHORT THE PERIOD WAS SO FAR LIKE THE PRESENT PERIOD THAT SOME
+OF ITS NOISIEST AUTHORITIES INSISTED ON ITS BEING RECEIVED FOR GOOD OR FOR EVIL IN THE SUPERLATIVE DEGREE OF COMPARISON
+ONLY
+"""
+BECKETT = "EVER TRIED EVER FAILED NO MATTER TRY AGAIN FAIL AGAIN FAIL BETTER"
+
+
+def asset(name: str) -> Path:
+    assert SPEC is not None
+    assert SPEC.origin is not None
+    return Path(SPEC.origin).parent / "assets" / name
+
+
+def wave(name: str) -> Waveform:
+    return load(asset(name), rate=16000)
+
+
+def test_real_recordings() -> None:
+    corpus = [
+        Utterance("dickens", asset("two_cities.wav"), speaker="a", text=TWO_CITIES),
+        Utterance("beckett", asset("beckett.wav"), speaker="b", text=BECKETT),
+    ]
+    errors = word_error_rate(corpus, transcribe(corpus, Moonshine())).errors
+    assert errors.words == 131
+    assert errors.edits <= 3
+
+
+def test_cuts_at_pauses_lose_no_words() -> None:
+    corpus = [Utterance("dickens", asset("two_cities.wav"), speaker="a", text=TWO_CITIES)]
+    hyps = {"dickens": Moonshine(longest=15.0)(wave("two_cities.wav"))}
+    assert word_error_rate(corpus, hyps).errors.deletions <= 2
+
+
+def test_the_cache_of_the_decoder_changes_nothing() -> None:
+    """The twin reads all tokens so far again at every step, without remembering keys and values."""
+    samples = wave("beckett.wav").samples[: 5 * 16000]
+    network = moonshine._network()
+    heard = np.ones((1, len(samples)), dtype=np.int64)
+    (hidden,) = network.encoder.run(None, {"input_values": samples[None], "attention_mask": heard})
+    past = {
+        f"past_key_values.{layer}.{side}.{what}": np.zeros((1, 8, 0, 36), dtype=np.float32)
+        for layer, side, what in itertools.product(range(6), ("decoder", "encoder"), ("key", "value"))
+    }
+    tokens = [1]
+    while tokens[-1] != 2:
+        feed = {"input_ids": np.array([tokens]), "use_cache_branch": np.array([False]), "encoder_hidden_states": hidden}
+        logits = network.decoder.run(["logits"], {**past, **feed, "encoder_attention_mask": heard})[0]
+        tokens.append(int(logits[0, -1].argmax()))
+    assert network.decode(samples, 100) == tokens[1:-1]
+    assert len(tokens) > 8
+
+
+def test_length_guard() -> None:
+    samples = wave("beckett.wav").samples[: 5 * 16000]
+    free = moonshine._network().decode(samples, 100)
+    assert moonshine._network().decode(samples, 4) == free[:4]
+    short = Moonshine(tokens_per_second=1.0)(Waveform(samples, 16000))
+    assert short == moonshine._text(free[:5])
+
+
+def slow_repetition(tokens: list[int]) -> int:
+    for period in range(1, 17):
+        times = 0
+        phrase, rest = tokens[-period:], list(tokens)
+        while len(rest) >= period and rest[-period:] == phrase:
+            rest, times = rest[:-period], times + 1
+        if times >= 4 and times * period >= 12:
+            return period
+    return 0
+
+
+@given(
+    st.lists(st.integers(0, 2), max_size=6), st.lists(st.integers(0, 2), min_size=1, max_size=18), st.integers(1, 14)
+)
+def test_repetition_equals_its_plain_twin(head: list[int], phrase: list[int], times: int) -> None:
+    assert repetition(head + phrase * times) == slow_repetition(head + phrase * times)
+
+
+def test_repetition_guard() -> None:
+    assert repetition([5, 5, 5, 5]) == 0  # "no no no no"
+    assert repetition([9, *[5] * 12]) == 1
+    assert repetition([9, *[5, 6, 7] * 4]) == 3
+    assert moonshine._without_loop([9, 8, *[5, 6, 7] * 4], 3) == [9, 8, 5, 6, 7]
+    assert moonshine._without_loop([6, 7, *[5, 6, 7] * 4], 3) == [6, 7, 5]  # the loop began in the middle
+
+
+def test_shortest_audio_silence_and_bad_audio() -> None:
+    recogniser = Moonshine()
+    fewest = round(recogniser.minimum * 16000)
+    noise = np.random.default_rng(0).normal(0.0, 0.1, fewest).astype(np.float32)
+    assert isinstance(recogniser(Waveform(noise, 16000)), str)
+    with pytest.raises(InputError, match=f"a frame needs {fewest}"):
+        recogniser(Waveform(noise[1:], 16000))
+    with pytest.raises(InputError, match="0 samples"):
+        recogniser(Waveform(noise[:0], 16000))
+    assert recogniser(Waveform(np.zeros(16000, dtype=np.float32), 16000)) == ""
+
+
+def test_options_are_part_of_the_fingerprint() -> None:
+    kinds = (Moonshine(), Moonshine(longest=20.0), Moonshine(tokens_per_second=7.0))
+    assert len({kind.fingerprint() for kind in kinds}) == 3
+
+
+def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "moonshine_voice"
+    shutil.copytree(asset("tiny-en"), package / "assets" / "tiny-en")
+    (package / "__init__.py").write_text("raise ImportError('found, never imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert moonshine._file("tokenizer.bin").parent.parent.parent == package
+    with (package / "assets" / "tiny-en" / "tokenizer.bin").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match=r"not the file of moonshine-voice 0\.1\.0"):
+        moonshine._file("tokenizer.bin")
+
+
+@pytest.mark.slow
+def test_librispeech_below_six_percent(speech: Path) -> None:
+    """Every 25th trial of both genders: 80 utterances of all kinds of speakers."""
+    corpus = [u for g in "fm" for u in vv.open_corpus(speech / f"libri_dev_trials_{g}").utterances[::25]]
+    result = word_error_rate(corpus, transcribe(corpus, Moonshine()))
+    assert result.errors.words > 1000
+    assert 0.03 < result.wer.value < 0.06
