@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from voiceveil.challenges.attackers import choose_attacker, is_semi_informed
 from voiceveil.challenges.official.names import trial_name
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.errors import InputError
@@ -34,7 +35,6 @@ from voiceveil.metrics.challenge import (
 __all__ = ["Average", "Placing", "Ranking", "Standing", "edition_of", "rank_systems"]
 
 UTILITIES: Mapping[int, tuple[Metric, ...]] = {2022: ("wer",), 2024: ("wer", "uar")}
-_SEMI_INFORMED = ("^anon", "semi-informed", "semi_informed")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _standing(results: Results, edition: Edition, split: Split, attacker: str | 
             f"{results.system}: no EER of anonymized enrollments and trials on the {split} data",
             fix="the challenges rank by it; --split dev ranks on the development data",
         )
-    model = _attacker(results.system, figures, attacker)
+    model = choose_attacker(figures, results.system, attacker)
     eer = _average([f for f in figures if f.model == model], edition, "eer", split, results.system)
     utility: dict[str, Average] = {
         by: _average(found, edition, by, split, results.system)
@@ -143,22 +143,6 @@ def _standing(results: Results, edition: Edition, split: Split, attacker: str | 
     ends = {condition(end, edition) for end in (eer.low, eer.high) if end is not None}
     fault = _fault(results) if edition == 2022 else ""
     return Standing(results.system, eer, utility, inside, model, bool(ends - {inside}), fault)
-
-
-def _attacker(system: str, figures: Iterable[Figure], wanted: str | None) -> str:
-    """The model whose EERs count: the one that is asked for, the semi-informed one, or the only one."""
-    models = sorted({figure.model for figure in figures})
-    if wanted is not None:
-        if wanted not in models:
-            raise InputError(f"{system}: no EER by {wanted!r}", fix=f"there are: {', '.join(map(repr, models))}")
-        return wanted
-    strong = [model for model in models if any(word in model for word in _SEMI_INFORMED)]
-    chosen = strong or models
-    if len(chosen) > 1:
-        raise InputError(
-            f"{system}: EERs by several attackers", fix=f"say --attacker with one of {', '.join(map(repr, chosen))}"
-        )
-    return chosen[0]
 
 
 def _utility_figures(results: Results, metric: Metric, split: str, conditions: str) -> list[Figure]:
@@ -238,11 +222,11 @@ def _tied(system: str, entries: Iterable[Entry], members: Mapping[str, Standing]
 
 def _original(results: Results, edition: Edition, split: Split) -> Standing | None:
     """The unprocessed speech, if the results have it in full and by one attacker."""
-    figures = [f for f in results.find("eer", conditions="oo", split=split) if "^anon" not in f.model]
+    figures = [f for f in results.find("eer", conditions="oo", split=split) if not is_semi_informed(f.model)]
     if not figures:
         return None
     try:
-        model = _attacker(results.system, figures, None)
+        model = choose_attacker(figures, results.system)
         eer = _average([f for f in figures if f.model == model], edition, "eer", split, results.system)
         utility: dict[str, Average] = {
             by: _average(_utility_figures(results, by, split, "o"), edition, by, split, results.system)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
+from voiceveil.challenges.attackers import is_semi_informed
 from voiceveil.challenges.official import read_results
 from voiceveil.challenges.ranking import Average, Placing, Ranking, Standing, rank_systems
 from voiceveil.challenges.results import Results
@@ -111,11 +112,13 @@ def _notes(ranking: Ranking) -> list[str]:
         notes += [f"{standing.system} is not ranked: {fault}" for fault in [_left_out(ranking, standing)] if fault]
         if standing.borderline:
             notes.append(f"{standing.system}: the interval of its EER reaches into another condition")
-        if not any(word in standing.attacker for word in ("^anon", "semi-informed", "semi_informed")):
+        if not is_semi_informed(standing.attacker):
             whose = standing.attacker or "an attacker without name"
             notes.append(
                 f"{standing.system}: the EER is by {whose}, not by the semi-informed attacker of the challenge"
             )
+    if len({standing.attacker for standing in ranking.standings}) > 1:
+        notes.append("the systems were attacked by different attackers: their EERs do not compare")
     if any(placing.tied_with for table in ranking.places.values() for rows in table.values() for placing in rows):
         notes.append("tied: the 95 % intervals overlap")
     return ["", *(f"note: {note}" for note in notes)] if notes else []

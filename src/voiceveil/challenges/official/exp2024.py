@@ -134,7 +134,7 @@ def _mean(folds: Mapping[str, Figure], emotions: Sequence[str]) -> Figure:
 def csv_text(results: Results, table: Table, *, attacker: str | None = None) -> str:
     """One of the tables as ``DataFrame.to_csv`` writes it, in the order of the challenge's scripts.
 
-    ``attacker`` is the model whose EERs are written, where there are several.
+    ``attacker`` is the one whose EERs are written, where there are several.
     """
     if table == "ser_folds":
         return _folds_frame(results).to_csv()
@@ -158,7 +158,7 @@ def _place(table: str, key: tuple[str, ...], figure: Figure) -> tuple[Any, ...]:
 
 
 def _folds_frame(results: Results) -> Frame:
-    figures = [f for f in results.find("uar") if f.detail.get("folds")]
+    figures = [f for f in results.find("uar") if isinstance(f.detail.get("folds"), Mapping)]
     if not figures:
         raise InputError(f"{results.system}: no UAR of single folds", fix='they stand in detail["folds"] of a UAR')
     figures.sort(key=lambda f: (f.conditions != "o", f.dataset))

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from voiceveil.audio import atomic_path
+from voiceveil.challenges.attackers import is_by
 from voiceveil.challenges.official.lines2022 import ATTACK_METRICS, attack_lines, attack_values, wer_figure, wer_text
 from voiceveil.challenges.official.names import (
     attack_fields,
@@ -159,7 +160,7 @@ def results_text(results: Results, *, attacker: str | None = None) -> str:
     blocks: dict[str, dict[str, Figure]] = {}
     words: dict[str, list[Figure]] = {}
     for figure in results.figures:
-        if figure.metric in ATTACK_METRICS and attacker in (None, figure.model):
+        if figure.metric in ATTACK_METRICS and is_by(figure, attacker):
             block = blocks.setdefault(f"ASV-{attack_name(figure)}", {})
             if block.setdefault(figure.metric, figure) is not figure:
                 models = f"{block[figure.metric].model!r} and {figure.model!r}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from voiceveil.challenges.attackers import is_by
 from voiceveil.challenges.official.frames import Column, Frame
 from voiceveil.challenges.official.names import CONDITIONS_OF, LABEL_OF
 from voiceveil.challenges.official.source import Line
@@ -107,7 +108,7 @@ def choose(figures: Iterable[Figure], kind: Kind, attacker: str | None = None) -
     """The figures of a table by their keys; EERs of several models under one key need the name of an ``attacker``."""
     chosen: dict[tuple[str, ...], Figure] = {}
     for figure in figures:
-        if figure.metric != kind.metric or (kind.metric == "eer" and attacker not in (None, figure.model)):
+        if figure.metric != kind.metric or (kind.metric == "eer" and not is_by(figure, attacker)):
             continue
         key = tuple(keys_of(kind, figure))
         if key in chosen:

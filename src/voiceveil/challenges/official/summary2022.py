@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from voiceveil.audio import atomic_path
+from voiceveil.challenges.attackers import choose_attacker, is_by
 from voiceveil.challenges.official.lines2022 import attack_values, eer_text, wer_figure, wer_text
 from voiceveil.challenges.official.names import (
     attack_fields,
@@ -103,8 +104,8 @@ def _average(line: Line, match: re.Match[str]) -> Figure:
 def summary_text(results: Results, *, attacker: str | None = None) -> str:
     """The summary as the challenge's scripts write it; averages are computed from the figures as printed.
 
-    ``attacker`` is the model whose EERs on anonymized speech are written, where there are several. An average whose
-    datasets are not all there is left out.
+    ``attacker`` is the one whose EERs on anonymized speech are written, by default the semi-informed one. An average
+    whose datasets are not all there is left out.
     """
     lines: list[str] = []
     printed: dict[tuple[str, str, str], dict[str, float]] = {}
@@ -113,15 +114,21 @@ def summary_text(results: Results, *, attacker: str | None = None) -> str:
         for figure in figures:
             shown = text(figure)
             lines.append(shown if shown.startswith(name(figure)) else f"{name(figure)}  {shown}")
-            group = printed.setdefault((figure.metric, figure.split, figure.conditions), {})
+            conditions = figure.conditions if figure.metric in _CONDITIONS else ""
+            group = printed.setdefault((figure.metric, figure.split, conditions), {})
             where = f"{figure.dataset}_asr" if figure.metric == "wer" else trial_name(figure)
             if where in group:
                 raise InputError(f"{figure}: there twice", fix="name the attacker or recogniser that counts")
             group[where] = _as_printed(figure)
 
     add(sorted(results.find("eer", conditions="oo"), key=set_order), _asv, lambda f: f"EER: {eer_text(f.value)}%")
-    anonymized = [f for f in results.find("eer", conditions="aa") if attacker in (None, f.model)]
-    add(sorted(anonymized, key=_anonymized_order), _asv, lambda f: f"EER: {eer_text(f.value)}%")
+    anonymized = results.find("eer", conditions="aa")
+    model = choose_attacker(anonymized, results.system, attacker) if anonymized else None
+    add(
+        sorted((f for f in anonymized if is_by(f, model)), key=_anonymized_order),
+        _asv,
+        lambda f: f"EER: {eer_text(f.value)}%",
+    )
     for conditions in "oa":
         words = [f for f in results.find("wer", conditions=conditions) if f.detail.get("language_model") != "tgsmall"]
         add(sorted(words, key=lambda f: f.dataset), lambda f: f"ASR-{speech_name(f)}", wer_text)

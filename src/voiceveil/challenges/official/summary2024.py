@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.audio import atomic_path
+from voiceveil.challenges.attackers import choose_attacker
 from voiceveil.challenges.official.rows2024 import KINDS, Kind, check_columns, choose, figure_of, frame_of, keys_of
 from voiceveil.challenges.official.source import Line
 from voiceveil.challenges.results import Figure, Results
@@ -104,8 +105,7 @@ def summary_text(
     """The summary as the challenge's scripts write it.
 
     Results that were read from a summary keep their layout unless ``time`` or ``attacker`` is given. ``attacker`` is
-    the model whose EERs stand as ``ASV_eval^anon``, if several attacked anonymized enrollments; EERs of original
-    speech are then those of the model that has them.
+    the one whose EERs stand as ``ASV_eval^anon``, by default the semi-informed one.
     """
     layout = results.info.get("layout")
     if not isinstance(layout, list) or time is not None or attacker is not None or part != "rank":
@@ -145,10 +145,13 @@ def _table_lines(results: Results, item: Mapping[str, Any], attacker: str | None
 
 
 def _figures(results: Results, title: str, attacker: str | None) -> dict[tuple[str, ...], Figure]:
-    """The figures that a table shows: of the attackers, one condition each."""
-    shown = _SHOWN.get(title)
-    figures = [f for f in results.figures if shown is None or f.conditions == shown]
-    return choose(figures, KINDS[title], attacker if shown == "aa" else None)
+    """The figures that a table shows: of an attacker, those of one condition."""
+    if title not in _SHOWN:
+        return choose(results.figures, KINDS[title])
+    figures = results.find("eer", conditions=_SHOWN[title])
+    if figures:
+        attacker = choose_attacker(figures, results.system, attacker if title == "ASV_eval^anon" else None)
+    return choose(figures, KINDS[title], attacker)
 
 
 def _default_layout(results: Results, part: Part, time: datetime, attacker: str | None) -> Layout:
