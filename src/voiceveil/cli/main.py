@@ -28,10 +28,12 @@ VERBS: dict[str, str] = {
     "demo": "anonymize real speech that comes with the package; start here",
     "systems": "list the anonymization systems and their parameters",
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
+    "evaluate": "run the protocol of a challenge: anonymize, attack, recognise, measure",
     "corpus": "check, describe and convert corpora",
     "train": "train a speaker encoder, the heart of an attacker",
     "attack": "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers",
     "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
+    "rank": "rank systems within each EER condition, with the privacy-utility figure",
     "check": "run the conformance checks on a system, ours or yours",
 }
 

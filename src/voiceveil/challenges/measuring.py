@@ -1,0 +1,176 @@
+"""The figures of an evaluation: each function takes corpora, original and anonymized, and gives figures.
+
+Conventions: see :mod:`voiceveil.challenges.results`. All that looks at audio goes through the cache, so that nothing
+is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from voiceveil import attack, metrics, utility
+from voiceveil.attack.embedding import embed
+from voiceveil.challenges.inventory import Inventory
+from voiceveil.challenges.protocol import Verification
+from voiceveil.challenges.results import Figure
+from voiceveil.corpus import Corpus, Utterance
+from voiceveil.run.cache import Cache
+from voiceveil.scorefiles import read_key, read_scores
+from voiceveil.stats import Estimate, ScoredTrials, estimate_all
+
+__all__ = ["Tools", "distinctiveness", "emotions", "pitch", "verification", "words"]
+
+#: Metrics of trials beyond the EER that a protocol may ask for. Cllr is left out: it needs calibrated scores.
+_OF_TRIALS = {"min_cllr": "min_cllr", "d_sys": "d_sys", "zebra": "zebra_population"}
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What does the work: attackers, recogniser, where results are kept, how many processes."""
+
+    attackers: tuple[str, ...]
+    recogniser: str
+    cache: Cache
+    jobs: int = 1
+    quiet: bool = True
+
+    def running(self) -> dict[str, Any]:
+        """The options of all that runs over a corpus."""
+        return {"cache": self.cache, "jobs": self.jobs, "quiet": self.quiet}
+
+
+def verification(
+    inventory: Inventory, data: Path, anon_data: Path, suffix: str, out: Path, tools: Tools
+) -> tuple[list[Figure], dict[str, Any]]:
+    """EERs of all attackers (and what else the protocol asks of trials), and the attackers' health."""
+    places = {trials.set: one for one in inventory.verification for trials in one.trials}
+    result = attack.run(
+        data,
+        anon=suffix,
+        anon_data=anon_data,
+        attackers=tools.attackers,
+        sets=list(places),
+        train=[anon_data / f"{name}{suffix}" for name in inventory.training],
+        cache=tools.cache,
+        out=out / "scores",
+        jobs=tools.jobs,
+        quiet=tools.quiet,
+    )
+    wanted = [name for name in inventory.protocol.metrics if name in _OF_TRIALS]
+    figures: list[Figure] = []
+    for row in result.rows:
+        place = _place(places[row.set], row.gender, row.condition, f"{row.attacker} ({row.knowledge})")
+        figures.append(_figure("eer", row.eer, place, {"trials": row.trials, "set": row.set}))
+        if wanted and row.scores is not None:
+            figures += _more_of_trials(row.scores, data / row.set / "trials", inventory.corpora[row.set], wanted, place)
+    return figures, {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
+
+
+def _place(one: Verification, gender: str, conditions: str, model: str) -> dict[str, Any]:
+    return {
+        "dataset": one.dataset,
+        "split": one.split,
+        "subset": one.subset,
+        "gender": gender,
+        "conditions": conditions,
+        "model": model,
+    }
+
+
+def _figure(metric: str, value: Estimate, place: Mapping[str, Any], detail: Mapping[str, Any]) -> Figure:
+    return Figure(metric, value.value, low=value.low, high=value.high, detail=detail, **place)
+
+
+def _more_of_trials(
+    scores: Path, trials: Path, corpus: Corpus, wanted: list[str], place: Mapping[str, Any]
+) -> Iterator[Figure]:
+    key = read_key(trials)
+    target = key.target
+    values = read_scores(scores, key)
+    speaker = {u.id: u.speaker or u.id for u in corpus}
+    assert corpus.trials is not None  # noqa: S101 -- the inventory has refused sets without trials
+    scored = ScoredTrials.of_trials(corpus.trials, values, speaker)
+    names = [_OF_TRIALS[name] for name in wanted]
+    for name, value in zip(names, estimate_all(scored, names), strict=True):
+        yield _figure(name, value, place, {})
+    if "zebra" in wanted:
+        zebra = metrics.zebra(values[target], values[~target])
+        yield Figure("zebra_individual", zebra.individual, detail={"tag": zebra.tag}, **place)
+
+
+def words(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
+    """WER of original and anonymized speech."""
+    listener = utility.recogniser(tools.recogniser)
+    figures = []
+    for one in inventory.recognition:
+        for conditions, corpora in (("o", inventory.corpora), ("a", anonymized)):
+            utterances = [u for name in one.sets for u in corpora[name]]
+            transcripts = utility.transcribe(utterances, listener, **tools.running())
+            result = utility.word_error_rate(utterances, transcripts)
+            errors = result.errors
+            detail = {
+                "errors": errors.edits,
+                "words": errors.substitutions + errors.deletions + errors.hits,
+                "insertions": errors.insertions,
+                "deletions": errors.deletions,
+                "substitutions": errors.substitutions,
+            }
+            place = {"dataset": one.dataset, "split": one.split, "conditions": conditions, "model": tools.recogniser}
+            figures.append(_figure("wer", result.wer, place, detail))
+    return figures
+
+
+def emotions(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
+    """UAR of original and anonymized speech, by a recogniser trained on the original."""
+    figures = []
+    for one in inventory.emotion:
+        original = inventory.corpora[one.set]
+        folds = utility.emotion_folds(original)
+        listener = utility.train_emotion_recogniser(original, folds, **tools.running())
+        for conditions, corpus in (("o", original), ("a", anonymized[one.set])):
+            result = utility.evaluate_emotion(corpus, folds, listener, **tools.running())
+            place = {"dataset": one.dataset, "split": one.split, "conditions": conditions, "model": "functionals"}
+            detail = {"recalls": dict(result.folds.recalls), "folds": len(folds.names)}
+            figures.append(_figure("uar", result.uar, place, detail))
+    return figures
+
+
+def pitch(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
+    """Pitch correlation between original and anonymized speech, in each set of trials."""
+    figures = []
+    for one in inventory.verification:
+        for trials in one.trials:
+            result = utility.evaluate_pitch(inventory.corpora[trials.set], anonymized[trials.set], **tools.running())
+            place = _place(one, trials.gender, "oa", "autocorrelation")
+            figures.append(_figure("pitch_correlation", result.rho, place, {"std": result.std, "set": trials.set}))
+    return figures
+
+
+def distinctiveness(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
+    """DeID and G_VD of each set of trials, and its three similarity matrices."""
+    encoder = attack.encoder("campplus")
+    figures = []
+    for one in inventory.verification:
+        for trials in one.trials:
+            utterances = sorted(inventory.corpora[trials.set], key=lambda u: u.id)
+            others = [anonymized[trials.set][u.id] for u in utterances]
+            vectors = [_directions(side, encoder, tools) for side in (utterances, others)]
+            speakers = [u.speaker or "" for u in utterances]
+            oo, oa, aa = (
+                metrics.similarity_matrix(vectors[i] @ vectors[j].T, speakers) for i, j in ((0, 0), (0, 1), (1, 1))
+            )
+            place = _place(one, trials.gender, "", "campplus")
+            matrices = {name: m.values.round(4).tolist() for name, m in (("oo", oo), ("oa", oa), ("aa", aa))}
+            detail = {"set": trials.set, "speakers": list(oo.speakers), "matrices": matrices}
+            figures.append(Figure("deid", metrics.deid(oo, oa), detail=detail, **place))
+            figures.append(Figure("gvd", metrics.gvd(oo, aa), detail={"set": trials.set}, **place))
+    return figures
+
+
+def _directions(utterances: list[Utterance], encoder: Any, tools: Tools) -> Any:
+    from voiceveil.attack.backends import length_norm
+
+    return length_norm(embed(utterances, encoder, **tools.running()).vectors)
