@@ -1,4 +1,4 @@
-"""Check, describe and convert corpora.
+"""Check, describe and convert corpora, and design enrollment and trial lists for them.
 
 PATH is what `voiceveil anonymize` takes: an audio file, a folder of audio, a Kaldi directory, a .csv or .jsonl
 manifest, a Lhotse manifest (.jsonl.gz), or NAME:PATH for a named corpus as it is distributed.
@@ -18,8 +18,12 @@ from typing import Any
 from voiceveil.corpus.checking import audio_faults, read_tolerantly
 from voiceveil.corpus.convert import FORMATS, write_corpus
 from voiceveil.corpus.faults import Fault
+from voiceveil.corpus.legal_sets import design_legal_sets
+from voiceveil.corpus.model import Corpus
+from voiceveil.corpus.protocol import Design, design_trials, write_design
 from voiceveil.corpus.readers import corpora, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
+from voiceveil.errors import InputError
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -30,12 +34,14 @@ examples:
   voiceveil corpus info data/libri_dev_trials_f --json
   voiceveil corpus convert vctk:/data/VCTK-Corpus-0.92 data/vctk --to kaldi
   voiceveil corpus convert recordings/ recordings.csv --to csv
+  voiceveil corpus protocol librispeech:/data/LibriSpeech/dev-clean data --name mine_dev --enroll 12 --seed 1
+  voiceveil corpus protocol commonvoice:/data/cv-corpus/en data --legal --a-minutes 2 --b-minutes 3
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The three actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="check|info|convert")
+    """The actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|info|convert|protocol")
     check = actions.add_parser("check", help="list every fault, with its file and line; exit code 1 if there is one")
     check.add_argument("path", metavar="PATH")
     check.add_argument("--rate", type=int, metavar="HZ", help="the sampling rate that every file should have")
@@ -49,11 +55,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("path", metavar="IN")
     convert.add_argument("out", metavar="OUT", type=Path, help="a directory for kaldi and lhotse, else a file")
     convert.add_argument("--to", required=True, choices=FORMATS)
+    _add_protocol(actions.add_parser("protocol", help="design enrollment and trial lists, or legal sets A and B"))
+
+
+def _add_protocol(protocol: argparse.ArgumentParser) -> None:
+    """The options of `corpus protocol`."""
+    protocol.add_argument("path", metavar="CORPUS")
+    protocol.add_argument("out", metavar="OUT", type=Path, help="where the Kaldi directories and protocol.json go")
+    protocol.add_argument("--name", help="first part of the names of the sets (default: the corpus's)")
+    protocol.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    lists = protocol.add_argument_group("enrollment and trial lists")
+    lists.add_argument("--enroll", type=int, default=10, metavar="N", help="utterances that enroll one (%(default)s)")
+    lists.add_argument("--trials", type=int, metavar="N", help="at most so many trial utterances of each speaker")
+    lists.add_argument(
+        "--impostors", type=int, default=0, metavar="N", help="speakers of each gender only in trials (0)"
+    )
+    lists.add_argument("--pooled", action="store_true", help="disregard gender: one set of trials")
+    lists.add_argument(
+        "--session",
+        default="auto",
+        metavar="auto|none|REGEX",
+        help="where an id tells the session: enrollment and trials share none; its first group counts (auto: as known)",
+    )
+    legal = protocol.add_argument_group("legal sets")
+    legal.add_argument(
+        "--legal", action="store_true", help="sets A and B: every speaker of B is in A, other utterances"
+    )
+    for name, minutes in (("a", 2.0), ("b", 3.0)):
+        legal.add_argument(
+            f"--{name}-minutes",
+            type=float,
+            metavar="MIN",
+            help=f"speech of each speaker in {name.upper()} ({minutes:g})",
+        )
+        legal.add_argument(
+            f"--{name}-utterances", type=int, metavar="N", help=f"count utterances instead, so many in {name.upper()}"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the action."""
-    actions: dict[str, Callable[[argparse.Namespace], int]] = {"check": _check, "info": _info, "convert": _convert}
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "check": _check,
+        "info": _info,
+        "convert": _convert,
+        "protocol": _protocol,
+    }
     return actions[args.action](args)
 
 
@@ -140,3 +187,48 @@ def _convert(args: argparse.Namespace) -> int:
     written = write_corpus(corpus, args.out, args.to)
     print(f"{len(corpus)} utterances -> {', '.join(map(str, written))}")
     return 0
+
+
+def _protocol(args: argparse.Namespace) -> int:
+    corpus = open_corpus(args.path)
+    if args.legal:
+        design = _legal_design(corpus, args)
+    else:
+        design = design_trials(
+            corpus,
+            name=args.name,
+            enroll=args.enroll,
+            seed=args.seed,
+            trials=args.trials,
+            impostors=args.impostors,
+            session=args.session,
+            pooled=args.pooled,
+        )
+    for path in write_design(design, args.out):
+        one = design.sets.get(path.name)
+        print(f"{path}" + ("" if one is None else f": {_sizes(one)}"))
+    for speaker, reason in list(design.record.get("not_enrolled", {}).items())[:1]:
+        count = len(design.record["not_enrolled"])
+        print(f"note: {count} speaker(s) are in trials only, e.g. {speaker}: {reason}", file=sys.stderr)
+    return 0
+
+
+def _legal_design(corpus: Corpus, args: argparse.Namespace) -> Design:
+    """By minutes, or by utterances if one of these options is given."""
+    minutes, counts = (args.a_minutes, args.b_minutes), (args.a_utterances, args.b_utterances)
+    if counts == (None, None):
+        a, b = (default if amount is None else amount for amount, default in zip(minutes, (2.0, 3.0), strict=True))
+        return design_legal_sets(corpus, name=args.name, a=a, b=b, seed=args.seed)
+    if None in counts or minutes != (None, None):
+        raise InputError(
+            "amounts of different kinds", fix="give --a-utterances and --b-utterances, or minutes for both"
+        )
+    return design_legal_sets(corpus, name=args.name, a=counts[0], b=counts[1], unit="utterances", seed=args.seed)
+
+
+def _sizes(one: Corpus) -> str:
+    text = f"{len(one.by_speaker)} speakers, {len(one)} utterances"
+    if one.trials is None:
+        return text
+    target = int(one.trials.target.sum())
+    return f"{text}, {target} target and {len(one.trials) - target} nontarget trials"

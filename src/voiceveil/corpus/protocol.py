@@ -1,0 +1,221 @@
+"""Enrollment and trial lists for any corpus, made as those of the VoicePrivacy Challenges are.
+
+Conventions: a *target* trial compares an enrolled speaker with an utterance of the same speaker, a *nontarget* trial
+with one of another speaker of the same gender; every enrolled speaker meets every trial utterance of its gender. No
+utterance is both enrolled and tried, and where sessions are known (the chapters of LibriSpeech, the videos of
+VoxCeleb) no session is: an attacker should recognise the speaker, not the room or the day.
+
+Speakers who have too little for both sides are not enrolled; their utterances are nontarget trials, as are those of
+about a quarter of the speakers in the challenges' lists. Everything is drawn from a seed and from names
+(:mod:`.drawing`), so that the same corpus gives the same lists whatever the order of its files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.corpus.checking import check
+from voiceveil.corpus.drawing import Sessions, shuffled, shuffled_utterances
+from voiceveil.corpus.kaldi import write_kaldi
+from voiceveil.corpus.lines import is_id
+from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.errors import InputError
+
+__all__ = ["Design", "design_trials", "set_name", "write_design"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Sets by name, in the order they are written, and the record of how they were made."""
+
+    sets: Mapping[str, Corpus]
+    record: Mapping[str, Any]
+
+
+def design_trials(
+    corpus: Corpus,
+    *,
+    name: str | None = None,
+    enroll: int = 10,
+    seed: int = 0,
+    trials: int | None = None,
+    impostors: int = 0,
+    session: str = "auto",
+    pooled: bool = False,
+) -> Design:
+    """Enrollment and trial sets: ``<name>_enrolls``, ``<name>_trials_f``, ``<name>_trials_m``.
+
+    ``enroll``: utterances that enroll a speaker; ``trials``: at most so many trial utterances of each speaker (None:
+    all); ``impostors``: so many speakers of each gender are drawn to be in trials only; ``session``: see
+    :class:`~voiceveil.corpus.drawing.Sessions`; ``pooled``: genders do not count, and the trials are ``<name>_trials``.
+    """
+    _check_counts(enroll=(enroll, 1), trials=(1 if trials is None else trials, 1), impostors=(impostors, 0))
+    label = set_name(corpus, name)
+    sessions = Sessions(corpus, session)
+    enrolled: list[Utterance] = []
+    sets: dict[str, Corpus] = {}
+    left_out: dict[str, str] = {}
+    counts: dict[str, dict[str, int]] = {}
+    for gender, speakers in _by_gender(corpus, pooled).items():
+        chosen, tried, reasons = _divide(corpus, speakers, sessions, enroll, seed, impostors)
+        key = f"{label}_trials" if pooled else f"{label}_trials_{gender}"
+        kept = [u for speaker in speakers for u in shuffled_utterances(tried[speaker], seed, "trials")[:trials]]
+        sets[key] = _trial_set(key, sorted(chosen), kept, corpus)
+        enrolled += [u for utterances in chosen.values() for u in utterances]
+        left_out |= reasons
+        counts[key] = _counts(sets[key], chosen)
+    sets = {f"{label}_enrolls": _set(f"{label}_enrolls", enrolled, "enroll", corpus), **sets}
+    options = {"enroll": enroll, "trials": trials, "impostors": impostors, "pooled": pooled}
+    record = {
+        "format": "voiceveil protocol 1",
+        "what": "verification: enrolled speakers x trial utterances of the same gender",
+        "corpus": {"name": corpus.name, "kind": corpus.kind, "utterances": len(corpus)},
+        "seed": seed,
+        "options": options,
+        "sessions": sessions.pattern or "unknown: only utterances are disjoint",
+        "sets": counts,
+        "enrollment": {"speakers": len({u.speaker for u in enrolled}), "utterances": len(enrolled)},
+        "not_enrolled": dict(sorted(left_out.items())),
+    }
+    return Design(sets, record)
+
+
+def _check_counts(**counts: tuple[int, int]) -> None:
+    for option, (value, least) in counts.items():
+        if value < least:
+            raise InputError(f"{option} is {value}", fix=f"give at least {least}")
+
+
+def set_name(corpus: Corpus, name: str | None) -> str:
+    """The first part of the names of the sets."""
+    label = "_".join(corpus.name.split()) if name is None else name
+    if not is_id(label) or "/" in label or label.startswith("."):
+        raise InputError(f"{label!r} cannot be the name of a set", fix="give one without blanks and slashes: --name")
+    return label
+
+
+def _by_gender(corpus: Corpus, pooled: bool) -> dict[str, list[str]]:
+    """Gender -> speakers; under "" all of them if genders do not count."""
+    if not corpus.by_speaker:
+        raise InputError("no utterance has a speaker", where=corpus.root, fix="trials need to know who speaks")
+    if pooled:
+        return {"": list(corpus.speakers())}
+    unknown = [speaker for speaker, said in corpus.by_speaker.items() if said[0].gender is None]
+    if unknown:
+        what = f"{len(unknown)} speaker(s) of unknown gender, e.g. {unknown[0]}"
+        raise InputError(what, where=corpus.root, fix="add spk2gender, or say --pooled to disregard gender")
+    groups: dict[str, list[str]] = {}
+    for speaker, said in corpus.by_speaker.items():
+        groups.setdefault(said[0].gender or "", []).append(speaker)
+    return dict(sorted(groups.items()))
+
+
+def _divide(
+    corpus: Corpus, speakers: Sequence[str], sessions: Sessions, enroll: int, seed: int, impostors: int
+) -> tuple[dict[str, list[Utterance]], dict[str, list[Utterance]], dict[str, str]]:
+    """Enrollment and trial utterances of each speaker, and why a speaker is not enrolled."""
+    chosen: dict[str, list[Utterance]] = {}
+    tried: dict[str, list[Utterance]] = {}
+    reasons: dict[str, str] = {}
+    for speaker in speakers:
+        said = corpus.by_speaker[speaker]
+        divided = _divide_speaker(said, sessions, enroll, seed)
+        if divided is None:
+            tried[speaker] = list(said)
+            reasons[speaker] = _reason(said, sessions, enroll)
+        else:
+            chosen[speaker], tried[speaker] = divided
+    for speaker in shuffled(chosen, seed, "impostors")[:impostors]:
+        reasons[speaker] = "drawn to be in trials only"
+        tried[speaker] = list(corpus.by_speaker[speaker])
+        del chosen[speaker]
+    if len(chosen) < 2:
+        gender = corpus.by_speaker[speakers[0]][0].gender or "any"
+        why = next(iter(reasons.values()), "there is no other")
+        raise InputError(
+            f"too few speakers of gender {gender}: {len(speakers)}, of whom {len(chosen)} can be enrolled ({why})",
+            where=corpus.root,
+            fix="2 are needed: lower --enroll or --impostors, or try --session none or --pooled",
+        )
+    return chosen, tried, reasons
+
+
+def _divide_speaker(
+    said: Sequence[Utterance], sessions: Sessions, enroll: int, seed: int
+) -> tuple[list[Utterance], list[Utterance]] | None:
+    """Utterances to enroll and to try, from different sessions; None if there is not enough.
+
+    Sessions are taken in the order of a draw until they hold enough; if that leaves nothing to try, the longest
+    sessions are taken first, since they are the fewest that do.
+    """
+    groups: dict[str, list[Utterance]] = {}
+    for utterance in said:
+        groups.setdefault(sessions.of(utterance), []).append(utterance)
+    drawn = shuffled(groups, seed, f"sessions of {said[0].speaker}")
+    for order in (drawn, sorted(drawn, key=lambda key: -len(groups[key]))):
+        taken: list[Utterance] = []
+        for number, key in enumerate(order[:-1], start=1):
+            taken += groups[key]
+            if len(taken) >= enroll:
+                rest = [u for other in order[number:] for u in groups[other]]
+                return shuffled_utterances(taken, seed, "enrollment")[:enroll], rest
+    return None
+
+
+def _reason(said: Sequence[Utterance], sessions: Sessions, enroll: int) -> str:
+    if len(said) <= enroll:
+        return f"{len(said)} utterances, not more than the {enroll} of enrollment"
+    held = len({sessions.of(u) for u in said})
+    return f"{held} session(s), which cannot be divided into {enroll} utterances of enrollment and a trial"
+
+
+def _set(name: str, utterances: Sequence[Utterance], role: str, corpus: Corpus, trials: Trials | None = None) -> Corpus:
+    ordered = sorted((replace(u, role=role) for u in utterances), key=lambda u: u.id)
+    return Corpus(name, tuple(ordered), trials, "kaldi", corpus.root)
+
+
+def _trial_set(name: str, speakers: Sequence[str], tried: Sequence[Utterance], corpus: Corpus) -> Corpus:
+    """Every enrolled speaker against every utterance, in the order of names."""
+    ordered = sorted(tried, key=lambda u: u.id)
+    rows = [(speaker, u.id, u.speaker == speaker) for speaker in speakers for u in ordered]
+    enroll, utterance, target = zip(*rows, strict=True)
+    return _set(name, ordered, "trial", corpus, Trials(enroll, utterance, target))  # type: ignore[arg-type]
+
+
+def _counts(trial_set: Corpus, chosen: Mapping[str, Sequence[Utterance]]) -> dict[str, int]:
+    trials = trial_set.trials
+    target = 0 if trials is None else int(trials.target.sum())
+    return {
+        "enrolled_speakers": len(chosen),
+        "trial_speakers": len(trial_set.by_speaker),
+        "trial_utterances": len(trial_set),
+        "target": target,
+        "nontarget": (0 if trials is None else len(trials)) - target,
+    }
+
+
+def write_design(design: Design, out: Path) -> list[Path]:
+    """Write the sets as Kaldi directories below ``out`` and ``protocol.json`` beside them; the audio stays in place.
+
+    The directories are checked as ``voiceveil corpus check`` does, without opening the audio.
+    """
+    directories = {name: out / name for name in design.sets}
+    for directory in (*directories.values(), out / "protocol.json"):
+        if directory.exists():
+            raise InputError("there already", where=directory, fix="remove it or name another folder")
+    enrollment = next((corpus for name, corpus in design.sets.items() if name.endswith("_enrolls")), None)
+    for name, corpus in design.sets.items():
+        write_kaldi(corpus, directories[name])
+    for name, directory in directories.items():
+        enroll = enrollment if design.sets[name].trials is not None else None
+        faults = [fault for fault in check(directory, enroll=enroll, audio=False) if not fault.note]
+        if faults:
+            raise faults[0].error()
+    with atomic_path(out / "protocol.json") as file:
+        file.write_text(json.dumps(design.record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return [*directories.values(), out / "protocol.json"]
