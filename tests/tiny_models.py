@@ -57,6 +57,33 @@ def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str =
     return folder
 
 
+def tiny_features(folder: Path, *, seed: int = 0) -> Path:
+    """A Wav2Vec2-BERT of 1 layer, which reads a spectrogram of 80 bands, two frames at a time."""
+    import torch
+
+    hf = _transformers()
+    folder.mkdir(parents=True)
+    tokens = ["<pad>", "<s>", "</s>", "<unk>", "|", *LETTERS]
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    hf.Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
+    hf.SeamlessM4TFeatureExtractor(feature_size=80, num_mel_bins=80, stride=2).save_pretrained(folder)
+    config = hf.Wav2Vec2BertConfig(
+        vocab_size=len(tokens),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        feature_projection_input_dim=160,
+        pad_token_id=0,
+    )
+    torch.manual_seed(seed)
+    model = hf.Wav2Vec2BertForCTC(config)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(30.0)
+    model.save_pretrained(folder)
+    return folder
+
+
 def tiny_whisper(folder: Path, *, seed: int = 0) -> Path:
     """An English Whisper of 1 + 1 layers whose vocabulary is the 256 bytes and the special tokens."""
     import torch

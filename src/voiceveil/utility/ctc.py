@@ -1,7 +1,8 @@
 """Recognisers with connectionist temporal classification (Graves et al. 2006) on waveforms: wav2vec 2.0 and relatives.
 
-The 2024 challenge measured WER with ``facebook/wav2vec2-large-960h-lv60-self``, fine-tuned with three more layers by
-SpeechBrain; the name ``vpc2024`` means the former, in the format of ``transformers``.
+The 2024 challenge measured WER with ``facebook/wav2vec2-large-960h-lv60-self``, to which SpeechBrain had added two
+layers and fine-tuned all on LibriSpeech. The name ``vpc2024`` means the former, in the format of ``transformers``; the
+checkpoint of SpeechBrain is not read, so that figures come near those of the challenge but do not equal them.
 
 Conventions: samples are at the model's rate; the network gives a row of logits every ``stride`` samples (320, 20 ms);
 the best token of each row is taken (greedy), repetitions are merged and blanks removed. Row g covers the samples from
@@ -141,7 +142,7 @@ class CTC:
         config = read_config(self.folder)
         kernels, strides = config.get("conv_kernel"), config.get("conv_stride")
         if not (isinstance(kernels, list) and isinstance(strides, list)) or config.get("add_adapter"):
-            what = f"a CTC model of type {config.get('model_type')}, which does not read waveforms frame by frame"
+            what = f"a CTC model of type {config.get('model_type')}, which does not read waveforms row by row"
             raise InputError(
                 what, where=self.folder, fix="give a model such as wav2vec2, hubert, wavlm, data2vec-audio"
             )
@@ -259,7 +260,13 @@ def load_model(folder: Path, device: str) -> LoadedModel:
 def _ctc(model: str, *, online: bool = False) -> Recogniser:
     if not model:
         raise InputError("which CTC model?", fix="write ctc:FOLDER or ctc:OWNER/NAME")
-    return CTC(find_model(model, online=online))
+    folder = find_model(model, online=online)
+    check_files(folder, "ctc", VOCABULARY)
+    if "conv_kernel" in read_config(folder):
+        return CTC(folder)
+    from voiceveil.utility.ctc_features import FeatureCTC
+
+    return FeatureCTC(folder)
 
 
 @recognisers.register("vpc2024")
