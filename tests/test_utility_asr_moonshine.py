@@ -17,7 +17,7 @@ from voiceveil.audio import Waveform, load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 from voiceveil.utility import moonshine
-from voiceveil.utility.asr import transcribe, word_error_rate
+from voiceveil.utility.asr import recogniser, transcribe, word_error_rate
 from voiceveil.utility.moonshine import Moonshine, repetition
 
 SPEC = importlib.util.find_spec("moonshine_voice")
@@ -116,15 +116,15 @@ def test_repetition_guard() -> None:
 
 
 def test_shortest_audio_silence_and_bad_audio() -> None:
-    recogniser = Moonshine()
-    fewest = round(recogniser.minimum * 16000)
+    model = Moonshine()
+    fewest = round(model.minimum * 16000)
     noise = np.random.default_rng(0).normal(0.0, 0.1, fewest).astype(np.float32)
-    assert isinstance(recogniser(Waveform(noise, 16000)), str)
+    assert isinstance(model(Waveform(noise, 16000)), str)
     with pytest.raises(InputError, match=f"a frame needs {fewest}"):
-        recogniser(Waveform(noise[1:], 16000))
+        model(Waveform(noise[1:], 16000))
     with pytest.raises(InputError, match="0 samples"):
-        recogniser(Waveform(noise[:0], 16000))
-    assert recogniser(Waveform(np.zeros(16000, dtype=np.float32), 16000)) == ""
+        model(Waveform(noise[:0], 16000))
+    assert model(Waveform(np.zeros(16000, dtype=np.float32), 16000)) == ""
 
 
 def test_options_are_part_of_the_fingerprint() -> None:
@@ -142,6 +142,14 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         file.write(b"x")
     with pytest.raises(InputError, match=r"not the file of moonshine-voice 0\.1\.0"):
         moonshine._file("tokenizer.bin")
+
+
+@pytest.mark.parametrize("package", ["moonshine_voice", "onnxruntime"])
+def test_a_missing_package_is_named_at_once(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else real(name))
+    with pytest.raises(InputError, match=r"not installed \(pip install 'voiceveil\[asr\]'\)"):
+        recogniser("moonshine")
 
 
 @pytest.mark.slow

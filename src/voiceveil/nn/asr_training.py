@@ -244,7 +244,8 @@ def _finish(recogniser: CTC, model: LoadedModel, out: Path, report: dict[str, An
     """Write the model: its weights, and the other files of the one that it was made from."""
     model.network.eval().save_pretrained(out)
     for path in recogniser.folder.iterdir():
-        if path.suffix in (".json", ".txt", ".model") and not (out / path.name).exists():
+        wanted = path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json")
+        if wanted and not (out / path.name).exists():
             shutil.copyfile(path, out / path.name)
     with atomic_path(out / _REPORT) as part:
         part.write_text(json.dumps(report))

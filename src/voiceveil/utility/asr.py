@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -95,7 +96,7 @@ def recogniser(spec: str, *, online: bool = False) -> Recogniser:
         return recognisers[name](model, online=online)
     from voiceveil.utility.pretrained import model_kind
 
-    if "/" in spec or "\\" in spec:
+    if "/" in spec or Path(spec).is_dir():
         return recognisers[model_kind(spec, online=online)](spec, online=online)
     return recognisers[name](model)  # unknown: says what was meant
 

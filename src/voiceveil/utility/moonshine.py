@@ -134,10 +134,8 @@ def _without_loop(tokens: list[int], period: int) -> list[int]:
 
 @lru_cache(maxsize=1)
 def _network() -> _Network:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise InputError("onnxruntime is not installed", fix=_INSTALL) from error
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
 
@@ -183,4 +181,8 @@ def _text(tokens: list[int]) -> str:
 def _moonshine(model: str, *, online: bool = False) -> Recogniser:
     if model:
         raise InputError(f"moonshine takes no model, but {model!r} is given", fix="use `moonshine` alone")
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise InputError("onnxruntime is not installed", fix=_INSTALL)
+    for name in FILES:  # now, and not after an hour in a worker
+        _file(name)
     return Moonshine()
