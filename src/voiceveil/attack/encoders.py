@@ -93,7 +93,9 @@ class Layered(Protocol):
 Factory = Callable[[str | None], SpeakerEncoder]
 
 #: Name -> what makes the encoder from the part after the colon of ``name:FILE``.
-encoders: Registry[Factory] = Registry("encoder", group="voiceveil.encoders", modules=("voiceveil.attack.campplus",))
+encoders: Registry[Factory] = Registry(
+    "encoder", group="voiceveil.encoders", modules=("voiceveil.attack.campplus", "voiceveil.nn.trained")
+)
 
 
 def encoder(spec: str) -> SpeakerEncoder:

@@ -27,6 +27,7 @@ CUES = {"duration": slice(0, 1), "silence": slice(1, 6), "f0": slice(6, 8)}
 
 _HOP = 160  # samples at 16 kHz: 10 ms
 _LOWEST, _HIGHEST = 60.0, 400.0  # Hz
+_OCTAVE_COST = 0.05
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ def mean_f0(samples: NDArray[Any]) -> Floats:
     of_window = irfft(np.abs(rfft(window, padded)) ** 2)[: longest + 2]
     energy = correlation[:, :1]
     ratio = correlation / np.maximum(energy, 1e-12) / (of_window / of_window[0])
-    best = shortest + ratio[:, shortest : longest + 1].argmax(axis=1)
+    # two periods are as periodic as one: an octave lower costs something
+    cost = _OCTAVE_COST * np.log2(np.arange(shortest, longest + 1) / shortest)
+    best = shortest + (ratio[:, shortest : longest + 1] - cost).argmax(axis=1)
     row = np.arange(len(ratio))
     left, peak, right = ratio[row, best - 1], ratio[row, best], ratio[row, best + 1]
     voiced = (peak > 0.6) & (peak >= left) & (peak >= right) & (energy[:, 0] > 1e-3 * np.percentile(energy, 95))

