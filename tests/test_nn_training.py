@@ -1,0 +1,407 @@
+"""Training of speaker encoders: recipes, data, resuming, what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from voiceveil.audio import Waveform, load, save
+from voiceveil.corpus import Corpus, Utterance, open_corpus
+from voiceveil.errors import InputError
+from voiceveil.metrics import eer
+from voiceveil.nn.asv_data import Batches, divide, long_enough
+from voiceveil.nn.asv_recipes import RECIPES, Exponential, OneCycle, Triangular, peaks, recipe_for
+from voiceveil.nn.asv_training import train_asv
+from voiceveil.nn.checkpoint import load_tensors, read_record, save_tensors
+from voiceveil.nn.embedding import pair_scores
+from voiceveil.nn.feature_store import FeatureStore, open_store
+from voiceveil.nn.speaker_models import MODELS, features, repeated
+from voiceveil.nn.trained import TrainedEncoder
+from voiceveil.testing import synthetic_voice
+
+# Synthetic speakers whose pitch and vocal tract differ well.
+SPEAKERS = (2, 3, 4, 7, 11, 15)
+
+
+@pytest.fixture(scope="session")
+def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six speakers in folders with five utterances each, of 0.6 to 2.2 s."""
+    return speak(tmp_path_factory.mktemp("voices"), utterances=5)
+
+
+def speak(folder: Path, utterances: int) -> Path:
+    for speaker in SPEAKERS:
+        for number in range(utterances):
+            wave = synthetic_voice(speaker, number, seconds=0.6 + 0.4 * (number % 5))
+            save(folder / f"s{speaker}" / f"s{speaker}-{number}.wav", wave)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus(voices: Path) -> Corpus:
+    return open_corpus(voices)
+
+
+@pytest.fixture(scope="session")
+def store(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    return open_store(tmp_path_factory.mktemp("store"), corpus, MODELS["ecapa"], seconds=1.0)
+
+
+# --- recipes
+
+
+def test_the_official_schedule_is_that_of_torch() -> None:
+    schedule = Triangular(1e-8, 0.01, 50)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    twin = torch.optim.lr_scheduler.CyclicLR(optimizer, 1e-8, 0.01, step_size_up=50, cycle_momentum=False)
+    for step in range(170):
+        assert schedule.rate(step, 170) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-6)
+        optimizer.step()
+        twin.step()
+
+
+def test_the_official_learning_rate_never_peaks() -> None:
+    """About 345,000 chunks of train-clean-360 in batches of 256, ten epochs: a fifth of the way up."""
+    reached, highest = peaks(RECIPES["ecapa", "official"].schedule, 13_500)
+    assert not reached
+    assert highest == pytest.approx(0.0021, abs=5e-5)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 100, 1001])
+def test_ours_peaks_once_and_comes_down(steps: int) -> None:
+    schedule = OneCycle(2e-3)
+    rates = np.array([schedule.rate(step, steps) for step in range(steps)])
+    assert rates.max() == schedule.peak
+    assert (rates > 0).all()
+    if steps >= 5:
+        top = int(rates.argmax())
+        assert (np.diff(rates[: top + 1]) > 0).all()
+        assert (np.diff(rates[top:]) < 0).all()
+        assert peaks(schedule, steps)[0]
+        assert rates[-1] < 0.2 * schedule.peak
+
+
+def test_exponential_decay() -> None:
+    schedule = Exponential(0.01709, 0.001709)
+    rates = [schedule.rate(step, 11) for step in range(11)]
+    assert (rates[0], rates[-1]) == pytest.approx((0.01709, 0.001709))
+    assert np.ptp(np.diff(np.log(rates))) < 1e-9
+
+
+def test_official_hyperparameters() -> None:
+    ecapa, xvector = recipe_for("ecapa", "official"), recipe_for("xvector", "official")
+    assert (ecapa.epochs, ecapa.batch_size, ecapa.shortest, ecapa.longest) == (10, 256, 3.0, 3.0)
+    assert ecapa.schedule == Triangular(1e-8, 0.01, 65_000)
+    assert (ecapa.optimizer, ecapa.weight_decay, ecapa.held_out, ecapa.rows) == ("adam", 2e-6, 0.1, "whole")
+    assert (xvector.epochs, xvector.batch_size, xvector.repeats) == (1, 64, 50)
+    assert (xvector.shortest, xvector.longest, xvector.least_frames, xvector.least_utterances) == (2.0, 4.0, 400, 8)
+    with pytest.raises(InputError, match="publish no recipe for resnet34"):
+        recipe_for("resnet34", "official")
+
+
+# --- features and batches
+
+
+@pytest.mark.parametrize("name", ["ecapa", "xvector"])
+def test_the_store_holds_the_features(corpus: Corpus, tmp_path: Path, name: str) -> None:
+    model = MODELS[name]
+    made = open_store(tmp_path, corpus, model, seconds=1.0, jobs=1)
+    for utterance in corpus.utterances[:4]:
+        expected = features(load(utterance.path, rate=16000).samples, model.feature)
+        assert made.read(utterance).shape == expected.shape
+        np.testing.assert_allclose(made.read(utterance), expected, atol=0.05, rtol=1e-3)
+
+
+def test_a_torn_store_is_mended(corpus: Corpus, tmp_path: Path, store: FeatureStore) -> None:
+    open_store(tmp_path, corpus, MODELS["ecapa"], seconds=1.0)
+    data, index = tmp_path / "features.f16", tmp_path / "index.jsonl"
+    before = data.read_bytes()
+    lines = index.read_bytes().splitlines(keepends=True)
+    index.write_bytes(b"".join(lines[:-3]) + lines[-3][:20])  # the last three are lost, one of them in its middle
+    os.truncate(data, len(before) - 1001)
+    made = open_store(tmp_path, corpus, MODELS["ecapa"], seconds=1.0)
+    assert data.read_bytes() == before
+    for utterance in corpus:
+        np.testing.assert_array_equal(made.read(utterance), store.read(utterance))
+
+
+def test_a_store_notices_what_has_changed(voices: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "voices"
+    shutil.copytree(voices / "s2", copy / "s2")
+    made = open_store(tmp_path / "store", open_corpus(copy), MODELS["ecapa"], seconds=1.0)
+    one = open_corpus(copy).utterances[0]
+    assert made.entry(one).frames == 58  # (0.6 s - 25 ms) / 10 ms
+    save(one.path, synthetic_voice(9, 9, seconds=3.0))
+    again = open_store(tmp_path / "store", open_corpus(copy), MODELS["ecapa"], seconds=1.0)
+    assert (again.entry(one).frames, again.entry(one).loud_chunks) == (298, 3)
+    other = open_store(tmp_path / "store", open_corpus(copy), MODELS["ecapa"], seconds=2.0)
+    assert other.entry(one).loud_chunks == 1
+
+
+def test_silent_chunks_are_counted_out(tmp_path: Path) -> None:
+    samples = np.concatenate([synthetic_voice(0, 0, seconds=2.5).samples, np.full(16000 * 2, 4e-4, np.float32)])
+    save(tmp_path / "a" / "x.wav", Waveform(samples, 16000))
+    corpus = open_corpus(tmp_path)
+    made = open_store(tmp_path / "store", corpus, MODELS["ecapa"], seconds=1.0)
+    assert made.entry(corpus.utterances[0]).loud_chunks == 3
+
+
+def test_repetition() -> None:
+    frames = np.arange(3)[:, None]
+    assert repeated(frames, 7)[:, 0].tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert repeated(frames, 2) is frames
+
+
+def numbers(utterances: list[Utterance]) -> dict[str, int]:
+    return {speaker: number for number, speaker in enumerate(sorted({str(u.speaker) for u in utterances}))}
+
+
+def test_division_keeps_speakers_apart(corpus: Corpus) -> None:
+    parts = divide(corpus.utterances, recipe_for("ecapa", "official"), seed=3)
+    held, new = ({u.speaker for u in part} for part in (parts.held_out, parts.validation))
+    assert len(new) == 2
+    assert not new & set(parts.speakers)
+    assert held <= set(parts.speakers)
+    assert len(parts.held_out) == 2  # a tenth of 20
+    assert len(parts.train) + len(parts.held_out) + len(parts.validation) == 30
+    assert divide(corpus.utterances[::-1], recipe_for("ecapa", "official"), seed=3) == parts
+    assert divide(corpus.utterances, recipe_for("ecapa", "official"), seed=4) != parts
+    assert divide(corpus.utterances, recipe_for("ecapa", "fixed"), 0, speakers=0).validation == []
+    with pytest.raises(InputError, match="5 validation speakers of 6"):
+        divide(corpus.utterances, recipe_for("ecapa", "fixed"), 0, speakers=5)
+
+
+def test_batches_do_not_depend_on_where_one_starts(corpus: Corpus, store: FeatureStore) -> None:
+    plan = replace(recipe_for("xvector", "fixed"), batch_size=7, shortest=0.5, longest=1.0)
+    own = list(corpus.utterances)
+    batches = Batches(own, numbers(own), store, plan, subtract_mean=True, seed=1)
+    whole = list(batches.epoch(2))
+    for (x, y), (again, speakers) in zip(whole[3:], batches.epoch(2, start=3), strict=True):
+        np.testing.assert_array_equal(x, again)
+        np.testing.assert_array_equal(y, speakers)
+    lengths = {x.shape[1] for x, _ in whole}
+    assert len(lengths) > 1
+    assert min(lengths) >= 50
+    assert max(lengths) <= 100
+    assert all(np.abs(x.mean(axis=1)).max() < 1e-4 for x, _ in whole)
+    assert not np.array_equal(whole[0][1], next(batches.epoch(3))[1])
+
+
+def test_rows_of_an_epoch(corpus: Corpus, store: FeatureStore) -> None:
+    own = list(corpus.utterances)
+    plan = replace(recipe_for("ecapa", "official"), batch_size=4, shortest=1.0, longest=1.0)
+    whole = Batches(own, numbers(own), store, plan, subtract_mean=True, seed=0)
+    # 0.6, 1, 1.4, 1.8 and 2.2 s have 0, 1, 1, 1 and 2 whole seconds; the padded recipe takes each at least once
+    assert np.bincount(whole.order(0), minlength=30).tolist() == [0, 1, 1, 1, 2] * 6
+    every = Batches(own, numbers(own), store, replace(plan, rows="all"), subtract_mean=True, seed=0)
+    assert np.bincount(every.order(0), minlength=30).tolist() == [1, 1, 1, 2, 2] * 6
+    uneven = own[:5] + own[5:6]  # five utterances of one speaker, one of another
+    balanced = Batches(
+        uneven, numbers(uneven), store, replace(plan, rows="balanced", repeats=20), subtract_mean=True, seed=0
+    )
+    counts = np.bincount(balanced.order(0), minlength=6)
+    assert abs(counts[:5].sum() - counts[5]) <= 1
+    assert balanced.rows == np.ceil(20 * sum(store.entry(u).frames for u in uneven) / 100)
+
+
+def test_short_utterances_and_rare_speakers_are_left_out(corpus: Corpus, store: FeatureStore) -> None:
+    own = list(corpus.utterances)
+    plan = replace(recipe_for("xvector", "official"), least_frames=100, least_utterances=3)
+    assert len(long_enough(own, store, plan)) == 18  # of 1.4 s and more: 1 s alone has 98 frames
+    with pytest.raises(InputError, match="leaves fewer than two speakers"):
+        long_enough(own, store, recipe_for("xvector", "official"))
+
+
+# --- training
+
+
+@pytest.fixture(scope="module")
+def more(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return open_corpus(speak(tmp_path_factory.mktemp("more"), utterances=15))
+
+
+def new_utterances_eer(encoder: TrainedEncoder) -> float:
+    """Of the same synthetic speakers, saying something else."""
+    vectors = [encoder(synthetic_voice(s, 50 + number, seconds=2.0)) for s in SPEAKERS for number in range(4)]
+    names = [str(s) for s in SPEAKERS for _ in range(4)]
+    return eer(*pair_scores(np.stack(vectors), names, centre=True))
+
+
+@pytest.mark.parametrize(("model", "channels"), [("ecapa", 32), ("xvector", 64), ("resnet34", 4)])
+def test_a_few_steps_separate_speakers(more: Corpus, tmp_path: Path, model: str, channels: int) -> None:
+    record = train_asv(
+        [more], tmp_path, model=model, channels=channels, epochs=4, batch_size=12, seconds_per_chunk=1.0,
+        validation_speakers=0,
+    )  # fmt: skip
+    first, last = record["curve"][0], record["curve"][-1]
+    assert last["loss"] < 0.75 * first["loss"]
+    assert last["accuracy"] > max(2 / len(SPEAKERS), first["accuracy"])
+    torch.manual_seed(0)
+    kind = MODELS[model]
+    untrained = {"kind": "speaker encoder", "model": model, "channels": channels}
+    save_tensors(tmp_path / "untrained.safetensors", kind.network(channels).state_dict(), untrained)
+    before = new_utterances_eer(TrainedEncoder(tmp_path / "untrained.safetensors"))
+    assert new_utterances_eer(TrainedEncoder(tmp_path)) < 0.75 * before
+    assert record["validation_eer"] is None
+    assert record["best_epoch"] == 4
+    assert record["peak_reached"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock", "model.safetensors", "record.json", "untrained.safetensors",
+    ]  # fmt: skip
+
+
+def test_the_record(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = train_asv(
+        [corpus], tmp_path, recipe="official", channels=8, epochs=2, batch_size=8, seconds_per_chunk=0.5,
+        trained_on="anonymized", seed=5, quiet=False,
+    )  # fmt: skip
+    assert json.loads((tmp_path / "record.json").read_text()) == record
+    told = f"in {record['steps']} steps the learning rate gets to {record['highest_learning_rate']:.3g} of 0.01"
+    assert f"WARNING: {told}" in capsys.readouterr().err
+    assert (record["speakers"], record["validation_speakers"], record["held_out_utterances"]) == (4, 2, 2)
+    assert record["utterances"] == 18
+    assert not record["peak_reached"]
+    assert record["highest_learning_rate"] == pytest.approx(1e-8 + 0.01 * (record["steps"] - 1) / 65_000, rel=1e-4)
+    assert len(record["curve"]) == 2
+    errors = [row["held_out_error"] for row in record["curve"]]
+    assert errors[record["best_epoch"] - 1] == min(errors)
+    assert 0 <= record["validation_eer"] <= 0.5
+    assert record["settings"]["seed"] == 5
+    assert record["versions"]["torch"] == torch.__version__
+    training = TrainedEncoder(tmp_path).training()
+    assert (training.data, training.speakers, training.peak_reached) == ("anonymized", 4, False)
+    assert training.validation_eer == record["validation_eer"]
+
+
+def test_a_finished_training_is_not_repeated(corpus: Corpus, tmp_path: Path) -> None:
+    def train(seed: int = 0, overwrite: bool = False) -> dict[str, object]:
+        return train_asv(
+            [corpus], tmp_path, channels=8, epochs=1, batch_size=16, seconds_per_chunk=0.5, seed=seed,
+            features=tmp_path / "kept", overwrite=overwrite,
+        )  # fmt: skip
+
+    first = train()
+    changed = (tmp_path / "model.safetensors").stat().st_mtime_ns
+    assert train() == first
+    assert (tmp_path / "model.safetensors").stat().st_mtime_ns == changed
+    with pytest.raises(InputError, match="another training is here; it differs in seed"):
+        train(seed=1)
+    second = train(seed=1, overwrite=True)
+    assert second["sha256"] != first["sha256"]
+    again = train(seed=0, overwrite=True)
+    assert again["sha256"] == first["sha256"]
+    assert (tmp_path / "kept" / "features.f16").exists()
+
+
+def test_only_one_training_in_a_folder(corpus: Corpus, tmp_path: Path) -> None:
+    import fcntl
+
+    with (tmp_path / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another training is at work here"):
+            train_asv([corpus], tmp_path, channels=8)
+
+
+# --- bad input
+
+
+def test_bad_data(voices: Path, tmp_path: Path) -> None:
+    one = open_corpus(voices).filter(lambda u: u.speaker == "s2")
+    with pytest.raises(InputError, match="1 speaker in 5 utterances"):
+        train_asv([one], tmp_path)
+    nobody = replace(one, utterances=tuple(replace(u, speaker=None) for u in one))
+    with pytest.raises(InputError, match=r"5 of 5 utterances of .* have no speaker"):
+        train_asv([nobody], tmp_path)
+    corpus = open_corpus(voices)
+    gone = replace(corpus, utterances=(*corpus, Utterance("x", tmp_path / "gone.wav", "s9")))
+    with pytest.raises(InputError, match="no such audio file"):
+        train_asv([gone], tmp_path)
+    save(tmp_path / "short" / "s9" / "a.wav", Waveform(np.zeros(100, np.float32), 16000))
+    with pytest.raises(InputError, match="too short for one frame"):
+        train_asv([corpus, open_corpus(tmp_path / "short")], tmp_path / "out", channels=8)
+
+
+def test_bad_settings(corpus: Corpus, tmp_path: Path) -> None:
+    for match, options in {
+        "unknown speaker encoder 'ecappa'": {"model": "ecappa"},
+        "unknown recipe 'offical' for ecapa": {"recipe": "offical"},
+        "unknown device 'tpu'": {"device": "tpu"},
+        "0 epochs": {"epochs": 0},
+        "1 in a batch": {"batch_size": 1},
+        "chunks of 0.01 s": {"seconds_per_chunk": 0.01},
+        "ecapa with 12 channels": {"channels": 12},
+        "0 threads": {"threads": 0},
+    }.items():
+        with pytest.raises(InputError, match=match):
+            train_asv([corpus], tmp_path / "out", **options)  # type: ignore[arg-type]
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="no device 'cuda' here"):
+            train_asv([corpus], tmp_path / "out", device="cuda")
+
+
+# --- the encoder
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> TrainedEncoder:
+    torch.manual_seed(1)
+    path = tmp_path_factory.mktemp("encoder") / "model.safetensors"
+    network = MODELS["ecapa"].network(16)
+    save_tensors(path, network.state_dict(), {"kind": "speaker encoder", "model": "ecapa", "channels": 16})
+    return TrainedEncoder(path)
+
+
+def test_encoder(encoder: TrainedEncoder) -> None:
+    wave = synthetic_voice(0, 0, seconds=1.0)
+    vector = encoder(wave)
+    assert vector.shape == (encoder.dimension,) == (192,)
+    assert vector.dtype == np.float32
+    again = pickle.loads(pickle.dumps(encoder))
+    assert again == encoder
+    assert again.fingerprint() == encoder.fingerprint()
+    silent = np.zeros(4000, np.float32)
+    padded = Waveform(np.concatenate([silent, wave.samples, silent]), 16000)
+    np.testing.assert_allclose(encoder(padded), vector, atol=1e-6)
+    louder = Waveform(0.5 * wave.samples, 16000)
+    np.testing.assert_allclose(encoder(louder), vector, atol=2e-3)
+    assert np.isfinite(encoder(Waveform(np.zeros(1600, np.float32), 16000))).all()
+    assert encoder.training().speakers is None
+
+
+def test_the_fingerprint_is_of_the_weights(encoder: TrainedEncoder, tmp_path: Path) -> None:
+    tensors, record = load_tensors(encoder.file, "speaker encoder")
+    save_tensors(tmp_path / "same.safetensors", tensors, record)
+    assert TrainedEncoder(tmp_path / "same.safetensors").fingerprint() == encoder.fingerprint()
+    tensors["embed.bias"][0] += 1e-3
+    save_tensors(tmp_path / "other.safetensors", tensors, record)
+    assert TrainedEncoder(tmp_path / "other.safetensors").fingerprint() != encoder.fingerprint()
+
+
+def test_files_of_the_wrong_kind(encoder: TrainedEncoder, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    tensors, record = load_tensors(encoder.file, "speaker encoder")
+    (tmp_path / "text.safetensors").write_text("not weights at all")
+    save_file({"a": torch.zeros(2)}, tmp_path / "foreign.safetensors")
+    save_tensors(tmp_path / "vocoder.safetensors", tensors, {**record, "kind": "vocoder"})
+    save_tensors(tmp_path / "width.safetensors", tensors, {**record, "channels": 32})
+    for name, match in {
+        "absent": "no such file",
+        "text": "not a safetensors file",
+        "foreign": "this is 'weights of other software', not 'speaker encoder'",
+        "vocoder": "this is 'vocoder', not 'speaker encoder'",
+        "width": "weights do not fit its record",
+    }.items():
+        with pytest.raises(InputError, match=match):
+            TrainedEncoder(tmp_path / f"{name}.safetensors").check()
+    with pytest.raises(InputError, match="no such file"):
+        TrainedEncoder(tmp_path / "absent").fingerprint()
+    assert read_record(encoder.file, "speaker encoder")["model"] == "ecapa"
