@@ -351,6 +351,12 @@ def test_weights_are_never_code(models: Path, tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "pwned").exists()
 
 
+def test_a_device_that_is_not_there(models: Path) -> None:
+    for made in (CTC(models / "layer", device="cuda:77"), Whisper(models / "whisper", device="gpu")):
+        with pytest.raises(InputError, match=f"the device '{made.device}' cannot be used"):
+            made(voice(1.0))
+
+
 def test_the_digest_is_of_the_content(models: Path, tmp_path: Path) -> None:
     same = copy(models / "layer", tmp_path / "same")
     assert digest(same) == digest(models / "layer") != digest(models / "group")

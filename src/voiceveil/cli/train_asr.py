@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from voiceveil.corpus import open_corpus
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-seconds", type=float, default=60.0, metavar="S", help="audio a step (default: 60)")
     parser.add_argument("--train-front", action="store_true", help="train the convolutions as well")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
     parser.add_argument("--checkpoint-every", type=int, default=100, metavar="N", help="steps (default: 100)")
     parser.add_argument("--online", action="store_true", help="a hub id may be fetched from the network")
     parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
@@ -53,11 +55,13 @@ def run(args: argparse.Namespace) -> int:
         references(dev)  # a corpus without text is found now, not after hours
     start = recogniser(f"ctc:{args.model}", online=args.online)
     if not isinstance(start, CTC):
-        raise InputError("not a CTC model", where=args.model)
-    result = train_ctc(start, corpus, args.out, recipe, overwrite=args.overwrite, quiet=args.quiet)
+        raise InputError("a CTC model that reads no waveforms cannot be trained yet", where=args.model)
+    result = train_ctc(
+        replace(start, device=args.device), corpus, args.out, recipe, overwrite=args.overwrite, quiet=args.quiet
+    )
     wer = None
     if dev is not None:
-        wer = word_error_rate(dev, transcribe(dev, CTC(args.out.resolve()), quiet=args.quiet)).wer
+        wer = word_error_rate(dev, transcribe(dev, CTC(args.out.resolve(), device=args.device), quiet=args.quiet)).wer
     if args.json:
         summary = {"folder": str(result.folder), "steps": len(result.losses), "loss": result.losses[-1]}
         summary |= {"left_out": list(result.left_out), "wer": None if wer is None else wer.as_dict()}

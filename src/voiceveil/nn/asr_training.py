@@ -223,7 +223,7 @@ def _step(
     logits = model.logits([recogniser.normalised(wave.samples) for wave in waves])
     rows = torch.tensor([recogniser.front.rows(len(wave)) for wave in waves])
     loss = torch.nn.functional.ctc_loss(
-        logits.float().log_softmax(dim=-1).transpose(0, 1),
+        logits.float().log_softmax(dim=-1).transpose(0, 1).cpu(),  # few numbers, wherever the network is
         torch.tensor([token for e in batch for token in e.tokens]),
         rows,
         torch.tensor([len(e.tokens) for e in batch]),

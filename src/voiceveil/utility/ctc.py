@@ -253,7 +253,7 @@ class LoadedModel:
 @lru_cache(maxsize=2)
 def load_model(folder: Path, device: str) -> LoadedModel:
     """The model of a folder, loaded once a process."""
-    return LoadedModel(load_weights(folder, "AutoModelForCTC").to(device), load_text(folder, "AutoTokenizer"), device)
+    return LoadedModel(load_weights(folder, "AutoModelForCTC", device), load_text(folder, "AutoTokenizer"), device)
 
 
 @recognisers.register("ctc")

@@ -67,5 +67,5 @@ class FeatureCTC:
 
 @lru_cache(maxsize=2)
 def _model(folder: Path, device: str) -> tuple[Any, Any, Any]:
-    network = load_weights(folder, "AutoModelForCTC").to(device)
+    network = load_weights(folder, "AutoModelForCTC", device)
     return network, load_text(folder, "AutoFeatureExtractor"), load_text(folder, "AutoTokenizer")

@@ -138,7 +138,7 @@ def _file_digest(path: Path, size: int, changed: int) -> str:
     return sha256_file(path)
 
 
-def load_weights(folder: Path, auto_class: str) -> Any:
+def load_weights(folder: Path, auto_class: str, device: str) -> Any:
     """The network of a folder, by the ``transformers`` class that knows its kind; in evaluation mode, one thread."""
     torch, transformers = _libraries()
     torch.set_num_threads(1)
@@ -154,7 +154,11 @@ def load_weights(folder: Path, auto_class: str) -> Any:
         example = missing[0] if missing else next(iter(loaded["mismatched_keys"]))
         what = f"weights are missing or of another shape, e.g. {example}"
         raise InputError(what, where=folder, fix="give a model that was trained for recognition")
-    return network.eval()
+    try:
+        return network.eval().to(device)
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the device {device!r} cannot be used: {reason}", fix="use cpu") from error
 
 
 def load_text(folder: Path, auto_class: str) -> Any:

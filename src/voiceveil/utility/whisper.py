@@ -116,7 +116,7 @@ class _LengthGuard:
 
 @lru_cache(maxsize=2)
 def _model(folder: Path, device: str) -> tuple[Any, Any]:
-    network = load_weights(folder, "WhisperForConditionalGeneration").to(device)
+    network = load_weights(folder, "WhisperForConditionalGeneration", device)
     return network, load_text(folder, "WhisperProcessor")
 
 
