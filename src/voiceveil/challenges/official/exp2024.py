@@ -46,6 +46,7 @@ def is_csv(line: Line) -> bool:
 
 def parse_csv(lines: Sequence[Line], system: str) -> Results:
     """The results in the lines of one of the tables; EERs are of ``ASV_eval^anon`` if the folder is ``asv_anon...``."""
+    lines = [line for line in lines if line.text.strip()]
     rows = [_cells(line) for line in lines]
     columns = rows[0][1:]
     if tuple(columns[: len(_FOLDS)]) == _FOLDS:
@@ -60,7 +61,9 @@ def parse_csv(lines: Sequence[Line], system: str) -> Results:
     if kind.has_recalls:
         first = 2
         if len(rows) < 2 or rows[1] != ["", *[""] * len(kind.keys), *["mean"] * (1 + len(emotions))]:
-            raise lines[-1].error("no second heading", fix="the challenge writes `mean` below UAR and below each ACC")
+            raise lines[min(1, len(lines) - 1)].error(
+                "no second heading", fix="the challenge writes `mean` below UAR and below each ACC"
+            )
     figures: list[Figure] = []
     for line, cells in zip(lines[first:], rows[first:], strict=True):
         if len(cells) != len(rows[0]):

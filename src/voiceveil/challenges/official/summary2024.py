@@ -80,7 +80,9 @@ def _parse_table(title: str, line: Line, rest: list[Line], figures: list[Figure]
     if kind.has_recalls:
         heading = 2
         if len(body) < 2 or body[1].text.split() != ["mean"] * (1 + len(emotions)):
-            raise body[-1].error("no second heading", fix="the challenge writes `mean` below UAR and below each ACC")
+            raise body[min(1, len(body) - 1)].error(
+                "no second heading", fix="the challenge writes `mean` below UAR and below each ACC"
+            )
     index, keys = [], []
     for row in body[heading:]:
         cells = row.text.split()
