@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         transcribe,
         word_error_rate,
     )
-    from voiceveil.utility.emotion import EmotionResult, LinearRecogniser, evaluate_emotion, train_recogniser
+    from voiceveil.utility.emotion import EmotionResult, LinearRecogniser, evaluate_emotion, train_emotion_recogniser
     from voiceveil.utility.emotion_model import EmotionModel, PretrainedRecogniser
     from voiceveil.utility.folds import EMOTIONS, EmotionFolds, emotion_folds
     from voiceveil.utility.functionals import Functionals
@@ -46,7 +46,7 @@ __all__ = [
     "recognisers",
     "tracker",
     "trackers",
-    "train_recogniser",
+    "train_emotion_recogniser",
     "transcribe",
     "word_error_rate",
 ]
@@ -73,7 +73,7 @@ _HOME = {
     "recognisers": "voiceveil.utility.asr",
     "tracker": "voiceveil.utility.pitch",
     "trackers": "voiceveil.utility.pitch",
-    "train_recogniser": "voiceveil.utility.emotion",
+    "train_emotion_recogniser": "voiceveil.utility.emotion",
     "transcribe": "voiceveil.utility.asr",
     "word_error_rate": "voiceveil.utility.asr",
 }

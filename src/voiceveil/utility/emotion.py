@@ -8,7 +8,7 @@ fold is held out once, a recogniser is trained on the original speech of the oth
 the folds. The folds are those of the corpus (sessions of IEMOCAP) or, if it has none, its speakers.
 
 >>> folds = emotion_folds(original)                                     # doctest: +SKIP
->>> recogniser = train_recogniser(original, folds, cache=cache)         # doctest: +SKIP
+>>> recogniser = train_emotion_recogniser(original, folds, cache=cache)         # doctest: +SKIP
 >>> print(evaluate_emotion(original, folds, recogniser).uar)            # doctest: +SKIP
 81.7 % [77.3, 85.4]
 >>> print(evaluate_emotion(anonymized, folds, recogniser).uar)          # doctest: +SKIP
@@ -54,7 +54,7 @@ __all__ = [
     "LinearRecogniser",
     "emotion_folds",
     "evaluate_emotion",
-    "train_recogniser",
+    "train_emotion_recogniser",
 ]
 
 Array = NDArray[np.float64]
@@ -129,7 +129,7 @@ def _check_classes(utterances: Sequence[Utterance], folds: EmotionFolds) -> None
         )
 
 
-def train_recogniser(
+def train_emotion_recogniser(
     corpus: Corpus,
     folds: EmotionFolds,
     *,

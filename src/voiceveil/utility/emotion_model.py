@@ -43,6 +43,7 @@ class EmotionModel:
 
     model: str | Path
     minimum: float = 0.4  # seconds; an emotion takes longer than a row of the network, 25 ms
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         folder = find_model(self.model)
@@ -81,7 +82,8 @@ class EmotionModel:
         if preprocessing(Path(self.model)).get("do_normalize", True):
             samples = ((samples - samples.mean()) / np.sqrt(samples.var() + 1e-7)).astype(np.float32)
         with torch.inference_mode():
-            logits = _network(Path(self.model))(torch.from_numpy(samples)[None]).logits[0]
+            network = _network(Path(self.model), self.device)
+            logits = network(torch.from_numpy(samples)[None].to(self.device)).logits[0].cpu()
         return dict(zip(self.labels, torch.softmax(logits, 0).tolist(), strict=True))
 
 
@@ -90,8 +92,8 @@ def _likeliest(emotions: Sequence[str], shares: Mapping[str, float]) -> str:
 
 
 @lru_cache(maxsize=2)
-def _network(folder: Path) -> Any:
-    return load_weights(folder, "AutoModelForAudioClassification")
+def _network(folder: Path, device: str) -> Any:
+    return load_weights(folder, "AutoModelForAudioClassification", device)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
 """Does it sound natural? DNSMOS, a network that predicts listeners' ratings: C. K. A. Reddy, V. Gopal and R. Cutler,
 "DNSMOS P.835: a non-intrusive perceptual objective speech quality metric to evaluate noise suppressors", ICASSP 2022.
 
-Conventions: 16 kHz mono in [-1, 1]; ratings are mean opinion scores from 1 (bad) to 5 (excellent): ``sig`` of the
-speech itself, ``bak`` of the absence of noise, ``ovr`` overall. Good recordings of read speech get about 3.2 to 3.4
-overall. The network was trained on noise suppressors, not on anonymized voices: it ranks systems, and does not
+Conventions: 16 kHz mono, nominally in [-1, 1]; ratings are mean opinion scores from 1 (bad) to 5 (excellent): ``sig``
+of the speech itself, ``bak`` of the absence of noise, ``ovr`` overall. Good recordings of read speech get about 3.2 to
+3.4 overall. The network was trained on noise suppressors, not on anonymized voices: it ranks systems, and does not
 replace listeners.
 
 The model comes inside the wheel of ``speechmos`` and runs in onnxruntime. Windows, repetition and the polynomials that
 map the network's output to ratings are those of the official script; the level of a recording matters, as there. One
 difference: the official script ends window k at sample ``int((k + 9.01) * 16000)``, which rounding makes one sample
 short for k = 7 to 23, and skips short windows. ``published`` (default) rates all windows, ``official`` skips those;
-recordings of less than 17 s are the same in both.
+what has less than 17 s, once it is repeated, is the same in both.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class DNSMOS:
         if wave.rate != RATE or wave.duration < self.minimum:
             what = f"{wave.duration:.3f} s at {wave.rate} Hz cannot be rated"
             raise InputError(what, fix=f"give at least {self.minimum} s at {RATE} Hz")
-        if not np.abs(wave.samples).max() <= 1:  # NaN is refused as well
-            raise InputError("samples outside [-1, 1] cannot be rated", fix="scale the recording")
+        if not np.isfinite(wave.samples).all():
+            raise InputError("samples that are not finite cannot be rated", fix="repair the recording")
         pieces = windows(wave.samples, self.method)
         raw = np.array([_network().run(None, {"input_1": piece[None]})[0][0] for piece in pieces], dtype=np.float64)
         return {name: float(np.polyval(p, raw[:, k]).mean()) for k, (name, p) in enumerate(RATINGS.items())}

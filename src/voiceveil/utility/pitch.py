@@ -110,9 +110,8 @@ def evaluate_pitch(
     values = {name: pitch_correlation(before[name], after[name], method=method, max_lag=max_lag) for name in before}
     known = all(a.speaker is not None for a, _ in pairs)
     rho = mean(list(values.values()), [(a.speaker or "") if known else a.id for a, _ in pairs])
-    return PitchCorrelation(
-        rho if known else replace(rho, of="utterances"), float(np.std(list(values.values()))), values
-    )
+    rho = replace(rho, low=max(rho.low, -1.0), high=min(rho.high, 1.0), of="speakers" if known else "utterances")
+    return PitchCorrelation(rho, float(np.std(list(values.values()))), values)
 
 
 def _pairs(original: Corpus, anonymized: Corpus) -> list[tuple[Utterance, Utterance]]:

@@ -124,7 +124,7 @@ def _every_step(f0: Track, times: Track, duration: float) -> Track:
     """A track on another grid, brought to ours: pitch is interpolated, voicing is that of the nearest frame."""
     at = STEP * np.arange(max(1, int(duration / STEP + 1e-9)))
     period = times[1] - times[0] if len(times) > 1 else 1.0
-    nearest = np.clip(np.round(at / period).astype(np.int64), 0, len(f0) - 1)
+    nearest = np.clip(np.ceil(at / period - 0.5).astype(np.int64), 0, len(f0) - 1)  # of two, the earlier
     if not f0.any():
         return np.zeros(len(at))
     left = np.clip((at / period).astype(np.int64), 0, len(f0) - 1)
@@ -147,7 +147,10 @@ def _swift() -> Any:
 @trackers.register("yaapt")
 @dataclass(frozen=True)
 class YAAPT:
-    """pYAAPT (Zahorian and Hu, 2008; AMFM_decompy), the track before interpolation: slow, about 4 x real time."""
+    """pYAAPT (Zahorian and Hu, 2008; AMFM_decompy), the track before interpolation: slow, about 4 x real time.
+
+    Its F0 is the rate over a whole number of samples, which it counts from one: 1 % low at 150 Hz, 3 % at 500 Hz.
+    """
 
     floor: float = 60.0
     ceiling: float = 600.0
