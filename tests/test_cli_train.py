@@ -84,3 +84,16 @@ def test_bad_input(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as stop:
         main(["train"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("kind", ["asv", "asr"])
+def test_help_of_a_kind_ends_with_examples(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["train", kind, "--help"])
+    assert stop.value.code == 0
+    assert f"examples:\n  voiceveil train {kind} " in capsys.readouterr().out
+
+
+def test_asking_for_help_does_not_import_torch() -> None:
+    code = "import sys, voiceveil.cli.train; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from voiceveil.attack.encoders import encoder as named
 from voiceveil.audio import Waveform, load, save
 from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.errors import InputError
@@ -374,6 +375,16 @@ def test_encoder(encoder: TrainedEncoder) -> None:
     np.testing.assert_allclose(encoder(louder), vector, atol=2e-3)
     assert np.isfinite(encoder(Waveform(np.zeros(1600, np.float32), 16000))).all()
     assert encoder.training().speakers is None
+
+
+def test_encoder_by_name(encoder: TrainedEncoder) -> None:
+    assert named(f"trained:{encoder.path}") == encoder
+    assert named(f"ecapa:{encoder.path}") == encoder
+    assert named(encoder.name) == encoder
+    with pytest.raises(InputError, match="the weights are not of xvector"):
+        named(f"xvector:{encoder.path}")
+    with pytest.raises(InputError, match="no default weights"):
+        named("ecapa")
 
 
 def test_the_fingerprint_is_of_the_weights(encoder: TrainedEncoder, tmp_path: Path) -> None:

@@ -1,134 +1,40 @@
-"""Train the networks of an evaluation.
-
-`voiceveil train asv` trains a speaker encoder on the speakers of one or more corpora. For a semi-informed attacker the
-corpus is a training set that was anonymized with the system under attack: say so with --trained-on anonymized.
-
-A run that was interrupted goes on from its last checkpoint when the same command is given again. The output folder then
-holds model.safetensors and record.json; use it as `trained:FOLDER` wherever a speaker encoder is asked for.
-"""
+"""Train the networks of an evaluation: speaker encoders (asv) and recognisers (asr)."""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from voiceveil.corpus import open_corpus
-from voiceveil.nn.asv_recipes import RECIPES
-from voiceveil.nn.asv_training import train_asv
+from voiceveil.cli import train_asr, train_asv
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
+#: Sub-command -> its module, which has HELP, EXAMPLES, add_arguments and run, as a verb has.
+_KINDS = {"asv": train_asv, "asr": train_asr}
+
 EXAMPLES = """\
 examples:
-  voiceveil train asv --model ecapa --data data/train-clean-360 --out exp/asv_orig
   voiceveil train asv --model ecapa --data data/train-clean-360_b2 --trained-on anonymized --out exp/asv_anon_b2
-  voiceveil train asv --model ecapa --recipe official --data data/train-clean-360 --out exp/asv_official --device cuda
-  voiceveil train asv --model xvector --data librispeech:/corpora/train-clean-100 more/speech --out exp/xvector
+  voiceveil train asr --model models/wav2vec2-base-960h --data data/train-clean-360_b2 --out models/asr_b2
+
+`voiceveil train asv --help` and `voiceveil train asr --help` have more.
 """
+AFTER_INTERRUPTION = "; the same command goes on where it stopped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command for each kind of network."""
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="asv")
-    _asv_arguments(kinds.add_parser("asv", help="a speaker encoder", description="Train a speaker encoder."))
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="asv|asr")
+    for name, module in _KINDS.items():
+        sub = kinds.add_parser(
+            name,
+            help=module.HELP,
+            description=module.__doc__,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train."""
-    kinds: dict[str, Callable[[argparse.Namespace], int]] = {"asv": _asv}
-    return kinds[args.kind](args)
-
-
-def _asv_arguments(parser: argparse.ArgumentParser) -> None:
-    models = sorted({model for model, _ in RECIPES})
-    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets model.safetensors, record.json")
-    parser.add_argument("--model", choices=models, default="ecapa", help="default: ecapa")
-    parser.add_argument(
-        "--recipe",
-        choices=["fixed", "official"],
-        default="fixed",
-        help="official: the challenge's hyperparameters, under which the learning rate never peaks (default: fixed)",
-    )
-    parser.add_argument(
-        "--trained-on",
-        choices=["original", "anonymized", "similar"],
-        default="original",
-        help="what the data are: original speech (default), that of the system to attack, or of one like it",
-    )
-    parser.add_argument("--epochs", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--seconds-per-chunk", type=float, metavar="S", help="default: the recipe's")
-    parser.add_argument("--channels", type=int, metavar="N", help="width of the network (default: the published one)")
-    parser.add_argument(
-        "--validation-speakers", type=int, metavar="N", help="kept from training for the EER (default: a tenth)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that extract features (default: 1)")
-    parser.add_argument(
-        "--features",
-        type=Path,
-        metavar="DIR",
-        help="keep features here, for further runs (default: removed at the end)",
-    )
-    parser.add_argument(
-        "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="train anew where another training left its results")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the record as JSON")
-
-
-def _asv(args: argparse.Namespace) -> int:
-    record = train_asv(
-        [open_corpus(spec) for spec in args.data],
-        args.out,
-        model=args.model,
-        recipe=args.recipe,
-        epochs=args.epochs,
-        batch_size=args.batch_size,
-        seconds_per_chunk=args.seconds_per_chunk,
-        channels=args.channels,
-        validation_speakers=args.validation_speakers,
-        trained_on=args.trained_on,
-        seed=args.seed,
-        device=args.device,
-        threads=args.threads,
-        jobs=args.jobs,
-        features=args.features,
-        checkpoint_every=args.checkpoint_every,
-        overwrite=args.overwrite,
-        quiet=args.quiet,
-    )
-    print(json.dumps(record) if args.json else "\n".join(_lines(record, args.out)))
-    return 0
-
-
-def _lines(record: dict[str, Any], out: Path) -> list[str]:
-    """The record as a person reads it."""
-    settings = record["settings"]
-    lines = [
-        f"{settings['model']}, {record['parameters'] / 1e6:.2f} million parameters, recipe "
-        f"{settings['recipe']['name']}, {record['steps']} steps",
-        f"trained on {record['speakers']} speakers, {record['utterances']} utterances, {record['hours']:.2f} h of "
-        f"{record['data']} speech",
-        f"epoch {record['best_epoch']} is kept: {record['accuracy']:.1%} of the training chunks are recognised",
-    ]
-    if record["validation_eer"] is None:
-        lines.append("validation EER unknown: too few speakers to keep some from training")
-    else:
-        lines.append(
-            f"EER {record['validation_eer']:.1%} on {record['validation_utterances']} utterances of "
-            f"{record['validation_speakers']} speakers that were not trained on"
-        )
-    if not record["peak_reached"]:
-        lines.append(
-            f"WARNING: the learning rate got to {record['highest_learning_rate']:.3g} and never came down from a peak: "
-            "a weak attacker overstates privacy"
-        )
-    return [*lines, f"encoder: trained:{out}"]
+    """Train; the exit code."""
+    return int(_KINDS[args.kind].run(args))

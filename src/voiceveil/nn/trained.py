@@ -1,9 +1,13 @@
-"""A trained speaker encoder as an evaluator: ``trained:exp/asv`` names the folder that `voiceveil train asv` wrote."""
+"""A trained speaker encoder as an evaluator.
+
+``trained:exp/asv`` names the folder that `voiceveil train asv` wrote, whatever is in it; ``ecapa:exp/asv``,
+``xvector:...`` and ``resnet34:...`` also say what it has to be.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import numpy as np
 from voiceveil.attack.encoders import Embedding, TrainingRecord, encoders
 from voiceveil.audio import Waveform
 from voiceveil.errors import InputError
-from voiceveil.nn.speaker_models import RATE, SpeakerModel, features, speaker_model
+from voiceveil.nn.speaker_models import MODELS, RATE, SpeakerModel, features, speaker_model
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["TrainedEncoder", "load_encoder"]
@@ -104,8 +108,17 @@ def _hash(path: Path) -> str:
     return sha256_file(path)
 
 
-@encoders.register("trained")
-def _make(argument: str | None) -> TrainedEncoder:
+def _make(argument: str | None, model: str | None = None) -> TrainedEncoder:
+    """The encoder of ``trained:FOLDER``, or of ``ecapa:FOLDER``, which must then be an ECAPA-TDNN."""
     if argument is None:
-        raise InputError("a trained encoder has no default weights", fix="write trained:FOLDER")
-    return TrainedEncoder(Path(argument))
+        raise InputError("a trained encoder has no default weights", fix=f"write {model or 'trained'}:FOLDER")
+    made = TrainedEncoder(Path(argument))
+    if model is not None and _loaded(made.file)[0].name != model:
+        fix = f"write {_loaded(made.file)[0].name}:{argument}"
+        raise InputError(f"the weights are not of {model}", where=argument, fix=fix)
+    return made
+
+
+encoders.register("trained")(_make)
+for _name in MODELS:
+    encoders.register(_name)(partial(_make, model=_name))

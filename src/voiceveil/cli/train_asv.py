@@ -1,0 +1,122 @@
+"""Train a speaker encoder on the speakers of one or more corpora.
+
+For a semi-informed attacker the corpus is a training set that was anonymized with the system under attack: say so with
+--trained-on anonymized. The same command goes on where it was interrupted. The output folder then holds
+model.safetensors and record.json; use it as `trained:FOLDER` wherever a speaker encoder is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from voiceveil.corpus import open_corpus
+from voiceveil.nn.asv_recipes import RECIPES
+from voiceveil.nn.asv_training import train_asv
+
+__all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
+
+HELP = "train a speaker encoder: ECAPA-TDNN, x-vector or ResNet34"
+EXAMPLES = """\
+examples:
+  voiceveil train asv --model ecapa --data data/train-clean-360 --out exp/asv_orig
+  voiceveil train asv --model ecapa --data data/train-clean-360_b2 --trained-on anonymized --out exp/asv_anon_b2
+  voiceveil train asv --model ecapa --recipe official --data data/train-clean-360 --out exp/asv_official --device cuda
+  voiceveil train asv --model xvector --data librispeech:/corpora/train-clean-100 more/speech --out exp/xvector
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    models = sorted({model for model, _ in RECIPES})
+    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets model.safetensors, record.json")
+    parser.add_argument("--model", choices=models, default="ecapa", help="default: ecapa")
+    parser.add_argument(
+        "--recipe",
+        choices=["fixed", "official"],
+        default="fixed",
+        help="official: the challenge's hyperparameters, under which the learning rate never peaks (default: fixed)",
+    )
+    parser.add_argument(
+        "--trained-on",
+        choices=["original", "anonymized", "similar"],
+        default="original",
+        help="what the data are: original speech (default), that of the system to attack, or of one like it",
+    )
+    parser.add_argument("--epochs", type=int, metavar="N", help="default: the recipe's")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the recipe's")
+    parser.add_argument("--seconds-per-chunk", type=float, metavar="S", help="default: the recipe's")
+    parser.add_argument("--channels", type=int, metavar="N", help="width of the network (default: the published one)")
+    parser.add_argument(
+        "--validation-speakers", type=int, metavar="N", help="kept from training for the EER (default: a tenth)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that extract features (default: 1)")
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="DIR",
+        help="keep features here, for further runs (default: removed at the end)",
+    )
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="train anew where another training left its results")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, and tell what came of it."""
+    record = train_asv(
+        [open_corpus(spec) for spec in args.data],
+        args.out,
+        model=args.model,
+        recipe=args.recipe,
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        seconds_per_chunk=args.seconds_per_chunk,
+        channels=args.channels,
+        validation_speakers=args.validation_speakers,
+        trained_on=args.trained_on,
+        seed=args.seed,
+        device=args.device,
+        threads=args.threads,
+        jobs=args.jobs,
+        features=args.features,
+        checkpoint_every=args.checkpoint_every,
+        overwrite=args.overwrite,
+        quiet=args.quiet,
+    )
+    print(json.dumps(record) if args.json else "\n".join(_lines(record, args.out)))
+    return 0
+
+
+def _lines(record: dict[str, Any], out: Path) -> list[str]:
+    """The record as a person reads it."""
+    settings = record["settings"]
+    lines = [
+        f"{settings['model']}, {record['parameters'] / 1e6:.2f} million parameters, recipe "
+        f"{settings['recipe']['name']}, {record['steps']} steps",
+        f"trained on {record['speakers']} speakers, {record['utterances']} utterances, {record['hours']:.2f} h of "
+        f"{record['data']} speech",
+        f"epoch {record['best_epoch']} is kept: {record['accuracy']:.1%} of the training chunks are recognised",
+    ]
+    if record["validation_eer"] is None:
+        lines.append("validation EER unknown: too few speakers to keep some from training")
+    else:
+        lines.append(
+            f"EER {record['validation_eer']:.1%} on {record['validation_utterances']} utterances of "
+            f"{record['validation_speakers']} speakers that were not trained on"
+        )
+    if not record["peak_reached"]:
+        lines.append(
+            f"WARNING: the learning rate got to {record['highest_learning_rate']:.3g} and never came down from a peak: "
+            "a weak attacker overstates privacy"
+        )
+    return [*lines, f"encoder: trained:{out}"]
