@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,11 @@ def _lines(ranking: Ranking) -> list[str]:
     names = [standing.system for standing in ranking.standings]
     width = max(map(len, [*names, "original", "system"]))
     metrics = list(ranking.places)
-    heading = f"{'system':<{width}}  {'EER %':<20}" + "".join(f"{metric.upper() + ' %':<20}" for metric in metrics)
+    heading = f"{'system':<{width}}  {'EER %':<22}" + "".join(f"{metric.upper() + ' %':<22}" for metric in metrics)
     lines = [f"VoicePrivacy {ranking.edition}, {ranking.split} data", "", f"{heading}attacker"]
     for standing in (*ranking.standings, *([ranking.original] if ranking.original else [])):
         shown = [standing.eer, *(standing.utility.get(metric) for metric in metrics)]
-        lines.append(f"{standing.system:<{width}}  " + "".join(f"{_percent(a):<20}" for a in shown) + standing.attacker)
+        lines.append(f"{standing.system:<{width}}  " + "".join(f"{_percent(a):<22}" for a in shown) + standing.attacker)
     minima = [*CONDITIONS[ranking.edition], 1.0]
     for minimum, following in pairwise(minima):
         above = ranking.membership == "minimum"
@@ -99,10 +100,14 @@ def _row(placing: Placing, width: int) -> str:
 def _percent(average: Average | None) -> str:
     if average is None:
         return "-"
-    value = f"{100 * average.value:.2f}"
     if average.low is None or average.high is None:
-        return value
-    return f"{value} [{100 * average.low:.2f}, {100 * average.high:.2f}]"
+        return _rounded(average.value)
+    return f"{_rounded(average.value)} [{_rounded(average.low)}, {_rounded(average.high)}]"
+
+
+def _rounded(rate: float) -> str:
+    """Percent with two decimals, halves upward as in the organisers' tables: the mean of 28.426 and 22.044 is 25.24."""
+    return str(Decimal(f"{100 * rate:.9f}").quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
 def _notes(ranking: Ranking) -> list[str]:
