@@ -1,0 +1,317 @@
+"""Designed enrollment and trial lists, and legal sets: their promises hold for any corpus."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voiceveil.cli.main import main
+from voiceveil.corpus import Corpus, Utterance, check, open_corpus
+from voiceveil.corpus.drawing import Sessions, shuffled
+from voiceveil.corpus.legal_sets import design_legal_sets
+from voiceveil.corpus.protocol import Design, design_trials, write_design
+from voiceveil.errors import InputError
+
+
+def corpus_of(sizes: dict[str, list[int]], kind: str = "folder", seconds: float | None = None) -> Corpus:
+    """Speakers with so many utterances in each session; the first letter of a name is the gender."""
+    utterances = [
+        Utterance(
+            f"{name}-{s}-{i:04d}", Path(f"/audio/{name}/{s}/{i}.wav"), speaker=name, gender=name[0], seconds=seconds
+        )
+        for name, sessions in sizes.items()
+        for s, count in enumerate(sessions)
+        for i in range(count)
+    ]
+    return Corpus("small", tuple(utterances), kind=kind)
+
+
+#: Two women and two men can be enrolled with three utterances; f3 has one session, m3 too few utterances.
+SIZES = {"f1": [4, 3], "f2": [2, 2, 5], "f3": [9], "m1": [6, 6], "m2": [3, 1], "m3": [1, 1]}
+
+sizes = st.dictionaries(
+    st.builds("{}{}".format, st.sampled_from("fm"), st.integers(0, 9)),
+    st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    min_size=4,
+    max_size=12,
+)
+
+
+def ids(corpus: Corpus) -> list[str]:
+    return [utterance.id for utterance in corpus]
+
+
+def sessions(corpus: Corpus) -> set[str]:
+    return {key.rpartition("-")[0] for key in ids(corpus)}
+
+
+def promises(design: Design, corpus: Corpus, enroll: int, by_session: bool) -> None:
+    """What every design keeps."""
+    enrolls = design.sets["small_enrolls"]
+    assert all(len(said) == enroll for said in enrolls.by_speaker.values())
+    assert all(u.role == "enroll" for u in enrolls)
+    seen = ids(enrolls)
+    for name, one in design.sets.items():
+        if name == "small_enrolls":
+            continue
+        seen += ids(one)
+        assert all(u.role == "trial" for u in one)
+        assert one.trials is not None
+        gender = {u.gender for u in one}
+        assert len(gender) == 1
+        mine = {speaker for speaker, said in enrolls.by_speaker.items() if said[0].gender in gender}
+        assert len(mine) >= 2
+        rows = list(
+            zip(one.trials.enroll.tolist(), one.trials.utterance.tolist(), one.trials.target.tolist(), strict=True)
+        )
+        assert Counter((speaker, key) for speaker, key, _ in rows) == Counter((s, k) for s in mine for k in ids(one))
+        assert all(target == (one[key].speaker == speaker) for speaker, key, target in rows)
+        assert mine == {speaker for speaker, _, target in rows if target}  # every enrolled speaker has targets
+    assert len(seen) == len(set(seen))  # no utterance on both sides
+    assert set(seen) <= set(ids(corpus))
+    if by_session:
+        tried = set().union(*(sessions(one) for name, one in design.sets.items() if name != "small_enrolls"))
+        assert not sessions(enrolls) & tried
+
+
+@settings(max_examples=150)
+@given(sizes, st.integers(1, 5), st.integers(0, 3), st.booleans(), st.integers(0, 1))
+def test_promises(sizes: dict[str, list[int]], enroll: int, seed: int, by_session: bool, impostors: int) -> None:
+    corpus = corpus_of(sizes, "librispeech")
+    try:
+        design = design_trials(
+            corpus, enroll=enroll, seed=seed, session="auto" if by_session else "none", impostors=impostors
+        )
+    except InputError as error:
+        assert "too few speakers" in str(error)  # noqa: PT017 -- only some corpora are too small
+        return
+    promises(design, corpus, enroll, by_session)
+    mixed = list(corpus)
+    random.Random(seed).shuffle(mixed)
+    again = design_trials(
+        Corpus("small", tuple(mixed), kind="librispeech"),
+        enroll=enroll,
+        seed=seed,
+        session="auto" if by_session else "none",
+        impostors=impostors,
+    )
+    assert again == design  # whatever the order of the files
+
+
+def test_who_is_enrolled() -> None:
+    """A slow twin of the rule: some sessions hold enough and leave another."""
+    design = design_trials(corpus_of(SIZES, "librispeech"), enroll=3)
+    assert design.sets["small_enrolls"].speakers() == ("f1", "f2", "m1", "m2")
+    assert set(design.sets) == {"small_enrolls", "small_trials_f", "small_trials_m"}
+    assert design.record["not_enrolled"] == {
+        "f3": "1 session(s), which cannot be divided into 3 utterances of enrollment and a trial",
+        "m3": "2 utterances, not more than the 3 of enrollment",
+    }
+    assert design.sets["small_trials_f"].by_speaker["f3"]  # in trials all the same
+    assert len(design.sets["small_trials_m"].by_speaker["m2"]) == 1  # its session of one, since the other has three
+    counts = design.record["sets"]["small_trials_f"]
+    trials = design.sets["small_trials_f"].trials
+    assert trials is not None
+    assert counts["target"] + counts["nontarget"] == len(trials) == 2 * counts["trial_utterances"]
+    free = design_trials(corpus_of(SIZES, "librispeech"), enroll=3, session="none")
+    assert free.sets["small_enrolls"].speakers() == ("f1", "f2", "f3", "m1", "m2")
+
+
+def test_seeds_and_sizes() -> None:
+    corpus = corpus_of({f"{gender}{i}": [20, 20] for gender in "fm" for i in range(6)}, "librispeech")
+    one, two = design_trials(corpus, seed=1), design_trials(corpus, seed=2)
+    assert ids(one.sets["small_enrolls"]) != ids(two.sets["small_enrolls"])
+    few = design_trials(corpus, seed=1, trials=4, impostors=2)
+    assert all(len(said) == 4 for said in few.sets["small_trials_f"].by_speaker.values())
+    assert len(few.sets["small_enrolls"].speakers()) == 8
+    assert sum(reason == "drawn to be in trials only" for reason in few.record["not_enrolled"].values()) == 4
+    more = design_trials(corpus, seed=1, enroll=12)
+    assert set(ids(one.sets["small_enrolls"])) < set(ids(more.sets["small_enrolls"]))  # draws are nested
+
+
+def test_draws_are_uniform() -> None:
+    first = Counter(shuffled(["a", "b", "c", "d"], seed, "x")[0] for seed in range(4000))
+    assert all(abs(count - 1000) < 120 for count in first.values())  # 4.4 standard deviations
+    assert shuffled(["a", "b", "c"], 0, "x") == shuffled(["c", "a", "b"], 0, "x")
+    assert any(shuffled("abcdef", 0, "x") != shuffled("abcdef", 0, "y") for _ in "x")
+
+
+def test_sessions_are_known_or_told() -> None:
+    libri = Corpus("x", (Utterance("84-121123-0001", Path("a.wav"), speaker="84"),), kind="kaldi")
+    assert Sessions(libri).of(libri.utterances[0]) == "121123"
+    vox = Corpus("x", (Utterance("id10001-1zc-whm-00001", Path("a.wav"), speaker="id10001"),), kind="voxceleb")
+    assert Sessions(vox).of(vox.utterances[0]) == "1zc-whm"
+    other = Corpus("x", (Utterance("p1_morning_3", Path("a.wav"), speaker="p1"),))
+    assert Sessions(other).pattern is None
+    assert Sessions(other, r"[^_]+_([^_]+)").of(other.utterances[0]) == "morning"
+    with pytest.raises(InputError, match="no session in the id"):
+        Sessions(other, r"(\d+)").of(other.utterances[0])
+    for rule in ("(", "[^_]+"):
+        with pytest.raises(InputError, match=r"regular expression|no group"):
+            Sessions(other, rule)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "options", "what"),
+    [
+        (corpus_of({"f1": [9, 9], "f2": [9, 9], "m1": [9, 9]}), {"enroll": 3}, "too few speakers of gender m: 1"),
+        (corpus_of(SIZES), {"enroll": 100}, "too few speakers of gender f: 3, of whom 0 can be enrolled"),
+        (corpus_of(SIZES), {"enroll": 3, "impostors": 9}, "of whom 0 can be enrolled"),
+        (corpus_of(SIZES), {"enroll": 0}, "enroll is 0"),
+        (corpus_of(SIZES), {"trials": 0}, "trials is 0"),
+        (corpus_of(SIZES), {"name": "a/b"}, "cannot be the name of a set"),
+        (Corpus("x", (Utterance("u", Path("u.wav")),)), {}, "no utterance has a speaker"),
+        (Corpus("x", (Utterance("u", Path("u.wav"), speaker="s"),)), {}, "1 speaker.s. of unknown gender"),
+    ],
+)
+def test_what_cannot_be_designed(corpus: Corpus, options: dict[str, int], what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        design_trials(corpus, **options)  # type: ignore[arg-type]
+
+
+@settings(max_examples=150)
+@given(sizes, st.integers(1, 6), st.integers(1, 6), st.integers(0, 3))
+def test_legal_sets(sizes: dict[str, list[int]], a: int, b: int, seed: int) -> None:
+    corpus = corpus_of(sizes)
+    totals = {name: sum(counts) for name, counts in sizes.items()}
+    try:
+        design = design_legal_sets(corpus, a=a, b=b, unit="utterances", seed=seed)
+    except InputError as error:
+        assert "too little speech" in str(error)  # noqa: PT017
+        assert sum(total >= a for total in totals.values()) < 2 or all(total < a + b for total in totals.values())
+        return
+    in_a, in_b = design.sets["small_A"], design.sets["small_B"]
+    assert set(in_b.by_speaker) <= set(in_a.by_speaker)
+    assert not set(ids(in_a)) & set(ids(in_b))
+    assert set(in_a.by_speaker) == {name for name, total in totals.items() if total >= a}
+    assert set(in_b.by_speaker) == {name for name, total in totals.items() if total >= a + b}
+    assert all(len(said) >= b for said in in_b.by_speaker.values())
+    assert {s: len(said) for s, said in in_a.by_speaker.items()} == {
+        s: a if s in in_b.by_speaker else totals[s] for s in in_a.by_speaker
+    }
+    split = design.record["split"]
+    assert {s: (split[s]["small_A"], split[s]["small_B"]) for s in split} == {
+        s: ([u.id for u in in_a.by_speaker[s]], [u.id for u in in_b.by_speaker.get(s, ())]) for s in in_a.by_speaker
+    }
+    mixed = list(corpus)
+    random.Random(seed).shuffle(mixed)
+    assert design_legal_sets(Corpus("small", tuple(mixed)), a=a, b=b, unit="utterances", seed=seed) == design
+
+
+def test_legal_sets_by_minutes() -> None:
+    """Half a minute each: five minutes are ten utterances, four go to A and the rest to B."""
+    design = design_legal_sets(corpus_of({"f1": [10], "f2": [9], "m1": [4], "m2": [3]}, seconds=30.0))
+    in_a, in_b = design.sets["small_A"], design.sets["small_B"]
+    assert {s: len(said) for s, said in in_a.by_speaker.items()} == {"f1": 4, "f2": 9, "m1": 4}
+    assert {s: len(said) for s, said in in_b.by_speaker.items()} == {"f1": 6}
+    assert design.record["sets"] == {
+        "small_A": {"speakers": 3, "utterances": 17, "minutes": 8.5},
+        "small_B": {"speakers": 1, "utterances": 6, "minutes": 3.0},
+    }
+    with pytest.raises(InputError, match="no amounts"):
+        design_legal_sets(corpus_of(SIZES), a=0, b=1, unit="utterances")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Kaldi directory with audio: 3 women and 3 men, 2 sessions of 3 utterances of 0.1 s each."""
+    root = tmp_path / "corpus"
+    lines: dict[str, list[str]] = {"wav.scp": [], "utt2spk": [], "spk2gender": [], "text": []}
+    for speaker in (*range(1, 4), *range(11, 14)):
+        lines["spk2gender"].append(f"{speaker} {'f' if speaker < 10 else 'm'}")
+        for session in (1, 2):
+            for number in range(3):
+                key = f"{speaker}-{session}-{number:04d}"
+                (root / "wav").mkdir(parents=True, exist_ok=True)
+                soundfile.write(root / "wav" / f"{key}.wav", 0.1 * np.sin(np.arange(1600) / 5), 16000)
+                lines["wav.scp"].append(f"{key} wav/{key}.wav")
+                lines["utt2spk"].append(f"{key} {speaker}")
+                lines["text"].append(f"{key} SOME WORDS")
+    for name, rows in lines.items():
+        (root / name).write_text("".join(f"{row}\n" for row in sorted(rows)))
+    return root
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["corpus", "protocol", str(folder), str(out), "--enroll", "2", "--name", "mine"]) == 0
+    assert (
+        f"{out / 'mine_trials_f'}: 3 speakers, 9 utterances, 9 target and 18 nontarget trials"
+        in capsys.readouterr().out
+    )
+    enrolls = open_corpus(out / "mine_enrolls")
+    assert (len(enrolls), {u.role for u in enrolls}) == (12, {"enroll"})
+    assert enrolls.utterances[0].path.parent == folder / "wav"  # referenced, not copied
+    for gender in "fm":
+        assert check(out / f"mine_trials_{gender}", rate=16000, enroll=out / "mine_enrolls") == []
+    record = json.loads((out / "protocol.json").read_text())
+    assert (record["seed"], record["sessions"]) == (0, "[^-]+-([^-]+)-")
+    assert record["enrollment"] == {"speakers": 6, "utterances": 12}
+    assert main(["corpus", "protocol", str(folder), str(out), "--enroll", "2", "--name", "mine"]) == 1
+    assert "there already" in capsys.readouterr().err
+    again = tmp_path / "again"
+    assert main(["corpus", "protocol", str(folder), str(again), "--enroll", "2", "--name", "mine"]) == 0
+    for path in sorted(out.rglob("*")):
+        if path.is_file():
+            assert (again / path.relative_to(out)).read_bytes() == path.read_bytes()
+
+
+def test_the_command_without_gender(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "spk2gender").unlink()
+    assert main(["corpus", "protocol", str(folder), str(tmp_path / "out"), "--enroll", "2"]) == 1
+    assert "--pooled" in capsys.readouterr().err
+    assert main(["corpus", "protocol", str(folder), str(tmp_path / "out"), "--enroll", "2", "--pooled"]) == 0
+    trials = open_corpus(tmp_path / "out" / "corpus_trials").trials
+    assert trials is not None
+    assert (len(trials), int(trials.target.sum())) == (6 * 18, 18)
+
+
+def test_the_command_for_legal_sets(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["corpus", "protocol", str(folder), str(tmp_path / "out"), "--legal"]
+    assert main([*base, "--a-minutes", "0.003", "--b-minutes", "0.005"]) == 0  # lengths from the headers
+    assert len(open_corpus(tmp_path / "out" / "corpus_A")) == 6 * 2
+    assert len(open_corpus(tmp_path / "out" / "corpus_B")) == 6 * 4
+    assert main([*base, "--a-utterances", "3"]) == 1
+    assert "different kinds" in capsys.readouterr().err
+    base[3] = str(tmp_path / "other")
+    assert main([*base, "--a-utterances", "3", "--b-utterances", "3"]) == 0
+    assert json.loads((tmp_path / "other" / "protocol.json").read_text())["options"]["unit"] == "utterances"
+    base[3] = str(tmp_path / "third")
+    assert main(base) == 1  # nobody has five minutes
+    assert "0 speaker(s) have 2 minutes for A" in capsys.readouterr().err
+
+
+def test_sets_of_other_corpora(tmp_path: Path) -> None:
+    """A folder of audio: ids with slashes, no gender; segments stay segments."""
+    segments = tuple(
+        Utterance(f"s{i % 3}/{i}", Path("/audio/long.wav"), speaker=f"s{i % 3}", start=float(i), duration=1.0)
+        for i in range(12)
+    )
+    design = design_trials(Corpus("a name", segments), enroll=2, pooled=True)
+    write_design(design, tmp_path)
+    again = open_corpus(tmp_path / "a_name_trials")
+    assert {(u.start, u.duration) for u in again} <= {(float(i), 1.0) for i in range(12)}
+    assert again.trials is not None
+    assert len(again.trials) == 3 * 6
+
+
+def test_as_the_official_lists(speech: Path) -> None:
+    """The development set of the challenges: speakers of one chapter are left out, and no chapter is on both sides."""
+    official = {name: open_corpus(speech / f"libri_dev_{name}") for name in ("enrolls", "trials_f", "trials_m")}
+    everything = Corpus("small", tuple(u for one in official.values() for u in one), kind="kaldi")
+    design = design_trials(everything, enroll=4)
+    promises(design, everything, 4, by_session=True)
+    for gender in "fm":
+        ours, theirs = design.sets[f"small_trials_{gender}"], official[f"trials_{gender}"]
+        assert ours.speakers() == theirs.speakers()
+    enrolled = set(official["enrolls"].speakers())
+    assert not enrolled & set(design.record["not_enrolled"])
+    assert set(design.sets["small_enrolls"].speakers()) - enrolled == {"7850"}  # the official lists leave out one more
