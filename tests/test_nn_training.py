@@ -391,9 +391,13 @@ def test_the_fingerprint_is_of_the_weights(encoder: TrainedEncoder, tmp_path: Pa
     tensors, record = load_tensors(encoder.file, "speaker encoder")
     save_tensors(tmp_path / "same.safetensors", tensors, record)
     assert TrainedEncoder(tmp_path / "same.safetensors").fingerprint() == encoder.fingerprint()
+    wave = synthetic_voice(0, 0, seconds=0.5)
+    changing = TrainedEncoder(tmp_path / "same.safetensors")
+    before = changing(wave)
     tensors["embed.bias"][0] += 1e-3
-    save_tensors(tmp_path / "other.safetensors", tensors, record)
-    assert TrainedEncoder(tmp_path / "other.safetensors").fingerprint() != encoder.fingerprint()
+    save_tensors(tmp_path / "same.safetensors", tensors, record)  # trained anew, while the old one is loaded
+    assert changing.fingerprint() != encoder.fingerprint()
+    assert not np.array_equal(changing(wave), before)
 
 
 def test_files_of_the_wrong_kind(encoder: TrainedEncoder, tmp_path: Path) -> None:

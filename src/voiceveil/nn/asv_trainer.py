@@ -42,7 +42,8 @@ class State:
     loss_sum: float = 0.0
     correct: int = 0
     rows: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of computing
+    audio: float = 0.0  # seconds of speech in the chunks
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
 
@@ -105,6 +106,7 @@ class Trainer:
             state.correct += correct
             state.seconds += time.monotonic() - start
             audio = values.shape[0] * values.shape[1] / FRAMES_A_SECOND
+            state.audio += audio
             mean, accuracy = state.loss_sum / state.rows, state.correct / state.rows
             progress.step(epoch=state.epoch + 1, loss=mean, accuracy=accuracy, rate=rate, audio=audio)
             if time.monotonic() - saved >= checkpoint_every:
@@ -205,6 +207,7 @@ class Trainer:
             "highest_learning_rate": highest,
             "steps": self.steps,
             "training_seconds": round(self.state.seconds, 1),
+            "times_real_time": round(self.state.audio / max(self.state.seconds, 1e-9), 2),
             "curve": self.state.curve,
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "settings": self.settings,

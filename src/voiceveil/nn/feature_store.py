@@ -50,7 +50,7 @@ class Stored:
 class FeatureStore:
     """Utterance -> features (frames, width), float16, read from disk when they are used."""
 
-    def __init__(self, path: Path, width: int, entries: dict[str, Stored]) -> None:
+    def __init__(self, path: Path, width: int, entries: dict[Utterance, Stored]) -> None:
         size = path.stat().st_size // (2 * width)
         self._frames: NDArray[np.float16] = (
             np.memmap(path, dtype=np.float16, mode="r", shape=(size, width))
@@ -61,7 +61,7 @@ class FeatureStore:
 
     def entry(self, utterance: Utterance) -> Stored:
         """What is known about the utterance."""
-        return self._entries[_key(utterance)]
+        return self._entries[utterance]
 
     def read(self, utterance: Utterance) -> NDArray[np.float16]:
         """All frames of the utterance; a view of the file."""
@@ -87,10 +87,11 @@ def open_store(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         entries = _read_index(index, data, heading, model.width)
-        missing = {key: u for u in utterances if (key := _key(u)) not in entries}
+        keys = {utterance: _key(utterance) for utterance in utterances}
+        missing = {key: utterance for utterance, key in keys.items() if key not in entries}
         if missing:
             _append(data, index, entries, missing, model, seconds, jobs, quiet)
-        return FeatureStore(data, model.width, entries)
+        return FeatureStore(data, model.width, {utterance: entries[key] for utterance, key in keys.items()})
     except OSError as error:
         raise OutputError(f"cannot write features: {error.strerror or error}", where=folder) from error
 

@@ -43,18 +43,23 @@ class TrainedEncoder:
         return path / "model.safetensors" if path.is_dir() else path
 
     @property
+    def model(self) -> SpeakerModel:
+        """The kind of encoder."""
+        return _loaded(self.file, _stamp(self.file))[0]
+
+    @property
     def name(self) -> str:
         """The kind of network, and where it lies: ``ecapa:exp/asv``."""
-        return f"{_loaded(self.file)[0].name}:{self.path}"
+        return f"{self.model.name}:{self.path}"
 
     @property
     def dimension(self) -> int:
         """The length of an embedding."""
-        return int(_loaded(self.file)[1].dimension)
+        return int(_loaded(self.file, _stamp(self.file))[1].dimension)
 
     def fingerprint(self) -> str:
         """Version and hash of the weights."""
-        return f"trained {_VERSION} {_hash(self.file)}"
+        return f"trained {_VERSION} {_hash(self.file, _stamp(self.file))}"
 
     def training(self) -> TrainingRecord:
         """What ``record.json`` beside the weights tells."""
@@ -63,13 +68,13 @@ class TrainedEncoder:
 
     def check(self) -> None:
         """An ``InputError`` now, before the work begins, if the weights cannot be used."""
-        _loaded(self.file)
+        _loaded(self.file, _stamp(self.file))
 
     def __call__(self, wave: Waveform) -> Embedding:
         """The embedding (dimension,), float32, of one utterance at 16 kHz."""
         from voiceveil.nn.embedding import embed
 
-        model, network = _loaded(self.file)
+        model, network = _loaded(self.file, _stamp(self.file))
         sound = np.trim_zeros(wave.samples)
         frames = features(sound if len(sound) >= self.minimum * RATE else wave.samples, model.feature)
         return embed(network, model, frames)
@@ -96,15 +101,23 @@ def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
     return model, network.eval()
 
 
+def _stamp(path: Path) -> tuple[int, int]:
+    """Changes when the file does: a network that was trained anew in the same place is loaded anew."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        fix = "give the folder that `voiceveil train asv` wrote"
+        raise InputError("no such file", where=path, fix=fix) from error
+    return status.st_mtime_ns, status.st_size
+
+
 @lru_cache(maxsize=2)
-def _loaded(path: Path) -> tuple[SpeakerModel, Any]:
+def _loaded(path: Path, stamp: tuple[int, int]) -> tuple[SpeakerModel, Any]:
     return load_encoder(path)
 
 
 @lru_cache(maxsize=16)
-def _hash(path: Path) -> str:
-    if not path.is_file():
-        raise InputError("no such file", where=path, fix="give the folder that `voiceveil train asv` wrote")
+def _hash(path: Path, stamp: tuple[int, int]) -> str:
     return sha256_file(path)
 
 
@@ -113,9 +126,8 @@ def _make(argument: str | None, model: str | None = None) -> TrainedEncoder:
     if argument is None:
         raise InputError("a trained encoder has no default weights", fix=f"write {model or 'trained'}:FOLDER")
     made = TrainedEncoder(Path(argument))
-    if model is not None and _loaded(made.file)[0].name != model:
-        fix = f"write {_loaded(made.file)[0].name}:{argument}"
-        raise InputError(f"the weights are not of {model}", where=argument, fix=fix)
+    if model is not None and made.model.name != model:
+        raise InputError(f"the weights are not of {model}", where=argument, fix=f"write {made.name}")
     return made
 
 
