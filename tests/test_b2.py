@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from scipy.signal import lfilter
 
 import voiceveil as vv
+from tests.test_dsp_mcadams import NOISE_SHA256, noise
 from voiceveil.anonymization.signal.b2 import B2
 from voiceveil.corpus import Utterance
 from voiceveil.dsp.mcadams import McAdams
@@ -59,6 +61,20 @@ def test_official_edges_give_the_official_files(reference: Path, name: str, vari
     stored = np.load(reference / "mcadams.npz")
     anonymized = vv.system(name, alpha=alpha, edges="official").convert(vv.Waveform(stored["speech"], 16000), rng())
     assert np.array_equal(anonymized.int16(), stored[f"speech_a{alpha}_{variant}_int16"])
+
+
+@pytest.mark.parametrize(("name", "variant"), [("b2", "v2"), ("b2-2022", "v1")])
+@pytest.mark.parametrize("alpha", [0.6, 0.8])
+def test_official_edges_on_noise(name: str, variant: str, alpha: float) -> None:
+    """The same on noise that anybody can make."""
+    anonymized = vv.system(name, alpha=alpha, edges="official").convert(vv.Waveform(noise(), 16000), rng())
+    assert hashlib.sha256(anonymized.int16().astype("<i2").tobytes()).hexdigest() == NOISE_SHA256[variant, alpha]
+
+
+def test_2020_starts_at_the_second_frame_as_2022() -> None:
+    wave = vv.Waveform(noise(), 16000)
+    first, second = (vv.system(n, alpha=0.8, edges="official").convert(wave, rng()) for n in ("b2-2020", "b2-2022"))
+    np.testing.assert_allclose(first.samples * 32766 / 32768, second.samples, atol=1.01 / 32768)
 
 
 def test_2020_is_normalised_to_one(reference: Path) -> None:

@@ -229,8 +229,32 @@ def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]) -
 def test_speaker_level_without_a_key_cannot_go_on(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", level="speaker")
+    assert anonymize(source, tmp_path / "out", level="speaker").already_done == 4  # nothing is left to draw
+    save(source / "s0" / "new.wav", synthetic_voice(0, 7, seconds=0.3))
     with pytest.raises(InputError, match="second pseudo-speakers"):
         anonymize(source, tmp_path / "out", level="speaker")
+
+
+def test_what_the_input_has_no_more_is_named(tmp_path: Path) -> None:
+    """Somebody may have withdrawn a recording: its output must not stay unnoticed."""
+    source = make_folder(tmp_path / "in")
+    anonymize(source, tmp_path / "out", seed=1)
+    (source / "s1" / "s1-u1.wav").unlink()
+    for _ in range(2):
+        summary = anonymize(source, tmp_path / "out", seed=1)
+        assert (summary.already_done, summary.left_over) == (3, ("s1/s1-u1",))
+    (tmp_path / "out" / "s1" / "s1-u1.wav").unlink()
+    assert anonymize(source, tmp_path / "out", seed=1).left_over == ()
+
+
+def test_rubbish_of_a_killed_run_is_removed(tmp_path: Path) -> None:
+    source = make_kaldi(tmp_path)
+    out = anonymize(source, tmp_path / "data", seed=1).output
+    undisturbed = tree(out)
+    for folder in (out, out / "wav", out / ".voiceveil"):
+        (folder / ".part-abc").write_text("cut off")
+    anonymize(source, tmp_path / "data", seed=1)
+    assert tree(out) == undisturbed
 
 
 def test_number_of_jobs_does_not_matter(tmp_path: Path) -> None:
@@ -294,6 +318,8 @@ def test_a_bad_file_is_reported_and_the_rest_is_done(tmp_path: Path) -> None:
     assert str(bad) in summary.failures[0].error
     after = open_corpus(summary.output)
     assert [u.id for u in after] == ["s0-u0", "s1-u0", "s1-u1"]
+    assert after.trials is not None
+    assert after.trials.utterance.tolist() == ["s0-u0", "s1-u0", "s1-u1"]  # no trial without its audio
     assert not (summary.output / "wav" / "s0-u1.wav").exists()
 
 
@@ -315,11 +341,65 @@ def test_output_inside_the_input_is_refused(tmp_path: Path) -> None:
     assert sorted(p.name for p in source.iterdir()) == ["s0", "s1"]
 
 
-def test_speaker_level_needs_speakers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{"seed": 1}, {"draws": "official"}, {"draws": "official", "system": "b2-2020"}])
+def test_speaker_level_needs_speakers(tmp_path: Path, options: dict[str, object]) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.2))
     with pytest.raises(InputError, match="has no speaker"):
-        anonymize(tmp_path / "in", tmp_path / "out", level="speaker", seed=1)
+        anonymize(tmp_path / "in", tmp_path / "out", level="speaker", **options)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"draws": "offical"},
+        {"level": "word"},
+        {"encoding": "float"},
+        {"format": "mp3"},
+        {"rate": 44100.5},
+        {"rate": 3},
+        {"seed": "abc"},
+        {"jobs": "2"},
+        {"jobs": 0},
+        {"suffix": "/../../x"},
+        {"seed": 1, "draws": "official"},
+        {"seed": 1, "key_file": "k"},
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_written(tmp_path: Path, wrong: dict[str, object]) -> None:
+    source = make_folder(tmp_path / "in", 1, 1)
+    with pytest.raises(InputError):
+        anonymize(source, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_strange_names_are_no_reason_to_stop(tmp_path: Path) -> None:
+    """A line end, a byte that is no text, blanks, other scripts, a format that cannot be read."""
+    source = make_folder(tmp_path / "in", 1, 1)
+    wave = synthetic_voice(1, seconds=0.2)
+    names = ["new\nline", os.fsdecode(b"bad\xff"), "two  blanks ", "Größe", "話す"]
+    for name in names:
+        save(source / f"{name}.wav", wave)
+    (source / "phone.m4a").write_bytes(b"\0\0\0\x1cftypM4A not really")
+    summary = anonymize(source, tmp_path / "out", seed=1)
+    assert [failure.id for failure in summary.failures] == ["phone"]
+    assert "ffmpeg -i phone.m4a phone.wav" in summary.failures[0].error
+    assert all((tmp_path / "out" / f"{name}.wav").exists() for name in names)
+
+
+def test_an_id_that_is_too_long_for_a_file(tmp_path: Path) -> None:
+    save(tmp_path / "a.wav", synthetic_voice(1, seconds=0.2))
+    ids = ("x" * 300, "good")
+    corpus = Corpus("c", tuple(Utterance(id, tmp_path / "a.wav") for id in ids), kind="kaldi")
+    summary = anonymize(corpus, tmp_path / "out", seed=1)
+    assert (summary.done, [failure.id for failure in summary.failures]) == (1, ["x" * 300])
+
+
+def test_a_file_cannot_become_what_we_cannot_write(tmp_path: Path) -> None:
+    save(tmp_path / "a.wav", synthetic_voice(1, seconds=0.2))
+    with pytest.raises(InputError, match=r"cannot write \.mp3"):
+        anonymize(tmp_path / "a.wav", tmp_path / "b.mp3")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.wav"]
 
 
 def test_an_id_cannot_lead_out_of_the_output(tmp_path: Path) -> None:

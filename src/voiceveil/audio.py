@@ -50,8 +50,12 @@ __all__ = [
 Samples = NDArray[np.float32]
 Encoding = Literal["int16", "int24"]
 
+#: What libsndfile cannot read, but people record. It is looked for all the same: what is there must not be passed over.
+FOREIGN_SUFFIXES = frozenset({".m4a", ".aac", ".mp4", ".webm", ".wma", ".amr", ".3gp"})
 #: What a folder of audio is searched for.
-AUDIO_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif"})
+AUDIO_SUFFIXES = FOREIGN_SUFFIXES | {
+    ".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"
+}  # fmt: skip
 # No floating-point files: libsndfile puts a time stamp into them (the PEAK chunk).
 _SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
 #: Temporary files start with this; a killed run may leave some behind.
@@ -130,6 +134,8 @@ def resample(samples: ArrayLike, rate: int, new_rate: int) -> Samples:
     """Resample mono audio; the length becomes ``round(n * new_rate / rate)`` to within one sample."""
     import soxr
 
+    if not (rate > 0 and new_rate > 0):
+        raise InputError(f"cannot resample from {rate} to {new_rate} Hz")
     array = np.asarray(samples, dtype=np.float32)
     if rate == new_rate or len(array) == 0:
         return array
@@ -157,7 +163,9 @@ def open_audio(path: str | os.PathLike[str]) -> Iterator[Any]:
         except PermissionError as error:
             raise InputError("no permission to read this file", where=path) from error
         except (OSError, soundfile.LibsndfileError) as error:
-            raise InputError(f"not readable as audio: {_reason(error)}", where=path) from error
+            foreign = path.suffix.lower() in FOREIGN_SUFFIXES
+            fix = f"convert it first: ffmpeg -i {path.name} {path.stem}.wav" if foreign else ""
+            raise InputError(f"not readable as audio: {_reason(error)}", where=path, fix=fix) from error
         if file.frames > _LONGEST:
             fix = "write it again to a file, not to a pipe: ffmpeg -i OLD.flac NEW.flac"
             raise InputError("its header does not say how long it is", where=path, fix=fix)
@@ -255,7 +263,7 @@ def create_audio(path: str | os.PathLike[str], rate: int, *, encoding: Encoding 
     layout = _output_format(Path(path), rate, encoding)
     with atomic_path(path) as part:
         try:
-            with soundfile.SoundFile(part, "w", **layout) as file:
+            with soundfile.SoundFile(os.fsencode(part), "w", **layout) as file:
                 yield file
         except soundfile.LibsndfileError as error:  # libsndfile does not tell why a write failed
             full = os.statvfs(part.parent).f_bavail == 0
@@ -298,6 +306,8 @@ def scratch_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.close(handle)
         yield part
     except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ):  # the item's fault, not the disk's
+            raise InputError(f"cannot be the name of a file: {error.strerror}", where=path, fix="rename it") from error
         raise OutputError(f"cannot write: {error.strerror or error}", where=path) from error
     finally:
         if part is not None:

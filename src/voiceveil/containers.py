@@ -34,7 +34,7 @@ _OGG_END = 4  # flag of the last page
 
 
 @contextmanager
-def complete_file(path: Path) -> Iterator[Path | BinaryIO]:
+def complete_file(path: Path) -> Iterator[bytes | BinaryIO]:
     """What to hand to libsndfile: the path, or a view of a WAV file that was never closed, with a mended header.
 
     A file that is truncated is an ``InputError``.
@@ -45,7 +45,7 @@ def complete_file(path: Path) -> Iterator[Path | BinaryIO]:
             _check_ogg(file, path)
         unclosed = _check_chunks(file, path, *_CHUNKED[magic]) if magic in _CHUNKED else None
     if unclosed is None:
-        yield path
+        yield os.fsencode(path)  # soundfile takes no names that are not text, unless as bytes
         return
     with _Unclosed(path, unclosed) as view:
         yield view

@@ -20,7 +20,7 @@ import numpy as np
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
-__all__ = ["Key", "Level", "keyed_rng"]
+__all__ = ["Key", "Level", "keyed_rng", "speaker_of"]
 
 Level = Literal["utterance", "speaker"]
 _SHORTEST_KEY = 16  # bytes
@@ -76,10 +76,15 @@ def keyed_rng(key: Key, level: Level, utterance: Utterance) -> np.random.Generat
     """The generator of an utterance, or of its speaker in its role."""
     if level == "utterance":
         return key.rng("utterance", utterance.role, utterance.id)
+    return key.rng("speaker", utterance.role, speaker_of(utterance))
+
+
+def speaker_of(utterance: Utterance) -> str:
+    """The speaker; an ``InputError`` if nobody knows."""
     if utterance.speaker is None:
         raise InputError(
             f"utterance {utterance.id} has no speaker",
             where=utterance.path,
             fix="use --level utterance, or give speakers (utt2spk, a speaker column, a sub-folder for each)",
         )
-    return key.rng("speaker", utterance.role, utterance.speaker)
+    return utterance.speaker

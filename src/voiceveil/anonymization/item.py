@@ -88,7 +88,7 @@ def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encodin
             blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
             for samples in _pushed(stream, blocks):
                 peak = max(peak, float(np.abs(samples).max(initial=0.0)))
-                samples.tofile(raw)
+                raw.write(samples.tobytes())  # not tofile: it does not say that the disk is full
         with create_audio(job.target, rate, encoding=encoding) as out:
             final = (stream.finish(samples, peak) for samples in _raw_blocks(scratch))
             for samples in _resampled(final, work_rate, rate):

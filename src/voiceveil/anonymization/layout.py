@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus import Corpus, Utterance, write_kaldi, write_manifest
 from voiceveil.errors import InputError
 
@@ -37,6 +38,8 @@ class Layout:
 
 def plan_layout(corpus: Corpus, out: Path, *, suffix: str, extension: str, manifest_name: str | None = None) -> Layout:
     """Decide where everything goes, and refuse what would touch the input."""
+    if "/" in suffix or "\0" in suffix:
+        raise InputError(f"the suffix {suffix!r} is not the end of a name")
     if corpus.kind == "file":
         layout = _of_file(corpus, out, extension)
     elif corpus.kind == "folder":
@@ -61,6 +64,8 @@ def plan_layout(corpus: Corpus, out: Path, *, suffix: str, extension: str, manif
 
 def _of_file(corpus: Corpus, out: Path, extension: str) -> Layout:
     (utterance,) = corpus.utterances
+    if out.suffix.lower() in AUDIO_SUFFIXES - {".wav", ".flac"} and not out.is_dir():
+        raise InputError(f"cannot write {out.suffix}", where=out, fix="use .wav or .flac")
     if out.suffix.lower() in {".wav", ".flac"} and not out.is_dir():
         return Layout(out.parent, {utterance.id: out}, _nothing)
     return Layout(out, {utterance.id: out / f"{utterance.path.stem}{extension}"}, _nothing)

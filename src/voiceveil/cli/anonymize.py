@@ -23,6 +23,7 @@ examples:
   voiceveil anonymize data/libri_dev_trials_f data --draws official --set edges=official
   voiceveil anonymize librispeech:/corpora/LibriSpeech/dev-clean out --system d1
 """
+AFTER_INTERRUPTION = "; the same command goes on where it stopped (at speaker level only with --seed or --key-file)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--seed", type=int, help="repeatable, but guessable: for experiments")
     key.add_argument("--key-file", type=Path, metavar="FILE", help="repeatable for who has the file: for protection")
-    key.add_argument(
+    parser.add_argument(
         "--draws",
         choices=["keyed", "official"],
         default="keyed",
@@ -85,6 +86,9 @@ def _print(summary: Summary, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**asdict(summary), "output": str(summary.output)}))
         return
+    if summary.left_over:
+        count, first = len(summary.left_over), summary.left_over[0]
+        print(f"{count} file(s) of an earlier run are in the output, but not in the input any more, e.g. {first}")
     if summary.mixed_down:
         print(f"{summary.mixed_down} recording(s) with several channels were mixed down to one")
     for failure in summary.failures:

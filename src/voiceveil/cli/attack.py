@@ -32,6 +32,7 @@ examples:
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
   voiceveil attack --data data                                          original speech alone
 """
+AFTER_INTERRUPTION = "; the same command goes on where it stopped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ examples:
   voiceveil evaluate --protocol vpc2022 --data data --system b2-2022 --out results/b2-2022 --plan
   voiceveil evaluate --protocol vpc2024 --data data --system b2 --out results/b2 --train my_train --emotion my_emotions
 """
+AFTER_INTERRUPTION = "; the same command goes on where it stopped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ A verb is a module ``voiceveil.cli.<verb>`` with
 
 * ``HELP``: one line for ``voiceveil --help``; ``EXAMPLES``: the end of its own ``--help``;
 * ``add_arguments(parser)``;
+* ``AFTER_INTERRUPTION``, if it can go on: what to say of that after Ctrl-C;
 * ``run(args) -> int``: the exit code (0 done, 1 bad input or failed items; argparse itself exits 2 on usage).
 
 Only the module of the verb that is asked for is imported, so that each starts fast.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -30,7 +32,7 @@ VERBS: dict[str, str] = {
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
     "evaluate": "run the protocol of a challenge: anonymize, attack, recognise, measure",
     "corpus": "check, describe and convert corpora",
-    "train": "train a speaker encoder, the heart of an attacker",
+    "train": "train speaker encoders and recognisers",
     "attack": "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers",
     "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
     "rank": "rank systems within each EER condition, with the privacy-utility figure",
@@ -41,6 +43,9 @@ VERBS: dict[str, str] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the ``voiceveil`` command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # file names need not be text
+            stream.reconfigure(errors="backslashreplace")
     parser = _top_parser()
     if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
         parser.error(f"unknown command {arguments[0]!r}: {did_you_mean(arguments[0], list(VERBS))}")
@@ -63,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"voiceveil {verb}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\nvoiceveil {verb}: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print(f"\nvoiceveil {verb}: interrupted{getattr(module, 'AFTER_INTERRUPTION', '')}", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:  # `voiceveil ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -30,8 +30,9 @@ def read_folder(path: Path, report: Report = strict) -> Corpus:
         relative = file.relative_to(path)
         key = relative.with_suffix("").as_posix()
         if not key.isprintable():
-            report(Fault(file, None, f"a file name with unprintable characters: {key!r}", fix="rename it"))
-        elif key in utterances:
+            what = f"a file name with unprintable characters: {key!r}"
+            report(Fault(file, None, what, fix="rename it: not every format can hold it", note=True))
+        if key in utterances:
             other = utterances[key].path.name
             report(Fault(file, None, f"{other} beside it has the same id {key}", fix="remove or rename one of them"))
         else:

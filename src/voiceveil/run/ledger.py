@@ -62,6 +62,11 @@ class Ledger:
         self._append(asdict(entry))
         self.entries[id] = entry
 
+    def others(self, ids: set[str]) -> list[str]:
+        """Items that are not of ``ids`` and whose files are still there: left by a run with more input."""
+        there = (id for id, entry in self.entries.items() if (self.path.parent / entry.file).is_file())
+        return sorted(id for id in there if id not in ids)
+
     def finish(self, ids: set[str]) -> None:
         """Rewrite the ledger, sorted, with the items of ``ids`` alone."""
         lines = [_line(asdict(self.entries[id])) for id in sorted(self.entries) if id in ids]

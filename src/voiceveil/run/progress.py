@@ -29,6 +29,8 @@ class Progress:
         self._start = time.monotonic()
         self._last = self._start
         self._width = 0
+        if items and self._terminal and not self._quiet:
+            self._write(f"0/{items} files  starting (the first run on a machine compiles for a while)")
 
     def add(self, *, work: int, audio: float = 0.0, failed: bool = False) -> None:
         """An item is finished: its share of the work, and the seconds of audio it held."""
@@ -77,6 +79,9 @@ class Progress:
             f"{self._done}/{self._items} files{failed}  {self._audio / 3600:.2f} h of audio  "
             f"{self._audio / seconds:.0f}x real time  {'' if left is None else 'ETA ' + _clock(left)}"
         )
+        self._write(text)
+
+    def _write(self, text: str) -> None:
         print("\r" + text.ljust(self._width), end="", file=self._stream, flush=True)
         self._width = len(text)
 
