@@ -182,12 +182,16 @@ def test_what_cannot_be_ranked() -> None:
         ([replace(good, protocol="mine")], "which ranking"),
         ([good, replace(good, system="y", protocol="vpc2022")], "which ranking"),
         ([replace(good, figures=good.figures[2:])], "no EER of anonymized"),
+        ([system("x", (22.0, 24.0), 0.05)], "rates are fractions"),
+        ([system("x", (0.2, 0.2), float("inf"))], "rates are fractions"),
         ([replace(good, figures=good.figures[1:])], "no eer for libri_test_trials_f"),
         ([replace(good, figures=(*good.figures, replace(good.figures[2], model="b")))], "two figures for wer"),
     ):
         with pytest.raises(InputError, match=what):
             rank_systems(results)
     assert rank_systems([replace(good, protocol="mine")], 2024).standing("x").condition == 0.2
+    odd = replace(good, figures=tuple(replace(f, low=float("-inf"), high="x") for f in good.figures))  # type: ignore[arg-type]
+    assert rank_systems([odd]).standing("x").eer == Average(0.2)  # limits from a file that anybody may have written
     partial = rank_systems([system("x", (0.2, 0.2), 0.05, None)])
     assert (len(partial.places["wer"][0.2]), len(partial.places["uar"][0.2])) == (1, 0)
 
@@ -301,7 +305,7 @@ def test_the_figure_is_drawn_to_scale() -> None:
 
 def test_the_figure_of_any_systems() -> None:
     """Names with markup, intervals beyond the axes, ties, systems at one point, one system, none of the metric."""
-    names = ["<b>&\"'", "x" * 80, "a/b", "a/c", "ü"]
+    names = ["<b>&\"'", "x" * 80, "a/b", "a/c", "ü\x00\udce4"]
     crowd = [system(name, (0.45, 0.47), 0.05, 0.4, reach=0.3) for name in names]
     svg = privacy_utility_svg(rank_systems(crowd))
     ET.fromstring(svg)

@@ -13,6 +13,7 @@ do not tell them apart. That is cautious, since all were heard by the same evalu
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -172,6 +173,9 @@ def _average(figures: Iterable[Figure], edition: Edition, metric: Metric, split:
             f"{system}: no {metric} for {', '.join(missing)}", fix="evaluate all datasets of the challenge"
         )
     parts = [(share, by_name[name]) for name, share in shares.items()]
+    for _, figure in parts:
+        if not 0.0 <= figure.value <= (1.0 if metric != "wer" else sys.float_info.max):
+            raise InputError(f"{system}: {figure}", fix="rates are fractions: 0.05, not 5")
     value = sum(share * figure.value for share, figure in parts)
     below, above = _reach(parts, "low"), _reach(parts, "high")
     return Average(value, None if below is None else value - below, None if above is None else value + above)
@@ -189,7 +193,7 @@ def _reach(parts: Sequence[tuple[float, Figure]], end: str) -> float | None:
     by_speakers: dict[tuple[str, str], float] = {}
     for share, figure in parts:
         limit = getattr(figure, end)
-        if limit is None:
+        if not isinstance(limit, int | float) or not math.isfinite(limit):
             return None
         speakers = (figure.dataset, figure.gender)
         by_speakers[speakers] = by_speakers.get(speakers, 0.0) + share * abs(figure.value - limit)

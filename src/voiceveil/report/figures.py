@@ -208,7 +208,7 @@ def _circle(point: _Point, x: _Axis, y: _Axis) -> str:
     tip = f"{point.name}: EER {100 * point.x.value:.2f} %, {100 * point.y.value:.2f} %"
     circle = f'<g {point.style}><circle cx="{across:.1f}" cy="{up:.1f}" r="{_RADIUS:g}"/></g>'
     text = f'<text class="place" x="{across:.1f}" y="{up + 4:.1f}" text-anchor="middle">{point.text}</text>'
-    return f"<g><title>{escape(tip)}</title>{circle}{text}</g>"
+    return f"<g><title>{_text(tip)}</title>{circle}{text}</g>"
 
 
 def _labels(points: Sequence[_Point], x: _Axis, y: _Axis, top: float) -> Iterator[str]:
@@ -237,7 +237,7 @@ def _name(name: str, box: _Box, circle: _Box) -> Iterator[str]:
         x1, y1 = (circle[0] + circle[2]) / 2, circle[1] if box[3] < circle[1] else circle[3]
         x2, y2 = min(max(x1, box[0]), box[2]), box[3] if box[3] < circle[1] else box[1]
         yield f'<line class="axis" stroke-opacity=".6" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
-    yield f'<text x="{box[0]:.1f}" y="{box[1] + 12:.1f}">{escape(name)}</text>'
+    yield f'<text x="{box[0]:.1f}" y="{box[1] + 12:.1f}">{_text(name)}</text>'
 
 
 def _beside(circle: _Box, width: float) -> list[_Box]:
@@ -249,6 +249,11 @@ def _beside(circle: _Box, width: float) -> list[_Box]:
         for across in (centred, right - 6, left + 6 - width):
             corners += [(across, above - 17 - 9 * step), (across, below + 1 + 9 * step)]
     return [(a, b, a + width, b + 16) for a, b in corners]
+
+
+def _text(text: str) -> str:
+    """Text that may stand in XML: escaped, and without control characters, which may not."""
+    return escape("".join(letter if letter.isprintable() else "\ufffd" for letter in text))
 
 
 def _overlap(one: _Box, other: _Box) -> bool:
