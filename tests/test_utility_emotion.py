@@ -130,6 +130,8 @@ def test_what_is_not_there_is_nan() -> None:
     assert np.isfinite(functionals(Waveform(noise, 16000))["alpha_unvoiced"])
     with pytest.raises(InputError, match=r"not 0\.100 s at 16000 Hz"):
         Functionals()(Waveform(np.zeros(1600, np.float32), 16000))
+    with pytest.raises(InputError, match="not finite"):
+        Functionals()(Waveform(np.full(16000, np.inf, np.float32), 16000))
 
 
 def test_pieces_against_plain_loops() -> None:

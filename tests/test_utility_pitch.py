@@ -178,6 +178,8 @@ def test_short_or_odd_audio_is_refused(name: str) -> None:
         follow(Waveform(np.zeros(int(follow.minimum * 16000) - 1, dtype=np.float32), 16000))
     with pytest.raises(InputError, match="at 8000 Hz have no pitch track"):
         follow(Waveform(np.zeros(8000, dtype=np.float32), 8000))
+    with pytest.raises(InputError, match="not finite have no pitch"):
+        follow(Waveform(np.full(8000, np.nan, dtype=np.float32), 16000))
     shortest = rng.standard_normal(int(np.ceil(follow.minimum * 16000))).astype(np.float32) * 0.1
     assert np.isfinite(follow(Waveform(shortest, 16000))).all()
 

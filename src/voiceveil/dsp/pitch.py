@@ -6,7 +6,7 @@ centred in the recording, so that frame k is at ``first + k * step`` seconds. Lo
 matter. All arithmetic is in float64.
 
 Each frame has candidates: the peaks of its autocorrelation, divided by that of the window (eq. 9), and "unvoiced".
-The track is the path through the candidates that costs least (eq. 26 to 28).
+The track is the path through the candidates that costs least: changes of octave and of voicing have a price.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def track_pitch(
 ) -> PitchTrack:
     """The F0 track of a recording of at least three periods of ``floor``, in steps of ``step`` seconds."""
     signal = np.asarray(samples, dtype=np.float64)
+    if not np.isfinite(signal).all():
+        raise InputError("samples that are not finite have no pitch", fix="repair the recording")
     if not 0 < floor < ceiling <= rate / 2:
         raise InputError(f"no range of F0: {floor:g} to {ceiling:g} Hz at a rate of {rate} Hz")
     duration = len(signal) / rate
@@ -73,8 +75,8 @@ def _candidates(signal: Array, rate: int, centres: Index, floor: float, ceiling:
     period = int(rate / floor)
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(1, 2 * half + 1) / (2 * half + 1))
     length = 1 << int(np.ceil(np.log2(3 * half)))  # zeros for half a window: no lag of interest wraps around
-    lags = np.arange(_FINER * (period + 3)) / _FINER
-    of_window = _autocorrelation(window[None], length, len(lags))[0]
+    lags = _FINER * (period + 3)
+    of_window = _autocorrelation(window[None], length, lags)[0]
     peak = np.abs(signal).max()
     padded = np.pad(signal, half + 1)
     counts, frequencies, strengths, silences = [], [], [], []
@@ -83,7 +85,7 @@ def _candidates(signal: Array, rate: int, centres: Index, floor: float, ceiling:
         local_mean = around[:, half - period : half + period].mean(axis=1, keepdims=True)
         shaped = (around - local_mean) * window
         local_peak = np.abs(shaped[:, half - period // 2 - 1 : half + period // 2 + 1]).max(axis=1)
-        correlation = _autocorrelation(shaped, length, len(lags)) / of_window
+        correlation = _autocorrelation(shaped, length, lags) / of_window
         frame, frequency, strength = _peaks(correlation, rate)
         kept = frequency <= ceiling
         loudness = local_peak / peak if peak > 0 else np.zeros(len(block))

@@ -79,6 +79,8 @@ class EmotionModel:
             what = f"{wave.duration:.3f} s at {wave.rate} Hz, but {self.minimum} s at {self.rate} Hz are needed"
             raise InputError(what)
         samples = wave.samples
+        if not np.isfinite(samples).all():
+            raise InputError("samples that are not finite have no emotion", fix="repair the recording")
         if preprocessing(Path(self.model)).get("do_normalize", True):
             samples = ((samples - samples.mean()) / np.sqrt(samples.var() + 1e-7)).astype(np.float32)
         with torch.inference_mode():

@@ -247,4 +247,6 @@ class Functionals:
             raise InputError(
                 f"functionals need {self.minimum} s or more at {RATE} Hz, not {wave.duration:.3f} s at {wave.rate} Hz"
             )
+        if not np.isfinite(wave.samples).all():
+            raise InputError("samples that are not finite have no functionals", fix="repair the recording")
         return np.array(list(functionals(wave).values()))

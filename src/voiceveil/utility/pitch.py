@@ -7,7 +7,7 @@ the same one.
 The trackers are in :mod:`voiceveil.utility.pitch_trackers`.
 
 >>> print(evaluate_pitch(original, anonymized).rho)                     # doctest: +SKIP
-0.62 [0.60, 0.65]
+0.832 [0.758, 0.906]
 """
 
 from __future__ import annotations

@@ -198,3 +198,5 @@ def _check(wave: Waveform, tracker: PitchTracker) -> None:
     if wave.rate != tracker.rate or wave.duration < tracker.minimum:
         what = f"{wave.duration:.3f} s at {wave.rate} Hz have no pitch track"
         raise InputError(what, fix=f"give at least {tracker.minimum:.3f} s at {tracker.rate} Hz")
+    if not np.isfinite(wave.samples).all():
+        raise InputError("samples that are not finite have no pitch", fix="repair the recording")
