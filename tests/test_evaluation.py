@@ -12,7 +12,7 @@ import pytest
 import voiceveil as vv
 from voiceveil.audio import save
 from voiceveil.challenges.evaluation import evaluate, prepare
-from voiceveil.challenges.results import Results
+from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
 from voiceveil.corpus import Trials, Utterance, write_kaldi
 from voiceveil.corpus.model import Corpus
@@ -158,6 +158,10 @@ def test_nothing_of_the_protocol(tmp_path: Path) -> None:
 
 def test_results_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
+    figures = (Figure("cllr", float("inf"), "libri_dev", low=0.5, high=float("inf")), Figure("eer", 0.1, "libri_dev"))
+    results = Results("b2", "vpc2020", figures, {"note": "x"})
+    results.save(path)
+    assert Results.load(path) == results
     path.write_text(json.dumps({"format": "another"}))
     with pytest.raises(InputError, match="not the results"):
         Results.load(path)

@@ -96,18 +96,19 @@ class Results:
 
 
 def _figure(row: Any) -> Figure:
-    figure = Figure(**row)
+    numbers = {key: float(row[key]) for key in ("value", "low", "high") if row.get(key) in ("inf", "-inf")}
+    figure = Figure(**{**row, **numbers})
     if not isinstance(figure.value, int | float):
         raise TypeError(f"{figure.metric} is not a number")
     return figure
 
 
 def _plain(value: Any) -> Any:
-    """JSON without NaN: what is not a number becomes null."""
+    """JSON as the standard has it: an infinity (a Cllr may be one) becomes "inf", NaN becomes null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None
+        return None if math.isnan(value) else str(value)
     return value
