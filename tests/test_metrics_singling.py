@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -62,7 +64,7 @@ def test_isolation_equals_the_loops(counts: list[int], rank: str, levels: int, s
         return
     starts = np.cumsum(counts) - counts
     picked = np.concatenate([scores[starts[s] : starts[s] + counts[s]] for s in chosen])
-    rate, chance = isolation.row_isolation(*arguments)  # type: ignore[arg-type]
+    rate, chance, _ = isolation.row_isolation(*arguments)  # type: ignore[arg-type]
     assert rate == pytest.approx(slow_isolation(picked, pool, 10, position), abs=1e-12)
     assert 0 <= chance <= 1
 
@@ -104,7 +106,7 @@ def test_few_of_the_highest_scores_are_not_always_enough() -> None:
     counts = np.array([2] * 100)
     scores = np.tile([1.0, 0.0], 100) + np.linspace(0, 0.1, 200)  # slot 0 is always far above slot 1
     row = isolation.Row(scores, 0.0, scores.__getitem__)
-    rate, _ = isolation.row_isolation(row, np.arange(100), counts, 10, "published", np.random.default_rng(0))
+    rate, _, _ = isolation.row_isolation(row, np.arange(100), counts, 10, "published", np.random.default_rng(0))
     assert rate == slow_isolation(scores, counts.tolist(), 10, 1)
 
 
@@ -220,6 +222,88 @@ def test_shuffles_know_the_distribution() -> None:
     assert found.chance[0] == pytest.approx(expected, abs=0.03)
     assert found.value[0] == pytest.approx(expected, abs=0.03)
     assert expected < metrics.singling_out_chance(100).value - 0.1
+
+
+@pytest.mark.parametrize("folds", [10, 60, 100])
+def test_chance_of_many_folds(folds: int) -> None:
+    """The threshold is the mean of the 99th and the 100th calibration score if there are 100 folds."""
+    scores = np.random.default_rng(2).normal(size=(30, 3000))
+    found = metrics.singling_out_from_scores(scores, ids(range(30)), ids(np.repeat(np.arange(30), 100)), folds=folds)
+    closed = metrics.singling_out_chance(30, folds - 1)
+    assert closed.value == pytest.approx({10: 0.356, 60: 0.371, 100: 0.372}[folds], abs=1e-3)
+    assert found.chance[0] == pytest.approx(closed.value, abs=0.015)  # 15,000 shuffles: three standard errors
+    assert found.chance_bounds[0].value == pytest.approx(closed.value, abs=1e-9)
+
+
+def slow_shuffles(scores: Floats, n_test: int, rank: int, repeats: int) -> float:
+    """Chance of these very scores: shuffle all, the first N are the test."""
+    rng = np.random.default_rng(5)
+    orders = np.array([rng.permutation(scores) for _ in range(repeats)])
+    return float(metrics.isolated(orders[:, :n_test], orders[:, n_test:], rank=rank).mean())
+
+
+@pytest.mark.parametrize(("counts", "levels"), [([8] * 6, 0), ([8] * 6, 12), ([90, 90, 2, 2], 0), ([2] * 40, 25)])
+def test_shuffles_equal_plain_shuffles(counts: list[int], levels: int) -> None:
+    """With and without ties; with 90 x-vectors of the enrolled speaker the threshold is the 89th and 90th score."""
+    rng = np.random.default_rng(3)
+    scores = rng.random(sum(counts)) if not levels else rng.integers(0, levels, sum(counts)) / levels
+    row = isolation.Row(scores, 0.0, scores.__getitem__)
+    chances = [
+        isolation.row_isolation(row, np.arange(len(counts)), np.array(counts), 10, "published", rng)[1]
+        for _ in range(200)
+    ]
+    expected = slow_shuffles(scores, len(counts), counts[0] - 1, repeats=20_000)
+    assert np.mean(chances) == pytest.approx(expected, abs=0.015)  # each side has 20,000 shuffles
+
+
+@pytest.mark.parametrize("rank", ["published", "balanced", "official"])
+@pytest.mark.parametrize("shape", [lambda u: u, lambda u: u**-3.0, lambda u: -(u**0.05)])
+def test_chance_is_within_its_bounds_if_speakers_differ_in_k(rank: str, shape: Callable[[Floats], Floats]) -> None:
+    """20 speakers with K = 2 and 20 with K = 10: those with 2 have the highest calibration score as threshold."""
+    counts = np.repeat([2, 10], 20)
+    names = ids(np.repeat(np.arange(40), counts))
+    scores = shape(np.random.default_rng(4).random((40, counts.sum())))
+    found = metrics.singling_out_from_scores(
+        scores,
+        ids(range(40)),
+        names,
+        sizes=[10, 40],
+        draws=10,
+        rank=rank,  # type: ignore[arg-type]
+    )
+    for chance, bounds in zip(found.chance, found.chance_bounds, strict=True):
+        assert bounds.lower - 0.01 < chance < bounds.upper + 0.01  # 40,000 shuffles
+        assert bounds.lower < bounds.value < bounds.upper
+    if shape(np.array([0.5]))[0] == 0.5:  # scores are flat
+        assert found.chance == pytest.approx([bounds.value for bounds in found.chance_bounds], abs=0.015)
+
+
+def test_bounds_are_means_over_the_enrolled_speakers() -> None:
+    """All 40 speakers: 20 thresholds below the 1st and 20 below the 9th of 200 calibration scores."""
+    counts = np.repeat([2, 10], 20)
+    scores = np.random.default_rng(5).random((40, counts.sum()))
+    found = metrics.singling_out_from_scores(scores, ids(range(40)), ids(np.repeat(np.arange(40), counts)), sizes=[40])
+    each = [metrics.singling_out_chance(40, 5, rank) for rank in (1, 9)]
+    assert found.chance_bounds[0].lower == pytest.approx(np.mean([chance.lower for chance in each]))
+    assert found.chance_bounds[0].upper == pytest.approx(np.mean([chance.upper for chance in each]))
+    assert found.chance_bounds[0].value == pytest.approx(np.mean([chance.value for chance in each]))
+
+
+@pytest.mark.parametrize(("n", "total", "rank"), [(2, 2, 1), (3, 7, 2), (5, 45, 9), (100, 300, 299)])
+def test_chance_equals_the_sums_of_its_formula(n: int, total: int, rank: int) -> None:
+    """P(a, g) in whole numbers, summed over all g."""
+
+    def probability(a: int, g: int) -> Fraction:
+        rest = n - a - g
+        return Fraction(comb(a + rank - 1, a) * comb(rest + total - rank - 1, rest), comb(n + total, n))
+
+    none = [probability(0, g) for g in range(n + 1)]
+    one = [probability(1, g) for g in range(n)]
+    chance = metrics.singling_out_chance(n, total / n, rank)
+    assert chance.lower == pytest.approx(float(one[0]))
+    assert chance.upper == pytest.approx(float(sum(one) + sum(none[1:])))
+    value = sum(p / 2**g for g, p in enumerate(one)) + sum(p * g / 2**g for g, p in enumerate(none))
+    assert chance.value == pytest.approx(float(value))
 
 
 # ---- Speed

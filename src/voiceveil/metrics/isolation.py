@@ -12,9 +12,11 @@ many test scores lie above each calibration score. With a test scores above the 
     P(a, g) = C(a + r - 1, a) C(N - a - g + M N - r - 1, N - a - g) / C(N + M N, N),   r = M as a rule.
 
 The threshold halves the gap between the two, so that only the g scores inside it depend on the distribution:
-whatever it is, chance is at least P(1, 0), and at most P(a = 1) + P(a = 0, g > 0). If it is flat across the gap, each
-of the g is above the middle with probability 1/2. That gives .3497 for M = 9 and N = 22,024, which is where the
-paper's curves for ignorant attackers end; a threshold at either score itself gives (M / (M + 1))^(M + 1) for large N.
+whatever it is, as long as no two scores are equal, chance is at least P(1, 0), and at most P(a = 1) + P(a = 0, g > 0).
+If it is flat across the gap, each of the g is above the middle with probability 1/2. That gives .3497 for M = 9 and
+N = 22,024, which is where the paper's curves for ignorant attackers end; a threshold at either score itself gives
+(M / (M + 1))^(M + 1) for large N. When speakers differ in M, M N is the number of their calibration scores, and r is
+what the rule for the threshold says: of each enrolled speaker, so that their chances are averaged.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -36,14 +39,16 @@ __all__ = ["OFFICIAL_RANK", "Chance", "Rank", "Row", "isolated", "row_isolation"
 Rank = Literal["published", "balanced", "official"]
 OFFICIAL_RANK = 9
 
-#: So many of the highest scores of a row are looked at; all of them if these do not decide.
+#: At least so many of the highest scores of a row are looked at; all of them if these do not decide.
 _HIGHEST = 64
 _SHUFFLES = 100
+#: Terms of the sum over g: they halve from one to the next, so that the rest is below 1e-17.
+_TERMS = 64
 
 
 @dataclass(frozen=True)
 class Chance:
-    """``value``: for scores with a flat density across the gap; ``lower``, ``upper``: for any distribution."""
+    """``value``: for scores with a flat density across the gap; ``lower``, ``upper``: for any, if none are equal."""
 
     lower: float
     value: float
@@ -59,24 +64,28 @@ def singling_out_chance(n_speakers: int, n_calibration: float = 9, rank: int | N
     >>> round(chance.lower, 4), round(chance.value, 4), round(chance.upper, 4)
     (0.3138, 0.3497, 0.3874)
     """
+    total = round(n_calibration * n_speakers)
+    return _chance(n_speakers, total, max(1, round(n_calibration)) if rank is None else rank)
+
+
+@lru_cache(maxsize=4096)
+def _chance(n: int, total: int, r: int) -> Chance:
+    """The chance of ``n`` test and ``total`` calibration scores with a threshold below the ``r``-th of these."""
     from scipy.special import gammaln
 
-    n, total = n_speakers, round(n_calibration * n_speakers)
-    r = max(1, round(n_calibration)) if rank is None else rank
     if n < 2 or not 1 <= r < total:
         raise InputError(f"{n} speakers, {total} calibration x-vectors, rank {r}", fix="use more of them")
 
-    def probability(above: int) -> Floats:
-        """P(a, g) for a = ``above`` and g = 0, 1, ..., n - a."""
-        left = np.arange(n - above, -1, -1, dtype=np.float64)  # n - a - g
-        ways = gammaln(left + total - r) - gammaln(left + 1) - gammaln(total - r)
-        all_ways = gammaln(n + total + 1) - gammaln(n + 1) - gammaln(total + 1)
-        return np.asarray(np.exp(ways - all_ways) * (r if above else 1))  # C(a + r - 1, a) is r for a = 1
+    def orders(tests: Floats, places: int) -> Floats:
+        """C(tests + places - 1, tests) / C(n + total, n): ways to spread the tests over the places, over all orders."""
+        ways = gammaln(tests + places) - gammaln(tests + 1) - gammaln(places)
+        return np.asarray(np.exp(ways - gammaln(n + total + 1) + gammaln(n + 1) + gammaln(total + 1)))
 
-    none, one = probability(0), probability(1)
-    gap = np.arange(n + 1, dtype=np.float64)
-    value = one @ 0.5 ** gap[:-1] + none @ (gap * 0.5**gap)
-    return Chance(float(one[0]), float(value), float(one.sum() + none[1:].sum()))
+    gap = np.arange(min(n, _TERMS) + 1, dtype=np.float64)
+    none, one = orders(n - gap, total - r), r * orders(n - 1 - gap[:n], total - r)  # P(0, g), P(1, g)
+    any_none, any_one = orders(np.array([n, n - 1.0]), total - r + 1) * [1, r]  # the same, summed over all g
+    value = one @ 0.5 ** gap[: len(one)] + none @ (gap * 0.5**gap)
+    return Chance(float(one[0]), float(value), float(any_one + any_none - none[0]))
 
 
 def isolated(test: ArrayLike, calibration: ArrayLike, *, rank: int = OFFICIAL_RANK) -> NDArray[np.bool_]:
@@ -111,28 +120,33 @@ class Row:
 
 def row_isolation(
     row: Row, members: Ints, counts: Ints, folds: int, rank: Rank, rng: np.random.Generator
-) -> tuple[float, float]:
-    """The share of folds, and of shuffles, in which one of the ``members`` (the enrolled speaker first) is isolated."""
+) -> tuple[float, float, Chance]:
+    """The share of folds, and of shuffles, in which one of the ``members`` (the enrolled speaker first) is isolated.
+
+    The third is what closed forms say about the second.
+    """
     starts = np.cumsum(counts) - counts
     total = int(counts[members].sum())
+    n_calibration = total - len(members)
     position = OFFICIAL_RANK
     if rank != "official":
         position = int(counts[members[0]] - 1 if rank == "published" else np.floor(total / len(members) - 0.5))
-    if total - len(members) <= position:
+    if n_calibration <= position:
         raise InputError(
-            f"{total - len(members)} calibration scores, but the threshold needs {position + 1}",
-            fix="use more speakers",
+            f"{n_calibration} calibration scores, but the threshold needs {position + 1}", fix="use more speakers"
         )
-    for most in (_HIGHEST, total):
+    shuffled = _shuffled_places(n_calibration, total, position + 1, rng, _SHUFFLES)
+    deepest = int(shuffled.max())
+    for most in (max(_HIGHEST, 2 * deepest), total):
         columns, speakers, floor = _highest(row.scores, members, starts, counts, min(most, total))
         exact = row.exact(columns)
         order = np.argsort(-exact, kind="stable")
         scores, columns, speakers = exact[order], columns[order], speakers[order]
         found, needed = _isolations(scores, columns - starts[speakers], counts[speakers], folds, position)
-        if most >= total or needed >= floor + row.tolerance:
+        if most >= total or min(needed, scores[deepest]) >= floor + row.tolerance:
             break
-    shuffled = _shuffled_isolations(scores, len(members), total, position, rng.random((_SHUFFLES, _HIGHEST)))
-    return float(found.mean()), shuffled / _SHUFFLES
+    by_chance = _shuffled_isolations(scores, shuffled)
+    return float(found.mean()), float(by_chance.mean()), _chance(len(members), n_calibration, position)
 
 
 @njit(cache=True)
@@ -189,30 +203,25 @@ def _isolations(scores: Floats, slots: Ints, counts: Ints, folds: int, rank: int
 
 
 @njit(cache=True)
-def _shuffled_isolations(scores: Floats, n_test: int, n_total: int, rank: int, uniform: Floats) -> int:
-    """How many of ``len(uniform)`` random relabellings of the scores isolate: chance for these very scores.
+def _shuffled_places(n_calibration: int, n_total: int, first: int, rng: np.random.Generator, shuffles: int) -> Ints:
+    """Where the ``first`` highest calibration scores stand among all in random orders, from 0: (shuffles, first).
 
-    ``scores``: the highest, descending; ``n_test`` of all ``n_total`` scores become test scores at random. A walk
-    from the top needs only the labels of the few scores down to the (rank + 1)-th calibration score.
+    All orders of the ``n_total`` scores, of which ``n_calibration`` calibrate, are equally likely: chance for these
+    very scores. A walk from the top needs only the labels down to the last of these places.
     """
-    isolating = 0
-    for shuffle in range(len(uniform)):
-        passed, tests, upper, lower = 0, 0, np.inf, -np.inf
-        is_test = np.zeros(uniform.shape[1], dtype=np.bool_)
-        for k in range(min(len(scores), uniform.shape[1])):
-            if uniform[shuffle, k] * (n_total - k) < n_test - tests:
-                is_test[k] = True
-                tests += 1
-                continue
-            passed += 1
-            if passed == rank:
-                upper = scores[k]
-            elif passed == rank + 1:
-                lower = scores[k]
-                break
-        above = 0
-        for k in range(min(len(scores), uniform.shape[1])):
-            if is_test[k] and scores[k] > (upper + lower) / 2:
-                above += 1
-        isolating += above == 1
-    return isolating
+    places = np.empty((shuffles, first), dtype=np.int64)
+    for shuffle in range(shuffles):
+        passed, k = 0, 0
+        while passed < first:
+            if rng.random() * (n_total - k) < n_calibration - passed:
+                places[shuffle, passed] = k
+                passed += 1
+            k += 1
+    return places
+
+
+def _shuffled_isolations(scores: Floats, places: Ints) -> NDArray[np.bool_]:
+    """Isolation in each shuffle, from the highest scores, descending, and the places of the calibration scores."""
+    threshold = (scores[places[:, -2]] + scores[places[:, -1]]) / 2
+    above = np.searchsorted(-scores, -threshold)  # so many scores, of either kind, are strictly above
+    return np.asarray(above - (places < above[:, None]).sum(axis=1) == 1)

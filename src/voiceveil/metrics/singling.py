@@ -25,7 +25,7 @@ those of a larger one: this makes curves smooth and changes no expectation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 
 import numpy as np
@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 
 from voiceveil.errors import InputError
 from voiceveil.metrics import legal
-from voiceveil.metrics.isolation import OFFICIAL_RANK, Chance, Rank, Row, row_isolation, singling_out_chance
+from voiceveil.metrics.isolation import Chance, Rank, Row, row_isolation
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine
 
 __all__ = ["SinglingOut", "singling_out", "singling_out_from_scores"]
@@ -45,8 +45,9 @@ class SinglingOut:
     """One entry for each N in ``sizes``, ascending.
 
     ``value``: (k,); ``interval``: (k, 2), 95 %, from a bootstrap over the enrolled speakers; ``chance``: (k,), the
-    same protocol with the x-vectors behind these very scores shuffled; ``chance_bounds``: closed forms, for the mean
-    number of calibration x-vectors; ``components``: (enrolled speakers, k), means over folds and draws.
+    same protocol with the x-vectors behind these very scores shuffled; ``chance_bounds``: closed forms of it for scores
+    of which no two are equal, means over the thresholds of all enrolled speakers and draws; ``components``: (enrolled
+    speakers, k), means over folds and draws.
     """
 
     sizes: tuple[int, ...]
@@ -186,26 +187,24 @@ def _run(
         chosen = np.sort(rng.choice(chosen, most_enrolled, replace=False))
     own = [column[enrolled[row]] for row in chosen]
     curve = legal.halving_sizes(len(split.speakers), sizes, least=2)
-    rates, chances = np.zeros((len(chosen), len(curve))), np.zeros((len(chosen), len(curve)))
+    rates, chances, bounds = np.zeros((len(chosen), len(curve))), np.zeros(len(curve)), np.zeros((len(curve), 3))
     for number in range(draws):
         split = split if number == 0 else draw()
         for at, row in enumerate(split.rows(chosen)):
             others = rng.permutation(len(split.speakers) - 1)
             members = np.r_[own[at], others + (others >= own[at])]
             for k, size in enumerate(curve):
-                rate, chance = row_isolation(row, members[:size], split.counts, folds, rank, rng)
+                rate, chance, closed = row_isolation(row, members[:size], split.counts, folds, rank, rng)
                 rates[at, k] += rate / draws
-                chances[at, k] += chance / draws
+                chances[k] += chance / (draws * len(chosen))
+                bounds[k] += np.array(astuple(closed)) / (draws * len(chosen))
     speakers = tuple(enrolled[row] for row in chosen)
-    calibration = float(split.counts.mean()) - 1
     return SinglingOut(
         sizes=curve,
         value=rates.mean(axis=0),
         interval=legal.speaker_interval(rates, speakers, seed=seed),
-        chance=chances.mean(axis=0),
-        chance_bounds=tuple(
-            singling_out_chance(size, calibration, OFFICIAL_RANK if rank == "official" else None) for size in curve
-        ),
+        chance=chances,
+        chance_bounds=tuple(Chance(*map(float, row)) for row in bounds),
         speakers=speakers,
         components=rates,
     )
