@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from voiceveil import InputError, metrics, stats
 from voiceveil.corpus.model import Trials
-from voiceveil.metrics.linkage import bin_edges, d_sys_of_histograms
+from voiceveil.metrics.dsys import bin_edges, d_sys_of_histograms
 from voiceveil.stats import ScoredTrials, measures
 from voiceveil.testing.scores import ScoreWorld
 
@@ -185,6 +185,11 @@ def test_unknown_measures_and_senseless_numbers_are_refused() -> None:
     infinite = trials.with_scores(np.where(trials.target, np.inf, trials.score))
     with pytest.raises(InputError, match="infinite"):
         stats.estimate(infinite, "cllr")
+
+
+def test_no_metric_gives_no_estimate() -> None:
+    assert stats.estimate_all(draw(), []) == []
+    assert stats.compare_all(draw(), draw().score, []) == []
 
 
 def test_comparison_is_paired() -> None:

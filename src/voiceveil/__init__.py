@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from voiceveil.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from voiceveil.anonymization.batch import anonymize
@@ -29,8 +30,4 @@ _HOME = {
     "system": "voiceveil.anonymization.contract",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'voiceveil' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+__getattr__ = lazy_exports(__name__, _HOME)

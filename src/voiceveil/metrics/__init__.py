@@ -6,15 +6,16 @@ the name of a function: importing it would hide the function.)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from voiceveil.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from voiceveil.metrics.calibration import cllr, min_cllr, pav_llr
     from voiceveil.metrics.disclosure import Zebra, zebra
+    from voiceveil.metrics.dsys import d_sys
     from voiceveil.metrics.emotion import UAR, FoldUAR, uar, uar_over_folds
     from voiceveil.metrics.isolation import isolated, singling_out_chance
-    from voiceveil.metrics.linkage import d_sys
     from voiceveil.metrics.linking import Linkability, linkability, linkability_from_scores
     from voiceveil.metrics.pitch import pitch_correlation
     from voiceveil.metrics.similarity import SimilarityMatrix, deid, diagonal_dominance, gvd, similarity_matrix
@@ -94,7 +95,7 @@ _HOME = {
     "clustering_purity": "voiceveil.metrics.subjective",
     "compare_ratings": "voiceveil.metrics.subjective",
     "compare_systems": "voiceveil.metrics.subjective",
-    "d_sys": "voiceveil.metrics.linkage",
+    "d_sys": "voiceveil.metrics.dsys",
     "deid": "voiceveil.metrics.similarity",
     "det_curve": "voiceveil.metrics.verification",
     "diagonal_dominance": "voiceveil.metrics.similarity",
@@ -121,8 +122,4 @@ _HOME = {
     "zebra": "voiceveil.metrics.disclosure",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'voiceveil.metrics' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+__getattr__ = lazy_exports(__name__, _HOME)

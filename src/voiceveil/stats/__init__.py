@@ -10,8 +10,9 @@ Each name is imported when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from voiceveil.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from voiceveil.stats.intervals import average, minimal_detectable_difference, wilson
@@ -61,8 +62,4 @@ _HOME = {
     "wilson": "voiceveil.stats.intervals",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'voiceveil.stats' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+__getattr__ = lazy_exports(__name__, _HOME)

@@ -16,10 +16,10 @@ import numpy as np
 
 from voiceveil import metrics
 from voiceveil.errors import InputError
-from voiceveil.metrics import kernels, linkage, verification
+from voiceveil.metrics import dsys, kernels, verification
 from voiceveil.metrics.calibration import PavMethod
 from voiceveil.metrics.disclosure import NO_PRIVACY
-from voiceveil.metrics.linkage import DsysMethod
+from voiceveil.metrics.dsys import DsysMethod
 from voiceveil.metrics.tally import Floats, Tally
 from voiceveil.metrics.verification import EerMethod
 from voiceveil.registry import Registry
@@ -143,7 +143,7 @@ def d_sys(omega: float = 1.0, bins: int | None = None, method: DsysMethod = "exa
     """Linkability; see :func:`voiceveil.metrics.d_sys`. The bins are those of the full sample in all resamples."""
 
     def statistic(tar: Floats, non: Floats) -> Statistic:
-        edges = linkage.bin_edges(tar, non, bins)
+        edges = dsys.bin_edges(tar, non, bins)
         score = np.unique(np.concatenate([tar, non]))
         # np.histogram's rule: bins are closed on the left, the last one on both sides
         place = np.minimum(np.searchsorted(edges, score, side="right") - 1, len(edges) - 2)
@@ -151,7 +151,7 @@ def d_sys(omega: float = 1.0, bins: int | None = None, method: DsysMethod = "exa
         def linkability(tally: Tally) -> float:
             mated = np.bincount(place, tally.target, len(edges) - 1)
             other = np.bincount(place, tally.nontarget, len(edges) - 1)
-            return linkage.d_sys_of_histograms(mated, other, omega, method)
+            return dsys.d_sys_of_histograms(mated, other, omega, method)
 
         return linkability
 

@@ -50,6 +50,8 @@ def estimate_all(
     level: float = 0.95,
 ) -> list[Estimate]:
     """Several metrics with their intervals, from the same resamples."""
+    if not metrics:
+        return []
     measures = [measure(m) for m in metrics]
     values = [m.value(*trials.classes()) for m in measures]
     n = trials.n_units
@@ -87,6 +89,8 @@ def compare_all(
     level: float = 0.95,
 ) -> list[Difference]:
     """The differences of several metrics, from the same resamples."""
+    if not metrics:
+        return []
     if not isinstance(other, ScoredTrials):
         other = trials.with_scores(other)
     if not (np.array_equal(trials.enroll, other.enroll) and np.array_equal(trials.speaker, other.speaker)):
