@@ -44,7 +44,7 @@ def run(*arguments: object) -> int:
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, list[dict[str, object]]]:
-    assert run(*arguments, "--json", "--resamples", 50) == 0
+    assert run(*arguments, "--json", "--resamples", 100) == 0
     result: dict[str, list[dict[str, object]]] = json.loads(capsys.readouterr().out)
     return result
 
@@ -73,7 +73,7 @@ def test_values_are_those_of_the_metrics(folder: Path, capsys: pytest.CaptureFix
     }
     assert isinstance(found, dict)
     assert {name: entry["result"]["value"] for name, entry in found.items()} == pytest.approx(expected, abs=1e-12)
-    assert found["eer"]["result"] == stats.estimate(trials, "eer", resamples=50).as_dict()
+    assert found["eer"]["result"] == stats.estimate(trials, "eer", resamples=100).as_dict()
     assert result["files"][0]["notes"] == []
     assert result["files"][0]["units"] == {"count": 8, "of": "speakers"}
 
@@ -95,11 +95,11 @@ def test_official_method_by_name(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_table_has_units_intervals_and_methods(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(folder / "a.scores", "--trials", folder / "trials", "--resamples", 50) == 0
+    assert run(folder / "a.scores", "--trials", folder / "trials", "--resamples", 100) == 0
     text = capsys.readouterr().out
     trials = load(folder)
     assert f"{trials.target.sum()} target, {(~trials.target).sum()} nontarget, 8 target speakers" in text
-    for words in ("eer", " % [", " bit [", "convex hull", "95 % intervals, 50 resamples of speakers", "costs 10, 1"):
+    for words in ("eer", " % [", " bit [", "convex hull", "95 % intervals, 100 resamples of speakers", "costs 10, 1"):
         assert words in text
     assert "note: speakers of the trial utterances taken from the target trials" in text
     assert "8 of 40 utterances are nobody's target" in text
@@ -108,7 +108,7 @@ def test_table_has_units_intervals_and_methods(folder: Path, capsys: pytest.Capt
 def test_labelled_files_say_that_their_intervals_are_too_narrow(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(folder / "labelled", "--metrics", "eer", "--resamples", 50) == 0
+    assert run(folder / "labelled", "--metrics", "eer", "--resamples", 100) == 0
     text = capsys.readouterr().out
     assert "too narrow" in text
     assert "resamples of trials" in text
@@ -119,10 +119,10 @@ def test_two_files_are_compared_on_the_same_trials(folder: Path, capsys: pytest.
     result = run_json(capsys, folder / "a.scores", folder / "b.scores", *options)
     difference = result["differences"][0]
     assert isinstance(difference["metrics"], dict)
-    expected = stats.compare(load(folder), load(folder, "b.scores"), "eer", resamples=50)
+    expected = stats.compare(load(folder), load(folder, "b.scores"), "eer", resamples=100)
     assert difference["metrics"]["eer"]["result"] == expected.as_dict()
     assert expected.value > 0.02  # the second system has noise added
-    assert run(folder / "a.scores", folder / "b.scores", *options, "--resamples", 50) == 0
+    assert run(folder / "a.scores", folder / "b.scores", *options, "--resamples", 100) == 0
     text = capsys.readouterr().out
     assert "b.scores minus" in text
     assert "p " in text
@@ -134,6 +134,27 @@ def test_what_scores_do_not_allow_is_left_out_and_said(tmp_path: Path, capsys: p
     result = run_json(capsys, tmp_path / "few")
     assert "d_sys" not in result["files"][0]["metrics"]  # type: ignore[operator]
     assert "no cllr: it needs finite scores" in result["files"][0]["notes"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("method", ["exact", "official"])
+def test_the_worst_case_alone_has_no_interval(folder: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--trials", folder / "trials", "--metrics", "zebra_individual", "--method", method)
+    result = run_json(capsys, folder / "a.scores", folder / "b.scores", *options)
+    expected = metrics.zebra(*load(folder).classes(), method=method)  # type: ignore[arg-type]
+    found = result["files"][0]["metrics"]["zebra_individual"]["result"]  # type: ignore[index]
+    assert (found["value"], found["tag"]) == (pytest.approx(expected.individual), expected.tag)
+    assert result["differences"] == []
+    assert run(folder / "a.scores", *options) == 0
+    text = capsys.readouterr().out
+    assert f"zebra_individual  {expected.individual:.3f} ({expected.tag})" in text
+    assert "interval" not in text
+
+
+def test_nothing_may_be_left_to_compute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "few").write_text("1 target\n0 nontarget\n")
+    result = run_json(capsys, tmp_path / "few", "--metrics", "d_sys")
+    assert result["files"][0]["metrics"] == {}
+    assert "no d_sys: it needs 20 target trials" in result["files"][0]["notes"]  # type: ignore[operator]
 
 
 KEY = "a u1 target\na u2 nontarget\n\nb u1 nontarget\nb u2 target\n"
@@ -154,6 +175,24 @@ def test_scores_are_put_in_the_order_of_the_list(tmp_path: Path) -> None:
     assert key.target.tolist() == [True, False, False, True]
 
 
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    key_file, score_file = write(tmp_path, "\ufeff" + KEY, "\ufeff" + SCORES)
+    (tmp_path / "utt2spk").write_text("\ufeffu1 a\nu2 b\n")
+    (tmp_path / "labelled").write_text("\ufeff1.5 target\n0 nontarget\n")
+    key = read_key(key_file)
+    assert key.speakers == ("a", "b")
+    assert read_scores(score_file, key).tolist() == [1.5, -0.1, 0.0, 2.0]
+    assert read_speakers(key, tmp_path / "utt2spk")[1] == 0
+    assert read_labelled(tmp_path / "labelled")[0].tolist() == [1.5]
+    # A first line that holds nothing else is blank, and counts as a line; elsewhere the mark is text.
+    score_file.write_text("\ufeff\n" + SCORES.replace("2\n", "two\n"))
+    with pytest.raises(InputError, match="scores:3: not a score: 'two'"):
+        read_scores(score_file, key)
+    score_file.write_text(SCORES.replace("b u2", "\ufeffb u2"))
+    with pytest.raises(InputError, match="scores:2: a score without a trial"):
+        read_scores(score_file, key)
+
+
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
@@ -163,6 +202,7 @@ def test_scores_are_put_in_the_order_of_the_list(tmp_path: Path) -> None:
         (SCORES + "a u1 1.5\n", "scores:5: the same as line 1"),
         (SCORES.replace("2\n", "nan\n"), "scores:2: not a score: 'nan'"),
         (SCORES.replace("2\n", "two\n"), "scores:2: not a score: 'two'"),
+        (SCORES.replace("2\n", "1_0\n"), "scores:2: not a score: '1_0'"),
         (SCORES.replace("b u1 0", "b u1"), "scores:4: 2 field(s) instead of 3"),
         (SCORES.replace("b u2 2", "b u2 2 x"), "scores:2: 4 field(s) instead of 3"),
         ("", "scores: no lines"),
@@ -221,7 +261,9 @@ def test_other_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ((score_file, "--trials", tmp_path), "cannot read this file"),
         ((score_file, "--utt2spk", key_file), "--utt2spk without --trials"),
         ((score_file, "--trials", key_file, "--metrics", "eeer"), "did you mean eer"),
-        ((score_file, "--trials", key_file, "--resamples", 1), "--resamples 1"),
+        ((score_file, "--trials", key_file, "--metrics", ","), "--metrics names no metric (known: eer, min_dcf, "),
+        ((score_file, "--trials", key_file, "--metrics", ""), "--metrics names no metric"),
+        ((score_file, "--trials", key_file, "--resamples", 99), "--resamples 99 (use 1000, at least 100)"),
         ((score_file, "--trials", key_file, "--resamples", 0), "--resamples 0"),
         ((score_file, "--trials", key_file, "--p-target", 2), "p_target is 2"),
     ]

@@ -1,6 +1,7 @@
 """Score files and trial lists, read fast and checked line by line.
 
-Conventions: text, one trial a line, fields separated by blanks; blank lines are skipped; lines count from 1.
+Conventions: text, one trial a line, fields separated by blanks; blank lines are skipped, and so is a byte order mark;
+lines count from 1.
 
 * a trial list (key): ``<enrolled speaker> <utterance> target|nontarget``, as Kaldi and the challenges write it
 * a score file: ``<enrolled speaker> <utterance> <score>``, in any order, with exactly the trials of its list
@@ -12,6 +13,7 @@ fault is an :class:`~voiceveil.errors.InputError` with file and line.
 
 from __future__ import annotations
 
+import codecs
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ __all__ = ["TrialKey", "read_key", "read_labelled", "read_scores", "read_speaker
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Path_ = str | PathLike[str]
+FilePath = str | PathLike[str]
 
 _LABELS = {b"target": 1.0, b"nontarget": 0.0, b"1": 1.0, b"0": 0.0}
 _LABEL_FIX = "write target or nontarget"
@@ -56,7 +58,7 @@ class TrialKey:
         return self.enroll * len(self.utterances) + self.utterance
 
 
-def read_key(path: Path_) -> TrialKey:
+def read_key(path: FilePath) -> TrialKey:
     """Read a trial list; a pair that is listed twice or a list without both classes is a fault."""
     file = Path(path)
     speakers, utterances = _numbering(), _numbering()
@@ -68,7 +70,7 @@ def read_key(path: Path_) -> TrialKey:
     return key
 
 
-def read_scores(path: Path_, key: TrialKey) -> Floats:
+def read_scores(path: FilePath, key: TrialKey) -> Floats:
     """The scores of a file, in the order of the key, shape (n,); they must be of exactly its trials, once each."""
     file = Path(path)
     speakers = {name.encode(): number for number, name in enumerate(key.speakers)}
@@ -101,7 +103,7 @@ def _explain_mismatch(file: Path, pair: Codes, key: TrialKey) -> NoReturn:
     raise InputError(f"{int(missing.sum())} trial(s) have no score, the first is {trial!r} ({where})", where=file)
 
 
-def read_labelled(path: Path_) -> tuple[Floats, Floats]:
+def read_labelled(path: FilePath) -> tuple[Floats, Floats]:
     """Target and nontarget scores of a file of ``<score> target|nontarget`` lines."""
     file = Path(path)
     score, label = _read(file, "<score> target|nontarget", (_score, _label))
@@ -110,7 +112,7 @@ def read_labelled(path: Path_) -> tuple[Floats, Floats]:
     return score[target], score[~target]
 
 
-def read_speakers(key: TrialKey, utt2spk: Path_ | None = None) -> tuple[Codes, int]:
+def read_speakers(key: TrialKey, utt2spk: FilePath | None = None) -> tuple[Codes, int]:
     """The number of the speaker heard in each trial, shape (n,), and how many utterances have no known speaker.
 
     Numbers below ``len(key.speakers)`` are enrolled speakers. With ``utt2spk`` (lines ``<utterance> <speaker>``) the
@@ -178,6 +180,8 @@ def _chunks(file: Path, form: str, width: int) -> Iterator[list[list[bytes]]]:
         with file.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
                 chunk += stream.readline()
+                if line == 0:
+                    chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 fields = _fields_by_line(chunk)
                 odd = (fields != width) & (fields != 0)
                 if odd.any():
@@ -237,8 +241,8 @@ def _label(column: list[bytes]) -> list[float]:
 
 def _score(column: list[bytes]) -> list[float]:
     scores = list(map(float, column))
-    if np.isnan(scores).any():
-        raise ValueError("NaN")
+    if np.isnan(scores).any() or b"_" in b" ".join(column):  # to Python, not to anybody else, 1_0 is a number
+        raise ValueError("not a score")
     return scores
 
 
@@ -270,5 +274,5 @@ def _fail(file: Path, record: int, what: str, fix: str = "") -> NoReturn:
 def _line_of(file: Path, record: int) -> int:
     """The line of a record (from 0), by counting again: only faults need it, and blank lines are no records."""
     with file.open("rb") as stream:
-        filled = (number for number, line in enumerate(stream, start=1) if line.strip())
+        filled = (number for number, line in enumerate(stream, start=1) if line.removeprefix(codecs.BOM_UTF8).strip())
         return next(number for i, number in enumerate(filled) if i == record)

@@ -45,6 +45,9 @@ _HOW = {
     "zebra_individual": ("worst case, log10 of a likelihood ratio", "worst case, log10, ties by class"),
 }
 
+#: With so few resamples their spread, hence the width of an interval, is known to 7 %: 1 / sqrt(2 * 100).
+_FEWEST = 100
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
@@ -75,13 +78,13 @@ class _Scored:
 def run(args: argparse.Namespace) -> int:
     """Read, compute, print."""
     names = _chosen(args)
+    if args.resamples is not None and args.resamples < _FEWEST:
+        raise InputError(f"--resamples {args.resamples}", fix=f"use 1000, at least {_FEWEST}")
     scored = _read(args)
-    resamples = _affordable(len(scored[0].trials.score)) if args.resamples is None else args.resamples
-    if resamples < 2:
-        raise InputError(f"--resamples {resamples}", fix="use 1000, at least 2")
+    resamples = args.resamples or _affordable(len(scored[0].trials.score))
     results = [_measure(one, names, args, resamples) for one in scored]
     differences = []
-    if len(scored) > 1 and args.trials:
+    if args.trials and _measures(names, args):
         differences = [_differ(scored[0], one, names, args, resamples) for one in scored[1:]]
     if args.json:
         print(json.dumps({"files": results, "differences": differences}, indent=1, default=_plain))
@@ -96,10 +99,12 @@ def _chosen(args: argparse.Namespace) -> list[str]:
 
     column = ("exact", "official").index(args.method)
     known = [name for name, how in _HOW.items() if how[column]]
-    if not args.metrics:
+    if args.metrics is None:
         return known
     known += [name for name in MEASURES if name not in _HOW]  # of third parties
     names = [name.strip() for name in args.metrics.split(",") if name.strip()]
+    if not names:
+        raise InputError("--metrics names no metric", fix=f"known: {', '.join(known)}")
     if args.method == "official":  # the EER has a name for each official definition
         names = [n for name in names for n in ([k for k in known if k.startswith("eer")] if name == "eer" else [name])]
     for name in names:
@@ -109,8 +114,8 @@ def _chosen(args: argparse.Namespace) -> list[str]:
 
 
 def _affordable(trials: int) -> int:
-    """1000 resamples, but no more than 10^8 weighted trials; never below 100."""
-    return int(np.clip(100_000_000 // trials, 100, 1000))
+    """1000 resamples, but no more than 10^8 weighted trials; never too few."""
+    return int(np.clip(100_000_000 // trials, _FEWEST, 1000))
 
 
 def _read(args: argparse.Namespace) -> list[_Scored]:
@@ -241,8 +246,9 @@ def _print(results: list[dict[str, Any]], differences: list[dict[str, Any]], arg
             rows.append((name, str(entry["result"]), power))
         _table(rows)
         print()
-    of = results[0]["units"]["of"]
-    print(f"[low, high]: 95 % intervals, {n} resamples of {of}, seed {args.seed}. Method: {args.method}.")
+    if any(set(result["metrics"]) - {"zebra_individual"} for result in results):
+        of = results[0]["units"]["of"]
+        print(f"[low, high]: 95 % intervals, {n} resamples of {of}, seed {args.seed}. Method: {args.method}.")
 
 
 def _show(result: Estimate | Zebra) -> str:
