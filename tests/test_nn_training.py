@@ -123,7 +123,7 @@ def test_the_store_holds_the_features(corpus: Corpus, tmp_path: Path, name: str)
 
 def test_a_torn_store_is_mended(corpus: Corpus, tmp_path: Path, store: FeatureStore) -> None:
     open_store(tmp_path, corpus, MODELS["ecapa"], seconds=1.0)
-    data, index = tmp_path / "features.f16", tmp_path / "index.jsonl"
+    data, index = (tmp_path / "fbank80-1s" / name for name in ("features.f16", "index.jsonl"))
     before = data.read_bytes()
     lines = index.read_bytes().splitlines(keepends=True)
     index.write_bytes(b"".join(lines[:-3]) + lines[-3][:20])  # the last three are lost, one of them in its middle
@@ -299,7 +299,7 @@ def test_a_finished_training_is_not_repeated(corpus: Corpus, tmp_path: Path) -> 
     assert second["sha256"] != first["sha256"]
     again = train(seed=0, overwrite=True)
     assert again["sha256"] == first["sha256"]
-    assert (tmp_path / "kept" / "features.f16").exists()
+    assert (tmp_path / "kept" / "fbank80-0.5s" / "features.f16").exists()
 
 
 def test_only_one_training_in_a_folder(corpus: Corpus, tmp_path: Path) -> None:
@@ -309,6 +309,7 @@ def test_only_one_training_in_a_folder(corpus: Corpus, tmp_path: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another training is at work here"):
             train_asv([corpus], tmp_path, channels=8)
+    assert not (tmp_path / "model.safetensors").exists()
 
 
 # --- bad input

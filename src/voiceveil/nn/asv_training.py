@@ -1,7 +1,7 @@
 """Training of speaker encoders: seeded, resumable, and honest about how far it got.
 
 ``train_asv`` leaves in its folder ``model.safetensors`` (the weights of the best epoch, for ``TrainedEncoder``) and
-``record.json``. While it runs there are also ``checkpoint.safetensors`` and ``features/``. A run that was killed goes
+``record.json``. While it runs there are also ``checkpoint.safetensors`` and ``.features``. A run that was killed goes
 on from its last checkpoint; on the CPU, with the same number of threads, its weights end bit for bit like those of an
 undisturbed run.
 
@@ -11,23 +11,22 @@ otherwise the one with the lowest EER on speakers that are not trained on; witho
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.audio import atomic_path
 from voiceveil.corpus import Corpus
-from voiceveil.errors import InputError, OutputError
+from voiceveil.errors import InputError
 from voiceveil.nn.asv_data import collect, digest, divide, long_enough
 from voiceveil.nn.asv_recipes import Recipe, recipe_for
 from voiceveil.nn.asv_trainer import CHECKPOINT_KIND, Trainer
 from voiceveil.nn.checkpoint import read_record
-from voiceveil.nn.feature_store import FILES, open_store
+from voiceveil.nn.feature_store import open_store
+from voiceveil.nn.locking import alone_in
 from voiceveil.nn.speaker_models import speaker_model
 
 __all__ = ["check_device", "train_asv"]
@@ -74,11 +73,11 @@ def train_asv(
         "data_sha256": digest(utterances),
         "seed": seed,
     }
-    with _alone(out):
+    with alone_in(out, "another training"):
         finished = _finished(out, settings, overwrite)
         if finished is not None:
             return finished
-        folder = out / "features" if features is None else features
+        folder = out / ".features" if features is None else features
         store = open_store(folder, utterances, kind, seconds=plan.longest, jobs=jobs, quiet=quiet)
         parts = divide(long_enough(utterances, store, plan), plan, seed, validation_speakers)
         trainer = Trainer(kind, plan, parts, store, out, settings, device, threads)
@@ -87,9 +86,7 @@ def train_asv(
         _write_json(out / "record.json", record)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
         if features is None:
-            for name in FILES:
-                (folder / name).unlink()
-            folder.rmdir()
+            shutil.rmtree(folder)
     return record
 
 
@@ -147,20 +144,3 @@ def _finished(out: Path, settings: dict[str, Any], overwrite: bool) -> dict[str,
 def _write_json(path: Path, record: dict[str, Any]) -> None:
     with atomic_path(path) as part:
         part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Only one training at a time works in a folder; the lock goes with the process, however that ends."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        handle = os.open(out / ".lock", os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror or error}", where=out) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise InputError("another training is at work here", where=out, fix="use another --out, or wait") from error
-    finally:
-        os.close(handle)

@@ -1,9 +1,9 @@
 """Features of a training set in one memory-mapped file, so that training waits neither for decoding nor for memory.
 
-A folder with ``features.f16`` (frames one after the other, half precision: the error, below 0.01 in a natural
-logarithm, is far below what a network notices) and ``index.jsonl`` (what stands where; its first line says of which
-kind the features are). Utterances are appended as they are ready, the line after the data, so that a killed run goes
-on where it stopped. An utterance is known by its path, size, time of change and part of the file.
+A folder, for each kind of features one inside it, with ``features.f16`` (frames one after the other, in half
+precision: an error of a thousandth, far below what a network notices) and ``index.jsonl`` (what stands where; its first
+line says of which kind the features are). Utterances are appended as they are ready, the line after the data, so that
+a killed run goes on where it stopped. An utterance is known by its path, size, time of change and part of the file.
 
 The file holds what was said and by whom: it is personal data, as the recordings are.
 """
@@ -24,15 +24,14 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
+from voiceveil.nn.locking import alone_in
 from voiceveil.nn.speaker_models import RATE, FeatureName, SpeakerModel, features
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 
-__all__ = ["FILES", "FeatureStore", "Stored", "open_store"]
+__all__ = ["FeatureStore", "Stored", "open_store"]
 
 _VERSION = 1
-#: What a store consists of: the data and their index.
-FILES = ("features.f16", "index.jsonl")
 #: The challenge leaves out chunks whose mean absolute amplitude is below this.
 _SILENT = 5e-4
 
@@ -83,17 +82,18 @@ def open_store(
     ``seconds`` is the length of the chunks of which the silent ones are counted. The first bad file is raised.
     """
     heading = {"version": _VERSION, "feature": model.feature, "chunk_seconds": seconds}
-    data, index = (folder / name for name in FILES)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        entries = _read_index(index, data, heading, model.width)
-        keys = {utterance: _key(utterance) for utterance in utterances}
-        missing = {key: utterance for utterance, key in keys.items() if key not in entries}
-        if missing:
-            _append(data, index, entries, missing, model, seconds, jobs, quiet)
-        return FeatureStore(data, model.width, {utterance: entries[key] for utterance, key in keys.items()})
-    except OSError as error:
-        raise OutputError(f"cannot write features: {error.strerror or error}", where=folder) from error
+    home = folder / f"{model.feature}-{seconds:g}s"
+    data, index = home / "features.f16", home / "index.jsonl"
+    with alone_in(home, "another extraction of features"):
+        try:
+            entries = _read_index(index, data, heading, model.width)
+            keys = {utterance: _key(utterance) for utterance in utterances}
+            missing = {key: utterance for utterance, key in keys.items() if key not in entries}
+            if missing:
+                _append(data, index, entries, missing, model, seconds, jobs, quiet)
+        except OSError as error:
+            raise OutputError(f"cannot write features: {error.strerror or error}", where=home) from error
+    return FeatureStore(data, model.width, {utterance: entries[key] for utterance, key in keys.items()})
 
 
 def _key(utterance: Utterance) -> str:
@@ -116,6 +116,8 @@ def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) ->
         if row is None or (number == 0 and row != heading):
             break
         if number:
+            if row.keys() != {"key", *Stored.__dataclass_fields__}:
+                break
             key, entry = row.pop("key"), Stored(**row)
             if (entry.first + entry.frames) * 2 * width > size:
                 break

@@ -10,8 +10,8 @@ xvector  Kaldi's TDNN, 512-d       30 MFCC, moving mean, energy VAD          sof
 resnet34 ResNet34, 32, 256-d       80 filterbank energies, mean normalised   AAM, .2, 30        cosine
 ======== ========================= ========================================= ================== ==================
 
-The filterbank energies are Kaldi's, natural logarithms. The toolkit of the 2024 challenge has its own: a Hamming window,
-no preemphasis, decibels cut 80 dB below the loudest. Weights trained there do not fit here.
+The filterbank energies are Kaldi's, natural logarithms. The toolkit of the 2024 challenge has its own: a Hamming
+window, no preemphasis, decibels cut 80 dB below the loudest. Weights trained there do not fit here.
 """
 
 from __future__ import annotations
