@@ -1,0 +1,317 @@
+"""The attack from end to end, on synthetic voices; what it says of itself, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import voiceveil as vv
+from voiceveil import attack, metrics
+from voiceveil.attack.attackers import EncoderAttacker, attacker
+from voiceveil.attack.embedding import Embedded, enroll, score_trials, write_scores
+from voiceveil.attack.encoders import TrainingRecord, encoders
+from voiceveil.attack.free import mean_f0
+from voiceveil.attack.health import control_eer, diagnose
+from voiceveil.attack.sets import find_sets
+from voiceveil.audio import Waveform, save
+from voiceveil.cli.main import main
+from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.errors import InputError
+from voiceveil.scorefiles import read_key, read_scores
+from voiceveil.testing import synthetic_voice
+
+PEOPLE = 8
+
+
+@dataclass(frozen=True)
+class PitchBumps:
+    """A small honest encoder: bumps on the axis of log F0, at the mean pitch. It tells synthetic voices apart."""
+
+    record: TrainingRecord = field(default_factory=TrainingRecord)
+    name: str = "pitch-bumps"
+    rate, minimum, dimension = 16000, 0.05, 24
+
+    def fingerprint(self) -> str:
+        return "pitch-bumps"
+
+    def training(self) -> TrainingRecord:
+        return self.record
+
+    def check(self) -> None:
+        pass
+
+    def __call__(self, wave: Waveform) -> NDArray[np.float32]:
+        centres = np.linspace(np.log(70.0), np.log(300.0), self.dimension)
+        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centres) / 0.1) ** 2), dtype=np.float32)
+
+
+@encoders.register("pitch-bumps")
+def _make(argument: str | None) -> PitchBumps:
+    return PitchBumps(TrainingRecord.read(Path(argument)) if argument else TrainingRecord())
+
+
+def corpus(folder: Path, name: str, people: range, utterances: range, role: str = "") -> Corpus:
+    """Synthetic voices as a Kaldi directory; trials of all pairs if the role is trial."""
+    spoken = []
+    for person in people:
+        for number in utterances:
+            key = f"p{person:02d}-{number:02d}"
+            path = folder / name / "wav" / f"{key}.wav"
+            save(path, synthetic_voice(person, number, seconds=1.0 + 0.05 * (person % 4)))
+            spoken.append(Utterance(key, path, speaker=f"p{person:02d}", gender="fm"[person % 2], role=role))
+    trials = None
+    if role == "trial":
+        pairs = [(f"p{a:02d}", u) for a in people for u in spoken]
+        trials = Trials(
+            np.array([a for a, _ in pairs]),
+            np.array([u.id for _, u in pairs]),
+            np.array([u.speaker == a for a, u in pairs]),
+        )
+    found = Corpus(name, tuple(spoken), trials)
+    write_kaldi(found, folder / name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enrollment, trials and training speech, original and by B2."""
+    folder = tmp_path_factory.mktemp("data")
+    corpus(folder, "toy_enrolls", range(PEOPLE), range(3), "enroll")
+    corpus(folder, "toy_trials_x", range(PEOPLE), range(10, 14), "trial")
+    corpus(folder, "train", range(20, 52), range(6))
+    for name in ("toy_enrolls", "toy_trials_x", "train"):
+        assert not vv.anonymize(folder / name, folder, seed=1).failures
+    return folder
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(made, tmp_path / "data"))
+
+
+def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
+    result = attack.run(
+        made,
+        anon="_b2",
+        attackers=["pitch-bumps", "pitch-bumps-adapted", "free"],
+        train=[made / "train_b2"],
+        cache=tmp_path / "cache.sqlite",
+        out=tmp_path / "out",
+        resamples=50,
+    )
+    shown = [(row.attacker, row.condition, row.knowledge) for row in result.rows]
+    assert shown == [
+        ("pitch-bumps", "oo", "unprotected"),
+        ("pitch-bumps", "oa", "ignorant"),
+        ("pitch-bumps", "aa", "lazy-informed"),
+        ("pitch-bumps-adapted", "aa", "semi-informed"),
+        *((f"free:{cue}", "aa", "free") for cue in ("duration", "silence", "f0", "order")),
+    ]
+    value = {(row.attacker, row.condition): row.eer.value for row in result.rows}
+    assert value["pitch-bumps", "oo"] < 0.25
+    assert value["free:order", "aa"] < 0.1  # the directories are sorted by speaker
+    best = result.strongest
+    assert best is not None
+    assert result.mean(*best).value == min(v for (_, condition), v in value.items() if condition != "oo")
+    for row in result.rows:
+        assert row.scores is not None
+        key = read_key(made / "toy_trials_x" / "trials")
+        scores = read_scores(row.scores, key)
+        assert metrics.eer(scores[key.target], scores[~key.target]) == pytest.approx(row.eer.value)
+        assert row.eer.low <= row.eer.value <= row.eer.high
+    adapted = result.health[1]
+    assert adapted.choice == adapted.tried[0][0]
+    assert len(adapted.tried) == 10
+    assert adapted.validation_eer == min(rate for _, rate in adapted.tried)
+    assert all(0.3 < one.control_eer < 0.7 for one in result.health)
+    json.dumps(result.as_dict())
+
+
+def test_scores_are_those_of_a_plain_loop(made: Path) -> None:
+    """Enrollment by the unweighted mean of raw embeddings; cosine; the order of the list."""
+    one = find_sets(made, anon="_b2")[0]
+    encoder = PitchBumps()
+    from voiceveil.attack.attackers import Means
+    from voiceveil.run.cache import Cache
+
+    scores = EncoderAttacker(encoder).scores(one, "oa", Means(Cache(None)))
+    assert one.anonymized is not None
+    for i in (0, 37, 150):
+        own = [encoder(vv.load(u.path)) for u in one.original[0] if u.speaker == one.trials.enroll[i]]
+        model = sum(own) / len(own)
+        test = encoder(vv.load(one.anonymized[1][str(one.trials.utterance[i])].path))
+        cosine = model @ test / np.linalg.norm(model) / np.linalg.norm(test)
+        assert scores[i] == pytest.approx(cosine, abs=1e-6)
+
+
+def test_enrollment_and_score_files_by_hand(tmp_path: Path) -> None:
+    embedded = Embedded(("a1", "a2", "b1"), np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 8.0]]))
+    enrolled = enroll(embedded, {"a": ("a1", "a2"), "b": ("b1",)})
+    np.testing.assert_array_equal(enrolled.means, [[1.0, 1.0], [0.0, 8.0]])
+    np.testing.assert_array_equal(enrolled.counts, [2, 1])
+    trials = Trials(np.array(["b", "a", "a"]), np.array(["a1", "b1", "a1"]), np.array([False, False, True]))
+
+    def dot(enroll: Any, counts: Any, test: Any) -> Any:
+        return enroll @ test.T
+
+    scores = score_trials(trials, enrolled, embedded, dot)
+    np.testing.assert_array_equal(scores, [0.0, 8.0, 2.0])
+    write_scores(tmp_path / "deep" / "x.scores", trials, scores)
+    assert (tmp_path / "deep" / "x.scores").read_text() == "b a1 0.0\na b1 8.0\na a1 2.0\n"
+    with pytest.raises(InputError, match="no enrollment"):
+        enroll(embedded, {"c": ()})
+
+
+def test_a_second_run_comes_from_the_cache(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
+    monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("computed again"))
+    second = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
+    assert first.rows == second.rows
+    assert first.strongest is None  # original speech alone
+
+
+def test_the_control_is_one_half_and_notices_a_leak(made: Path) -> None:
+    one = find_sets(made)[0]
+    rng = np.random.default_rng(0)
+    honest = rng.standard_normal(len(one.trials)) + 3.0 * one.trials.target
+    assert control_eer(one, honest) == pytest.approx(0.5, abs=0.07)
+
+
+def test_warnings_have_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"data": "anonymized", "accuracy": 0.2, "peak_reached": False, "speakers": 5, "x": 1}))
+    (weak,) = attacker(f"pitch-bumps:{path}")
+    assert weak.conditions() == {"aa": "semi-informed"}
+    health = diagnose(weak, 0.3, 0.8, None, None)
+    told = " ".join(health.warnings)
+    for reason in ("weak on original", "shuffled", "never reached its peak", "5 speakers only", "only 20.0%"):
+        assert reason in told
+    assert (health.accuracy, health.peak_reached) == (0.2, False)
+    (good,) = attacker("pitch-bumps")
+    assert diagnose(good, 0.02, 0.5, None, None).warnings == ()
+    path.write_text(json.dumps({"data": "similar", "accuracy": 1.0}))
+    assert attacker(f"pitch-bumps:{path}")[0].conditions() == {"aa": "similar-system"}
+
+
+def test_bad_records(tmp_path: Path) -> None:
+    for text in ("no json", '{"data": "other"}', "[1]"):
+        (tmp_path / "r.json").write_text(text)
+        with pytest.raises(InputError, match="training record"):
+            TrainingRecord.read(tmp_path / "r.json")
+
+
+def spoil_enrollment(data: Path) -> None:
+    for name in ("wav.scp", "utt2spk", "enrolls", "spk2utt"):
+        path = data / "toy_enrolls" / name
+        path.write_text("".join(line for line in path.open() if not line.startswith("p03")))
+
+
+def spoil_length(data: Path) -> None:
+    save(data / "toy_trials_x_b2" / "wav" / "p02-11.wav", Waveform(np.zeros(100, np.float32), 16000))
+
+
+def spoil_audio(data: Path) -> None:
+    (data / "toy_trials_x_b2" / "wav" / "p02-11.wav").unlink()
+
+
+def spoil_list(data: Path) -> None:
+    path = data / "toy_enrolls_b2" / "wav.scp"
+    path.write_text("".join(line for line in path.open() if not line.startswith("p03-00")))
+
+
+def spoil_trials(data: Path) -> None:
+    for path in data.glob("toy_trials_x*/trials"):
+        path.unlink()
+
+
+def spoil_folder(data: Path) -> None:
+    shutil.rmtree(data / "toy_enrolls_b2")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (spoil_enrollment, "speaker p03 of the trials has no enrollment audio"),
+        (spoil_length, "utterance p02-11 has 0.006 s"),
+        (spoil_audio, "no such audio file"),
+        (spoil_list, "1 utterance\\(s\\) are missing, e.g. p03-00"),
+        (spoil_trials, "no trials here"),
+        (spoil_folder, "needs the enrollment toy_enrolls_b2"),
+    ],
+)
+def test_bad_data_is_found_before_the_work_begins(
+    data: Path, spoil: Any, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("the work has begun"))
+    spoil(data)
+    with pytest.raises(InputError, match=what):
+        attack.run(data, anon="_b2", attackers=["pitch-bumps"])
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"anon": "_b3"}, "no anonymized speech toy_trials_x_b3.*did you mean toy_trials_x_b2"),
+        ({"anon": ""}, "empty suffix"),
+        ({"anon": "_b2", "sets": ["toi"]}, "no set 'toi'"),
+        ({"anon": "_b2", "attackers": ["pitch-bumbs"]}, "did you mean pitch-bumps"),
+        ({"anon": "_b2", "attackers": []}, "no attacker"),
+        ({"anon": "_b2", "attackers": ["free:smell"]}, "unknown cue"),
+        ({"anon": "_b2", "attackers": ["pitch-bumps-adapted"]}, "needs anonymized training speech"),
+        ({"attackers": ["free:f0"], "jobs": 0}, "at least one job"),
+    ],
+)
+def test_bad_options(made: Path, options: dict[str, Any], what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        attack.run(made, **{"attackers": ["pitch-bumps"], **options})
+
+
+def test_training_speakers_must_be_others(made: Path) -> None:
+    with pytest.raises(InputError, match=r"8 training speaker.* are among those attacked"):
+        attack.run(made, anon="_b2", attackers=["pitch-bumps-adapted"], train=[made / "toy_enrolls_b2"])
+    with pytest.raises(InputError, match="needs anonymized speech"):
+        attack.run(made, attackers=["pitch-bumps-adapted"], train=[made / "train_b2"])
+
+
+def test_command(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", str(made), "--anon", "_b2", "--attacker", "pitch-bumps,free:f0", "--resamples", "20"]
+    assert main(["attack", *options, "--sets", "toy", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    for word in ("lazy-informed", "toy_trials_x", "shuffled control", "strongest attacker", "free:f0"):
+        assert word in text
+    assert (tmp_path / "pitch-bumps" / "toy_trials_x.aa.scores").exists()
+    assert main(["attack", *options, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["rows"] == [
+        {**row, "scores": None} for row in json.loads((tmp_path / "attack.json").read_text())["rows"]
+    ]
+    assert main(["attack", "--data", str(tmp_path / "none")]) == 1
+    assert "no such folder" in capsys.readouterr().err
+    assert main(["attack", "--data", str(made), "--attacker", ","]) == 1
+
+
+def test_a_directory_elsewhere_and_several_versions(data: Path, tmp_path: Path) -> None:
+    """Other systems' directories beside the original ones are not taken for original."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("toy_enrolls", "toy_trials_x"):
+        shutil.copytree(data / f"{name}_b2", data / f"{name}_other")
+        shutil.move(data / f"{name}_b2", elsewhere / f"{name}_b2")
+    assert [one.name for one in find_sets(data, anon="_b2", anon_data=elsewhere)] == ["toy_trials_x"]
+    assert [one.name for one in find_sets(data)] == ["toy_trials_x"]
+
+
+def test_campplus_from_end_to_end(made: Path, tmp_path: Path) -> None:
+    """The ready-made encoder, through two processes."""
+    result = attack.run(made, attackers=["campplus"], jobs=2, cache=tmp_path / "c", resamples=20)
+    assert [(row.condition, row.knowledge) for row in result.rows] == [("oo", "unprotected")]
+    assert result.health[0].original_eer == pytest.approx(result.rows[0].eer.value)
+    assert result.rows[0].eer.value < 0.4
