@@ -6,7 +6,7 @@ Conventions: audio is mono at the recogniser's ``rate``; a transcript is a strin
 >>> corpus = open_corpus("data/libri_dev_trials_f_b2")                       # doctest: +SKIP
 >>> transcripts = transcribe(corpus, recogniser("moonshine"), jobs=2)         # doctest: +SKIP
 >>> print(word_error_rate(corpus, transcripts).wer)                           # doctest: +SKIP
-44.1 % [40.9, 47.4]
+37.7 % [30.6, 46.1]
 
 A recogniser is an :class:`~voiceveil.run.extract.Evaluator` of strings: a small frozen dataclass that loads its
 weights when it is first called in a process. A new one is one class and a registered function
