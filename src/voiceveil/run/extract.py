@@ -51,7 +51,12 @@ class _Work(Generic[Value]):
 
     def __call__(self, utterance: Utterance) -> tuple[float, Value]:
         wave = load(utterance.path, rate=self.evaluator.rate, start=utterance.start, duration=utterance.duration)
-        return wave.duration, self.evaluator(wave)
+        try:
+            return wave.duration, self.evaluator(wave)
+        except InputError as error:
+            if error.where is None:
+                raise InputError(error.what, where=utterance.path, fix=error.fix) from error
+            raise
 
 
 def extract(
