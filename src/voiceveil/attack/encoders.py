@@ -93,9 +93,16 @@ class Layered(Protocol):
 Factory = Callable[[str | None], SpeakerEncoder]
 
 #: Name -> what makes the encoder from the part after the colon of ``name:FILE``.
-encoders: Registry[Factory] = Registry(
-    "encoder", group="voiceveil.encoders", modules=("voiceveil.attack.campplus", "voiceveil.nn.trained")
-)
+encoders: Registry[Factory] = Registry("encoder", group="voiceveil.encoders", modules=("voiceveil.nn.trained",))
+
+
+@encoders.register("campplus")
+def _campplus(argument: str | None) -> SpeakerEncoder:
+    try:
+        from voiceveil.attack.campplus import CamPlusPlus
+    except ImportError as error:
+        raise InputError(f"CAM++ cannot be used: {error}", fix="pip install 'voiceveil[asv]'") from error
+    return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
 
 
 def encoder(spec: str) -> SpeakerEncoder:
