@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from voiceveil import metrics
-from voiceveil.attack.attackers import AdaptedAttacker, Attacker, EncoderAttacker
+from voiceveil.attack.attackers import AdaptedAttacker, Attacker, EncoderAttacker, FreeAttacker
 from voiceveil.attack.backends import Floats
 from voiceveil.attack.result import Health
 from voiceveil.attack.sets import TrialSet
@@ -19,6 +19,7 @@ _ORIGINAL_LIMIT = 0.10  # a good encoder has less than 5 % on read speech; the c
 _CONTROL_LIMIT = 0.10  # from one half
 _ACCURACY_LIMIT = 0.50  # of identifying the training speakers of anonymized speech; original speech gives nearly 1
 _SPEAKERS = 20  # fewer training speakers do not span voices
+_ORDER_LIMIT = 0.40  # an order that tells nothing has an EER of one half
 _SHUFFLES = 20
 
 
@@ -82,6 +83,13 @@ def diagnose(
             warnings.append("nothing that it learned helped on held-out speakers: it is the lazy-informed attacker")
         if own_eer is not None and lazy_eer is not None and own_eer > lazy_eer:
             warnings.append(f"it does worse than without adaptation ({own_eer:.1%} against {lazy_eer:.1%} EER)")
+    elif (
+        isinstance(attacker, FreeAttacker)
+        and attacker.cue == "order"
+        and own_eer is not None
+        and own_eer < _ORDER_LIMIT
+    ):
+        warnings.append("the place of a file in its directory tells who speaks: shuffle and rename before publishing")
     if accuracy is not None and accuracy < _ACCURACY_LIMIT:
         warnings.append(f"it identifies only {accuracy:.1%} of its own training utterances")
     return Health(
