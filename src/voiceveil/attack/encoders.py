@@ -106,7 +106,7 @@ def _campplus(argument: str | None) -> SpeakerEncoder:
 
 
 def encoder(spec: str) -> SpeakerEncoder:
-    """The encoder of a name such as ``campplus``, or ``ecapa:model.safetensors`` with weights of one's own.
+    """The encoder of a name such as ``campplus``, or ``trained:exp/asv`` with weights of one's own.
 
     >>> encoder("campplus").dimension
     192

@@ -23,7 +23,7 @@ EXAMPLES = """\
 attackers:
   campplus            a ready-made encoder of original speech: unprotected, ignorant, lazy-informed
   campplus-adapted    the same, adapted to anonymized speech of other speakers (--train): semi-informed
-  ENCODER:FILE        an encoder of your own, e.g. from `voiceveil train`
+  trained:FOLDER      an encoder that `voiceveil train asv` has made; trained-adapted:FOLDER adapts it
   free                duration, pauses, pitch and file order: what needs no model
 
 examples:
