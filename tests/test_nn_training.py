@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -401,6 +402,30 @@ def test_the_fingerprint_is_of_the_weights(encoder: TrainedEncoder, tmp_path: Pa
     assert not np.array_equal(changing(wave), before)
 
 
+def test_a_file_can_be_read_while_it_is_replaced(tmp_path: Path) -> None:
+    """Lengths differ from one to the next, as those of checkpoints do; a reader sees one of them, whole."""
+    path = tmp_path / "x.safetensors"
+    save_tensors(path, {"a": torch.zeros(1)}, {"kind": "x", "size": 1})
+    stop = threading.Event()
+
+    def replace_it() -> None:
+        size = 1
+        while not stop.is_set():
+            size = size % 50 + 1
+            save_tensors(path, {"a": torch.full((size,), float(size))}, {"kind": "x", "size": size})
+
+    writer = threading.Thread(target=replace_it)
+    writer.start()
+    try:
+        for _ in range(300):
+            tensors, record = load_tensors(path, "x")
+            assert len(tensors["a"]) == record["size"]
+            assert read_record(path, "x")["kind"] == "x"
+    finally:
+        stop.set()
+        writer.join()
+
+
 def test_files_of_the_wrong_kind(encoder: TrainedEncoder, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
@@ -409,9 +434,16 @@ def test_files_of_the_wrong_kind(encoder: TrainedEncoder, tmp_path: Path) -> Non
     save_file({"a": torch.zeros(2)}, tmp_path / "foreign.safetensors")
     save_tensors(tmp_path / "vocoder.safetensors", tensors, {**record, "kind": "vocoder"})
     save_tensors(tmp_path / "width.safetensors", tensors, {**record, "channels": 32})
+    whole = encoder.file.read_bytes()
+    (tmp_path / "cut.safetensors").write_bytes(whole[:-100])
+    (tmp_path / "header.safetensors").write_bytes(whole[:200])
+    (tmp_path / "empty.safetensors").write_bytes(b"")
     for name, match in {
         "absent": "no such file",
         "text": "not a safetensors file",
+        "cut": "damaged or truncated",
+        "header": "not a safetensors file, or a damaged one",
+        "empty": "not a safetensors file, or a damaged one",
         "foreign": "this is 'weights of other software', not 'speaker encoder'",
         "vocoder": "this is 'vocoder', not 'speaker encoder'",
         "width": "weights do not fit its record",

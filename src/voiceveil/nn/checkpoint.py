@@ -7,9 +7,10 @@ file is for. Files are written under a temporary name and renamed. The same cont
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["load_tensors", "load_training", "read_record", "save_tensors", "save_training"]
 
 _KEY = "voiceveil"
+_LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
@@ -34,33 +36,49 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str,
 
 def read_record(path: Path, kind: str) -> dict[str, Any]:
     """The record of a file of that kind; an ``InputError`` if it is something else."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        raise InputError("no such file", where=path)
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            text = (file.metadata() or {}).get(_KEY)
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"not a safetensors file: {error}", where=path) from error
-    record: Any = {}
-    if text is not None:
-        try:
-            record = json.loads(text)
-        except ValueError as error:
-            raise InputError("its record is damaged", where=path) from error
-    found = record.get("kind", "weights of other software") if isinstance(record, dict) else "something else"
-    if found != kind:
-        raise InputError(f"this is {found!r}, not {kind!r}", where=path, fix="give a file that `voiceveil train` wrote")
-    return dict(record)
+    with _opened(path) as file:
+        return _record(file, path, kind)
 
 
 def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors (on the CPU) and record of a file of that kind."""
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
-    record = read_record(path, kind)
-    return load_file(path), record
+    with _opened(path) as file:  # opened once: record and tensors are of one file, even if another takes its name
+        record = _record(file, path, kind)
+        file.seek(0)
+        try:
+            return load(file.read()), record
+        except SafetensorError as error:
+            raise InputError(f"damaged or truncated: {error}", where=path, fix="copy it again") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    if not path.is_file():
+        raise InputError("no such file", where=path)
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"not readable: {error.strerror or error}", where=path) from error
+
+
+def _record(file: BinaryIO, path: Path, kind: str) -> dict[str, Any]:
+    """From the header: its length in 8 bytes, then JSON, in which the record is text."""
+    size = int.from_bytes(file.read(8), "little")
+    try:
+        if size > _LONGEST_HEADER:
+            raise ValueError("no header")
+        texts = json.loads(file.read(size)).get("__metadata__", {})
+        record = json.loads(texts[_KEY]) if _KEY in texts else {}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InputError("not a safetensors file, or a damaged one", where=path) from error
+    found = record.get("kind", "weights of other software") if isinstance(record, dict) else "something else"
+    if found != kind:
+        raise InputError(f"this is {found!r}, not {kind!r}", where=path, fix="give a file that `voiceveil train` wrote")
+    return dict(record)
 
 
 def save_training(path: Path, modules: nn.Module, optimizer: optim.Optimizer, record: Mapping[str, Any]) -> None:
