@@ -133,7 +133,7 @@ def test_faster_than_the_official_code() -> None:
     for method in ("official", "published"):
         times = []
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             metrics.pitch_correlation(a, b, method=method)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         assert min(times) < 0.029

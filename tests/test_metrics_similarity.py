@@ -239,8 +239,8 @@ def test_a_challenge_dataset_takes_less_than_a_second() -> None:
     """740 utterances of 20 speakers; the official code needs 36 s."""
     scores, speakers = world(0, speakers=20, each=37)
     similarity_matrix(*world(0))  # compiled
-    start = time.perf_counter()
+    start = time.process_time()
     m_oo, m_oa, m_aa = (similarity_matrix(scores + k, speakers) for k in range(3))
     assert deid(m_oo, m_oa) == pytest.approx(0.0, abs=1e-9)
     assert gvd(m_oo, m_aa) == pytest.approx(0.0, abs=1e-9)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0

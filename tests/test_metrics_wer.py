@@ -144,7 +144,7 @@ def test_a_large_corpus_is_fast() -> None:
     refs = [" ".join(f"w{k}" for k in rng.integers(5000, size=20)) for _ in range(2600)]
     hyps = [" ".join(word for word in ref.split() if rng.random() > 0.1) for ref in refs]
     metrics.word_errors(refs[:1], hyps[:1])  # compiled
-    start = time.perf_counter()
+    start = time.process_time()
     errors = metrics.word_errors(refs, hyps)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     assert errors.wer == pytest.approx(0.1, abs=0.01)
