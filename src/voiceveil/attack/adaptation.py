@@ -1,6 +1,6 @@
 """Adaptation of an encoder to anonymized speech: candidates, and the choice among them.
 
-The attacker has anonymized speech of other speakers with known identities (seed of every "semi-informed" attack). From
+The attacker has anonymized speech of other speakers with known identities. From
 its embeddings a back-end is learned; which one is decided by cross-validation over *speakers* of that training data,
 never on the trials that are attacked. A fold mimics the attack: its speakers are enrolled with half of their utterances
 (at most twelve) and the rest are compared with them, women and men apart.
