@@ -142,7 +142,7 @@ class _Batch:
 
     def run(self, waiting: list[Job], settings: Settings, jobs: int) -> None:
         work = partial(run_job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
-        modules = ("voiceveil.anonymization.item", type(settings.system).__module__)
+        modules = ("voiceveil.anonymization.item", type(settings.system).__module__, *settings.system.preload)
         try:
             for job, result in run_items(work, waiting, jobs=min(jobs, max(len(waiting), 1)), preload=modules):
                 self._book(job, result)

@@ -55,6 +55,8 @@ class Anonymizer(ABC):
     rate: ClassVar[int] = 16000
     #: Where the system is described.
     source: ClassVar[str] = ""
+    #: Modules that worker processes share, imported once before they start (beside the system's own).
+    preload: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_parameters(self)

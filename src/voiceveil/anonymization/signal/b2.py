@@ -34,6 +34,7 @@ class B2(Anonymizer):
     """McAdams' coefficient, drawn anew for each utterance (VoicePrivacy 2024)."""
 
     source: ClassVar[str] = "VoicePrivacy 2024, section 5.2"
+    preload: ClassVar[tuple[str, ...]] = ("voiceveil.anonymization.signal.ready",)
     alpha: Range = parameter((0.5, 0.9), "McAdams' coefficient is drawn uniformly from this range", low=0.01, high=4)
     edges: Edges = parameter("whole", "cover the whole signal, or lose its edges as the official code does")
 
