@@ -110,7 +110,7 @@ def test_mono_is_not_warned_about(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", tone(440))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        load(tmp_path / "a.wav")
+        assert load(tmp_path / "a.wav").rate == 16000
 
 
 def test_a_segment_is_a_part_of_the_whole(tmp_path: Path) -> None:
