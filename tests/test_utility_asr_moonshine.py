@@ -137,11 +137,11 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shutil.copytree(asset("tiny-en"), package / "assets" / "tiny-en")
     (package / "__init__.py").write_text("raise ImportError('found, never imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert moonshine._file("tokenizer.bin").parent.parent.parent == package
+    assert moonshine.model_file("tokenizer.bin").parent.parent.parent == package
     with (package / "assets" / "tiny-en" / "tokenizer.bin").open("ab") as file:
         file.write(b"x")
     with pytest.raises(InputError, match=r"not the file of moonshine-voice 0\.1\.0"):
-        moonshine._file("tokenizer.bin")
+        moonshine.model_file("tokenizer.bin")
 
 
 @pytest.mark.parametrize("package", ["moonshine_voice", "onnxruntime"])

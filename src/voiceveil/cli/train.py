@@ -1,33 +1,40 @@
-"""Train the networks of an evaluation: speaker encoders (asv) and recognisers (asr)."""
+"""Train networks: speaker encoders (asv) and recognisers (asr) of an evaluation, and the parts of resynthesis."""
 
 from __future__ import annotations
 
 import argparse
+from types import ModuleType
 
-from voiceveil.cli import train_asr, train_asv
+from voiceveil.cli import train_asr, train_asv, train_synthesis
+from voiceveil.nn.synthesis_modules import MODULES
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
-#: Sub-command -> its module, which has HELP, EXAMPLES, add_arguments and run, as a verb has.
-_KINDS = {"asv": train_asv, "asr": train_asr}
+#: Sub-command -> what it does, and its module, which has EXAMPLES, add_arguments and run, as a verb has.
+_KINDS: dict[str, tuple[str, ModuleType]] = {
+    "asv": (train_asv.HELP, train_asv),
+    "asr": (train_asr.HELP, train_asr),
+    **{name: (module.help, train_synthesis) for name, module in MODULES.items()},
+}
 
 EXAMPLES = """\
 examples:
   voiceveil train asv --model ecapa --data data/train-clean-360_b2 --trained-on anonymized --out exp/asv_anon_b2
   voiceveil train asr --model models/wav2vec2-base-960h --data data/train-clean-360_b2 --out models/asr_b2
+  voiceveil train source-filter --data data/train-clean-100 --out exp/decoder
 
-`voiceveil train asv --help` and `voiceveil train asr --help` have more.
+`voiceveil train asv --help`, `voiceveil train source-filter --help` and so on have more.
 """
 AFTER_INTERRUPTION = "; the same command goes on where it stopped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command for each kind of network."""
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="asv|asr")
-    for name, module in _KINDS.items():
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
+    for name, (text, module) in _KINDS.items():
         sub = kinds.add_parser(
             name,
-            help=module.HELP,
+            help=text,
             description=module.__doc__,
             epilog=module.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -37,4 +44,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train; the exit code."""
-    return int(_KINDS[args.kind].run(args))
+    return int(_KINDS[args.kind][1].run(args))

@@ -25,8 +25,10 @@ class TrainingProgress:
         self._audio = 0.0
         self._width = 0
 
-    def step(self, *, epoch: int, loss: float, accuracy: float, rate: float, audio: float) -> None:
-        """A step is done: means of the epoch so far, learning rate, seconds of audio in the step."""
+    def step(
+        self, *, loss: float, rate: float, audio: float, epoch: int | None = None, accuracy: float | None = None
+    ) -> None:
+        """A step is done: recent means, learning rate, seconds of audio in the step; what is None is not told."""
         self._done += 1
         self._audio += audio
         now = time.monotonic()
@@ -36,11 +38,11 @@ class TrainingProgress:
         seconds = now - self._start
         left = seconds / (self._done - self._first) * (self._steps - self._done)
         row = {
-            "epoch": epoch,
+            **({} if epoch is None else {"epoch": epoch}),
             "step": self._done,
             "steps": self._steps,
             "loss": round(loss, 4),
-            "accuracy": round(accuracy, 4),
+            **({} if accuracy is None else {"accuracy": round(accuracy, 4)}),
             "learning_rate": float(f"{rate:.3g}"),
             "times_real_time": round(self._audio / seconds, 1),
             "eta_seconds": round(left),
@@ -49,8 +51,10 @@ class TrainingProgress:
             print(json.dumps(row), file=self._stream, flush=True)
             return
         text = (
-            f"epoch {epoch}  step {self._done}/{self._steps}  loss {loss:.3f}  accuracy {accuracy:.1%}  "
-            f"{self._audio / seconds:.0f}x real time  ETA {round(left) // 60}:{round(left) % 60:02d}"
+            ("" if epoch is None else f"epoch {epoch}  ")
+            + f"step {self._done}/{self._steps}  loss {loss:.3f}  "
+            + ("" if accuracy is None else f"accuracy {accuracy:.1%}  ")
+            + f"{self._audio / seconds:.0f}x real time  ETA {round(left) // 60}:{round(left) % 60:02d}"
         )
         print("\r" + text.ljust(self._width), end="", file=self._stream, flush=True)
         self._width = len(text)

@@ -25,7 +25,7 @@ from voiceveil.run.ledger import sha256_file
 from voiceveil.utility.asr import Recogniser, check_audio, recognisers
 from voiceveil.utility.segment import cut_at_pauses
 
-__all__ = ["Moonshine", "repetition"]
+__all__ = ["Moonshine", "model_file", "repetition"]
 
 #: The files of moonshine-voice 0.1.0 and their hashes.
 FILES = {
@@ -140,12 +140,12 @@ def _network() -> _Network:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
 
     def session(name: str) -> Any:
-        return onnxruntime.InferenceSession(str(_file(name)), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(model_file(name)), options, providers=["CPUExecutionProvider"])
 
     return _Network(session("encoder_model.ort"), session("decoder_model_merged.ort"))
 
 
-def _file(name: str) -> Path:
+def model_file(name: str) -> Path:
     """A file of the wheel, which is found and not imported (its microphone code needs more libraries)."""
     spec = importlib.util.find_spec("moonshine_voice")
     if spec is None or spec.origin is None:
@@ -160,7 +160,7 @@ def _file(name: str) -> Path:
 @lru_cache(maxsize=1)
 def _vocabulary() -> list[bytes]:
     """Token -> bytes. An entry of the file is a length (one byte, or two from 128 on: low 7 bits first) and a text."""
-    data = _file("tokenizer.bin").read_bytes()
+    data = model_file("tokenizer.bin").read_bytes()
     entries, place = [], 0
     while place < len(data):
         length, place = data[place], place + 1
@@ -184,5 +184,5 @@ def _moonshine(model: str, *, online: bool = False) -> Recogniser:
     if importlib.util.find_spec("onnxruntime") is None:
         raise InputError("onnxruntime is not installed", fix=_INSTALL)
     for name in FILES:  # now, and not after an hour in a worker
-        _file(name)
+        model_file(name)
     return Moonshine()

@@ -1,0 +1,18 @@
+"""The parts that take a recording apart, by name: content features, pitch tracker, speaker encoder.
+
+A name may carry a model after a colon: ``moonshine:4`` is a layer, ``trained:FOLDER`` an encoder of one's own.
+"""
+
+from __future__ import annotations
+
+from voiceveil.anonymization.xvector.content import content_features
+from voiceveil.attack.encoders import encoder
+from voiceveil.nn.synthesis_data import Parts
+from voiceveil.utility.pitch import tracker
+
+__all__ = ["parts"]
+
+
+def parts(*, content: str = "moonshine", pitch: str = "swift", speaker: str = "campplus") -> Parts:
+    """The parts of those names; an ``InputError`` if a package or a model of one is missing."""
+    return Parts(content_features(content), tracker(pitch), encoder(speaker))

@@ -1,0 +1,96 @@
+"""Train a network of resynthesis on one or more corpora of original speech.
+
+The features (content, F0, speaker embedding) are extracted once and kept in --features. The same command goes on where
+it was interrupted. The output folder then holds model.safetensors and record.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from voiceveil.corpus import open_corpus
+from voiceveil.nn.synthesis_modules import Dimensions, module
+
+__all__ = ["EXAMPLES", "add_arguments", "run"]
+
+EXAMPLES = """\
+examples:
+  voiceveil train source-filter --data data/train-clean-100 --out exp/decoder --jobs 2
+  voiceveil train source-filter --data librispeech:/corpora/train-clean-100 --steps 20000 --out exp/decoder
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets model.safetensors, record.json")
+    parser.add_argument("--size", choices=["small", "paper"], default="small", help="default: small")
+    parser.add_argument("--content", default="moonshine", metavar="NAME", help="content features (default: moonshine)")
+    parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
+    parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
+    parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the module's")
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that extract features (default: 1)")
+    parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="train anew where another training stands")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, and tell what came of it."""
+    from voiceveil.anonymization.xvector.parts import parts
+    from voiceveil.nn.synthesis_data import SynthesisData
+    from voiceveil.nn.synthesis_training import train
+    from voiceveil.run.cache import Cache
+
+    chosen = module(args.kind)
+    plan = chosen.plan(args.size)
+    plan = replace(
+        plan,
+        steps=args.steps or plan.steps,
+        batch_size=args.batch_size or plan.batch_size,
+        seed=args.seed,
+    )
+    corpora = [open_corpus(spec) for spec in args.data]
+    pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker)
+    args.out.mkdir(parents=True, exist_ok=True)
+    data = SynthesisData(
+        [u for corpus in corpora for u in corpus],
+        pieces,
+        Cache(args.features or args.out / "features.sqlite"),
+        frames=chosen.frames,
+        seed=args.seed,
+        jobs=args.jobs,
+        quiet=args.quiet,
+    )
+    dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)
+    record = train(
+        chosen.task(dimensions, args.size, args.seed, args.device),
+        data,
+        plan,
+        args.out,
+        settings={"module": args.kind, "parts": pieces.fingerprints(), "data": data.description()},
+        threads=args.threads,
+        checkpoint_every=args.checkpoint_every,
+        overwrite=args.overwrite,
+        quiet=args.quiet,
+    )
+    if args.json:
+        print(json.dumps(record))
+    else:
+        print(
+            f"{args.kind}, {record['parameters'] / 1e6:.2f} million parameters, {plan.steps} steps in "
+            f"{record['training_seconds'] / 60:.1f} min, validation loss {record['validation']:.4f}\n"
+            f"weights: {args.out / 'model.safetensors'}"
+        )
+    return 0

@@ -1,0 +1,94 @@
+"""How the source-filter decoder learns: filtered sources against the recording's spectra, at two resolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from voiceveil.dsp.excitation import continuous_f0, pulse_train
+from voiceveil.nn.source_filter import RATE, Excitation, SourceFilter, SourceFilterSize, mel_to_linear, spectra
+from voiceveil.nn.synthesis_data import Batch, SynthesisData
+
+__all__ = ["SourceFilterTask", "excitation"]
+
+#: Window in samples, points of the Fourier transform, mel bands: fine in frequency, fine in time.
+RESOLUTIONS = ((640, 1024, 80), (240, 512, 48))
+#: Spectral magnitude, relative to noise of unit power, below which nothing matters: about 46 dB below speech.
+FLOOR = 3e-4
+
+
+def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
+    """Pulses at F0 (B, T), carried through unvoiced frames, from a phase that is drawn; and white noise."""
+    pulses = np.stack([pulse_train(continuous_f0(row), phase=float(rng.random())) for row in f0])
+    noise = rng.standard_normal(pulses.shape, dtype=np.float32)
+    return Excitation(torch.from_numpy(pulses), torch.from_numpy(noise))
+
+
+class SourceFilterTask:
+    """L1 of logarithmic mel spectra, and a little of logarithmic magnitudes."""
+
+    kind = "source-filter decoder"
+
+    def __init__(self, size: SourceFilterSize, *, seed: int = 0, device: str = "cpu") -> None:
+        torch.manual_seed(seed)
+        self.device = device
+        self.network = SourceFilter(size).to(device)
+        self.modules = self.network
+        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
+        self._spread = {p: torch.from_numpy(mel_to_linear(p)).to(device) for _, p, _ in RESOLUTIONS}
+        self._mel = {p: torch.from_numpy(_mel_bands(bands, p)).to(device) for _, p, bands in RESOLUTIONS}
+
+    def prepare(self, data: SynthesisData) -> None:
+        """Nothing: content is normalised over each utterance, and embeddings by their length."""
+
+    def step(self, batch: Batch, rng: np.random.Generator) -> float:
+        """One step of AdamW."""
+        self.optimizer.zero_grad()
+        loss = self._loss(batch, rng)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def validate(self, batch: Batch, rng: np.random.Generator) -> float:
+        """The same loss."""
+        return float(self._loss(batch, rng))
+
+    def record(self) -> dict[str, Any]:
+        """The size."""
+        return self.network.record()
+
+    def _loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
+        samples, content, f0, speaker = (torch.from_numpy(x).to(self.device) for x in batch)
+        source = Excitation(*(x.to(self.device) for x in excitation(batch.f0, rng)))
+        pulses, noise = self.network(content, f0, speaker)
+        total = torch.zeros((), device=self.device)
+        for window, points, _ in RESOLUTIONS:
+            unit = 1 / np.sqrt(3 / 8 * window)  # noise of unit power has a spectrum of unit power
+            spread, mel = self._spread[points], self._mel[points]
+            made = torch.exp(pulses @ spread) * spectra(source.pulses, window, points)
+            made = unit * (made + torch.exp(noise @ spread) * spectra(source.noise, window, points)).abs()
+            real = unit * spectra(samples, window, points).abs()
+            total = total + (_log(made @ mel) - _log(real @ mel)).abs().mean()
+            total = total + 0.1 * (_log(made) - _log(real)).abs().mean()
+        return total
+
+
+def _log(magnitude: Tensor) -> Tensor:
+    return torch.log(magnitude + FLOOR)
+
+
+def _mel_bands(bands: int, points: int) -> NDArray[np.float32]:
+    """(points / 2 + 1, bands): triangles equally spaced in mel from 0 to 8 kHz, each of sum 1."""
+    top = 2595 * np.log10(1 + RATE / 2 / 700)
+    edges = 700 * (10 ** (np.linspace(0, top, bands + 2) / 2595) - 1)
+    at = np.linspace(0, RATE / 2, points // 2 + 1)[:, None]
+    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    triangles = np.maximum(0, np.minimum((at - left) / (centre - left), (right - at) / (right - centre)))
+    for band in np.flatnonzero(triangles.sum(axis=0) == 0):  # narrower than a bin: the nearest one
+        triangles[np.abs(at[:, 0] - centre[band]).argmin(), band] = 1.0
+    return np.asarray(triangles / triangles.sum(axis=0), dtype=np.float32)

@@ -1,0 +1,69 @@
+"""The networks of resynthesis that can be trained, by name, each in the published size and in one for a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from voiceveil.errors import InputError
+from voiceveil.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from voiceveil.nn.synthesis_training import Plan, Task
+
+__all__ = ["MODULES", "Dimensions", "Module", "Size", "module"]
+
+Size = Literal["small", "paper"]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Of the inputs: content and speaker embedding."""
+
+    content: int
+    speaker: int
+
+
+@dataclass(frozen=True)
+class Module:
+    """``task(dimensions, size, seed, device)`` and ``plan(size)`` make what :func:`synthesis_training.train` takes.
+
+    ``frames``: the length of a crop, of 10 ms.
+    """
+
+    help: str
+    frames: int
+    task: Callable[[Dimensions, Size, int, str], Task]
+    plan: Callable[[Size], Plan]
+
+
+def _source_filter(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    from voiceveil.nn.source_filter import SourceFilterSize
+    from voiceveil.nn.source_filter_task import SourceFilterTask
+
+    wide = {"small": SourceFilterSize, "paper": SourceFilterSize}[size]
+    return SourceFilterTask(wide(content=dimensions.content, speaker=dimensions.speaker), seed=seed, device=device)
+
+
+def _source_filter_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=8000)
+
+
+MODULES: dict[str, Module] = {
+    "source-filter": Module(
+        "compact source-filter decoder: content, F0 and speaker to a waveform, made for one core",
+        128,
+        _source_filter,
+        _source_filter_plan,
+    ),
+}
+
+
+def module(name: str) -> Module:
+    """The module of that name."""
+    if name not in MODULES:
+        raise InputError(f"unknown module {name!r}", fix=did_you_mean(name, list(MODULES)))
+    return MODULES[name]
