@@ -21,7 +21,8 @@ def continuous_f0(f0: NDArray[np.floating]) -> NDArray[np.float32]:
     voiced = np.flatnonzero(f0 > 0)
     if not len(voiced):
         return np.full(len(f0), DEFAULT_F0, dtype=np.float32)
-    return np.exp(np.interp(np.arange(len(f0)), voiced, np.log(f0[voiced]))).astype(np.float32)
+    filled = np.exp(np.interp(np.arange(len(f0)), voiced, np.log(f0[voiced])))
+    return np.asarray(filled, dtype=np.float32)
 
 
 def pulse_train(f0: NDArray[np.floating], phase: float = 0.0) -> NDArray[np.float32]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from voiceveil.dsp.excitation import continuous_f0, pulse_train
+from voiceveil.nn.soft_codes import SoftCodes, k_means
 from voiceveil.nn.source_filter import RATE, Excitation, SourceFilter, SourceFilterSize, mel_to_linear, spectra
 from voiceveil.nn.synthesis_data import Batch, SynthesisData
 
@@ -19,6 +20,8 @@ __all__ = ["SourceFilterTask", "excitation"]
 RESOLUTIONS = ((640, 1024, 80), (240, 512, 48))
 #: Spectral magnitude, relative to noise of unit power, below which nothing matters: about 46 dB below speech.
 FLOOR = 3e-4
+#: Vectors of content that the codes of a bottleneck are found from.
+_VECTORS = 200_000
 
 
 def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
@@ -36,20 +39,28 @@ class SourceFilterTask:
     def __init__(self, size: SourceFilterSize, *, seed: int = 0, device: str = "cpu") -> None:
         torch.manual_seed(seed)
         self.device = device
-        self.network = SourceFilter(size).to(device)
-        self.modules = self.network
+        self.network: SourceFilter = SourceFilter(size).to(device)
         self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
         self._spread = {p: torch.from_numpy(mel_to_linear(p)).to(device) for _, p, _ in RESOLUTIONS}
         self._mel = {p: torch.from_numpy(_mel_bands(bands, p)).to(device) for _, p, bands in RESOLUTIONS}
 
+    @property
+    def modules(self) -> torch.nn.Module:
+        """All that learns."""
+        return self.network
+
     def prepare(self, data: SynthesisData) -> None:
-        """Nothing: content is normalised over each utterance, and embeddings by their length."""
+        """Find the codes of the bottleneck. (Content is normalised over each utterance, embeddings by their length.)"""
+        if isinstance(self.network.codes, SoftCodes):
+            vectors, rng = data.content_vectors(_VECTORS), np.random.default_rng(0)
+            codes = k_means(vectors, self.network.size.codes, rng)
+            self.network.codes.codes.copy_(torch.from_numpy(codes))  # type: ignore[operator]
 
     def step(self, batch: Batch, rng: np.random.Generator) -> float:
         """One step of AdamW."""
         self.optimizer.zero_grad()
         loss = self._loss(batch, rng)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
         return float(loss.detach())

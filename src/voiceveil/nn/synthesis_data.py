@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,11 +36,18 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts that take a recording apart."""
+    """The parts that take a recording apart; training chooses between ``content`` and those of
+    ``varied``, which hear the same recording otherwise."""
 
     content: Content
     pitch: PitchTracker
     speaker: Evaluator[Array]
+    varied: tuple[Content, ...] = ()
+
+    @property
+    def contents(self) -> tuple[Content, ...]:
+        """The content as it is, and its variants."""
+        return (self.content, *self.varied)
 
     def fingerprints(self) -> dict[str, str]:
         """Part -> which it is, with the hash of its model."""
@@ -78,11 +85,11 @@ class SynthesisData:
         if not listed:
             raise InputError("no recordings to learn from")
         self._parts, self._cache, self._frames, self._seed = parts, cache, frames, seed
-        self._memory, self._used = memory, 0
-        self._kept: OrderedDict[str, tuple[Array, Array, Array]] = OrderedDict()
-        for part in (parts.content, parts.pitch, parts.speaker):
+        self._memory = _Memory(memory)
+        every: tuple[Evaluator[Any], ...] = (*parts.contents, parts.pitch, parts.speaker)
+        for part in every:
             extract(listed, part, cache=cache, jobs=jobs, quiet=quiet)
-        self._content_keys = cache.keys(parts.content.fingerprint(), listed)
+        self._content_keys = [cache.keys(part.fingerprint(), listed) for part in parts.contents]
         self._pitch_keys = cache.keys(parts.pitch.fingerprint(), listed)
         vectors = extract(listed, parts.speaker, cache=cache)
         self._speaker = {u.id: _unit(vectors[u.id]) for u in listed}
@@ -117,7 +124,7 @@ class SynthesisData:
 
     def description(self) -> dict[str, Any]:
         """Numbers of speakers and utterances, and a hash of the recordings."""
-        digest = hashlib.sha256(b"".join(sorted(self._content_keys.values()))).hexdigest()
+        digest = hashlib.sha256(b"".join(sorted(self._content_keys[0].values()))).hexdigest()
         utterances = [*self.training, *self.validation]
         return {
             "speakers": len({u.speaker or u.id for u in utterances}),
@@ -126,11 +133,19 @@ class SynthesisData:
             "sha256": digest,
         }
 
-    def statistics(self, count: int = 200) -> dict[str, tuple[Array, Array]]:
-        """Mean and deviation of content and speaker embeddings over ``count`` recordings, for standardisation."""
+    def content_vectors(self, count: int) -> Array:
+        """So many vectors of normalised content (count, D), or all; every recording gives the same number, at most."""
         rng = np.random.default_rng([self._seed, 3])
-        chosen = rng.permutation(len(self.training))[:count]
-        content = np.concatenate([self._read(self.training[i])[1] for i in chosen])
+        share = -(-count // len(self.training))
+        parts = []
+        for utterance in self.training:
+            vectors = self._content(utterance, int(rng.integers(len(self._parts.contents))))
+            parts.append(vectors[rng.permutation(len(vectors))[:share]])
+        return np.concatenate(parts).astype(np.float32)
+
+    def statistics(self, count: int = 40_000) -> dict[str, tuple[Array, Array]]:
+        """Mean and deviation of content (``count`` vectors) and speaker embeddings, for standardisation."""
+        content = self.content_vectors(count)
         speaker = np.stack([self._speaker[u.id] for u in self.training])
         return {
             "content": (content.mean(axis=0), content.std(axis=0)),
@@ -138,7 +153,10 @@ class SynthesisData:
         }
 
     def _crop(self, utterance: Utterance, rng: np.random.Generator, *, vary: bool) -> tuple[Array, ...]:
-        samples, content, f0 = self._read(utterance)
+        parts = self._parts.contents
+        which = int(rng.integers(len(parts))) if vary else 0
+        samples, content = self._samples(utterance), self._content(utterance, which)
+        f0 = self._pitch(utterance, len(samples))
         total, frames = len(f0), self._frames
         first = int(rng.integers(max(1, total - frames + 1)))
         part = np.zeros(frames * FRAME, dtype=np.float32)
@@ -151,28 +169,46 @@ class SynthesisData:
             if rng.random() < 0.4:
                 voice = self._mean[utterance.speaker or utterance.id]
             voice = _unit(voice + rng.normal(scale=0.3 / np.sqrt(len(voice)), size=len(voice)))
-        parts = self._parts.content
-        return part, on_frames(content, parts.hop, parts.offset, frames, first), pitch, voice
+        return part, on_frames(content, parts[which].hop, parts[which].offset, frames, first), pitch, voice
 
-    def _read(self, utterance: Utterance) -> tuple[Array, Array, Array]:
-        """Samples at the common level, normalised content at its own rate, F0 on frames."""
-        if utterance.id in self._kept:
-            self._kept.move_to_end(utterance.id)
-            return self._kept[utterance.id]
-        wave = load(utterance.path, rate=16000, start=utterance.start, duration=utterance.duration)
-        samples = wave.samples * (LEVEL / max(1e-6, float(np.sqrt(np.mean(wave.samples**2)))))
-        f0 = self._pitch(utterance, len(samples))
-        entry = (samples, normalised(self._cache.get(self._content_keys[utterance.id])), f0)
-        self._kept[utterance.id] = entry
-        self._used += sum(x.nbytes for x in entry)
-        while self._used > self._memory:
-            _, old = self._kept.popitem(last=False)
-            self._used -= sum(x.nbytes for x in old)
-        return entry
+    def _samples(self, utterance: Utterance) -> Array:
+        """The recording at the common level."""
+
+        def read() -> Array:
+            wave = load(utterance.path, rate=16000, start=utterance.start, duration=utterance.duration)
+            return wave.samples * np.float32(LEVEL / max(1e-6, float(np.sqrt(np.mean(wave.samples**2)))))
+
+        return self._memory.get((utterance.id, "samples"), read)
+
+    def _content(self, utterance: Utterance, which: int) -> NDArray[np.float16]:
+        """One of the contents, normalised, at its own rate."""
+        key = self._content_keys[which][utterance.id]
+        return self._memory.get(
+            (utterance.id, which),
+            lambda: normalised(self._cache.get(key)).astype(np.float16),  # type: ignore[arg-type]
+        )
 
     def _pitch(self, utterance: Utterance, samples: int | None = None) -> Array:
         track = np.asarray(self._cache.get(self._pitch_keys[utterance.id]))
         return track if samples is None else pitch_frames.on_frames(track, self._parts.pitch, samples)
+
+
+class _Memory:
+    """The arrays that were used last, up to a number of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._used = limit, 0
+        self._kept: OrderedDict[tuple[str, object], NDArray[Any]] = OrderedDict()
+
+    def get(self, name: tuple[str, object], read: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        if name in self._kept:
+            self._kept.move_to_end(name)
+            return self._kept[name]
+        array = self._kept[name] = read()
+        self._used += array.nbytes
+        while self._used > self._limit and len(self._kept) > 1:
+            self._used -= self._kept.popitem(last=False)[1].nbytes
+        return array
 
 
 def _speaker_means(utterances: Iterable[Utterance], vectors: dict[str, Array]) -> dict[str, Array]:

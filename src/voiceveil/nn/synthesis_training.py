@@ -7,6 +7,7 @@ been. What is kept in the end is a running average of the weights.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import platform
@@ -33,16 +34,27 @@ CHECKPOINT_KIND = "checkpoint of a synthesiser"
 
 
 class Task(Protocol):
-    """What is trained, and how.
+    """What is trained, and how."""
 
-    ``kind`` names the file's content, ``network`` is what is kept, ``modules`` are all that learn (a discriminator
-    too), ``optimizer`` has all their parameters; one without a gradient stays as it is.
-    """
+    @property
+    def kind(self) -> str:
+        """The name of what the file of weights then holds."""
+        ...
 
-    kind: str
-    network: nn.Module
-    modules: nn.Module
-    optimizer: torch.optim.Optimizer
+    @property
+    def network(self) -> nn.Module:
+        """What is kept."""
+        ...
+
+    @property
+    def modules(self) -> nn.Module:
+        """All that learns, a discriminator too."""
+        ...
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Of all parameters; one that has no gradient in a step stays as it is."""
+        ...
 
     def prepare(self, data: SynthesisData) -> None:
         """Before the first step: take from the data what the network keeps, such as means of its inputs."""
@@ -83,8 +95,6 @@ class _Averaged(nn.Module):
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        import copy
-
         self.modules_ = task.modules
         self.average = copy.deepcopy(task.network).requires_grad_(False)
 
@@ -92,8 +102,8 @@ class _Averaged(nn.Module):
     def update(self, network: nn.Module, keep: float) -> None:
         for mean, now in zip(self.average.parameters(), network.parameters(), strict=True):
             mean.lerp_(now, 1 - keep)
-        for mean, now in zip(self.average.buffers(), network.buffers(), strict=True):
-            mean.copy_(now)
+        for kept, buffer in zip(self.average.buffers(), network.buffers(), strict=True):
+            kept.copy_(buffer)
 
 
 def train(

@@ -180,7 +180,7 @@ def normalised(content: NDArray[np.floating[Any]]) -> Features:
     return np.asarray(centred / np.maximum(values.std(axis=0), 1e-3 * max(1e-6, float(values.std()))), dtype=np.float32)
 
 
-def on_frames(content: Features, hop: float, offset: float, frames: int, first: int = 0) -> Features:
+def on_frames(content: NDArray[np.floating[Any]], hop: float, offset: float, frames: int, first: int = 0) -> Features:
     """Content at synthesis frames ``first``, ``first + 1`` ..., which are centred at samples 160 j + 80: interpolated.
 
     Before its first and behind its last vector a content stays as it is there.
