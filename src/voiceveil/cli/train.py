@@ -1,11 +1,11 @@
-"""Train networks: speaker encoders (asv) and recognisers (asr) of an evaluation, and the parts of resynthesis."""
+"""Train networks: speaker encoders (asv), recognisers (asr), and the parts of resynthesis with its pool of speakers."""
 
 from __future__ import annotations
 
 import argparse
 from types import ModuleType
 
-from voiceveil.cli import train_asr, train_asv, train_synthesis
+from voiceveil.cli import train_asr, train_asv, train_pool, train_synthesis
 from voiceveil.nn.synthesis_modules import MODULES
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -14,6 +14,7 @@ __all__ = ["EXAMPLES", "add_arguments", "run"]
 _KINDS: dict[str, tuple[str, ModuleType]] = {
     "asv": (train_asv.HELP, train_asv),
     "asr": (train_asr.HELP, train_asr),
+    "pool": (train_pool.HELP, train_pool),
     **{name: (module.help, train_synthesis) for name, module in MODULES.items()},
 }
 
@@ -22,6 +23,7 @@ examples:
   voiceveil train asv --model ecapa --data data/train-clean-360_b2 --trained-on anonymized --out exp/asv_anon_b2
   voiceveil train asr --model models/wav2vec2-base-960h --data data/train-clean-360_b2 --out models/asr_b2
   voiceveil train source-filter --data data/train-clean-100 --out exp/decoder
+  voiceveil train pool --data data/train-other-500 --out exp/pool
 
 `voiceveil train asv --help`, `voiceveil train source-filter --help` and so on have more.
 """

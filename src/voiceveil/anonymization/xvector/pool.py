@@ -1,0 +1,181 @@
+"""The pool: external speakers whose voices a pseudo-speaker is made of.
+
+Conventions: ``n`` speakers, embeddings of shape (n, d): the mean over a speaker's utterances of their embeddings, each
+brought to length 1, so that no utterance weighs more for being loud or long. Genders are "f" and "m". ``log_f0`` is the
+mean natural logarithm of F0 in Hz over the voiced frames.
+
+A pool is a file of safetensors with the fingerprint of the encoder that the embeddings come from; those of another
+encoder mean nothing to a synthesiser.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
+from voiceveil.corpus import Utterance
+from voiceveil.errors import InputError
+from voiceveil.nn.checkpoint import load_tensors, save_tensors
+from voiceveil.run.extract import Evaluator, extract
+from voiceveil.utility.pitch import PitchTracker
+
+if TYPE_CHECKING:
+    from voiceveil.run.cache import Cache
+
+__all__ = ["GENDERS", "KIND", "Pool", "build_pool", "load_pool", "save_pool", "unit"]
+
+KIND = "pool of speakers"
+GENDERS = ("f", "m")
+Embedding = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """``ids`` and ``genders`` of n speakers, ``embeddings`` (n, d), ``log_f0`` (n,), the encoder's fingerprint.
+
+    ``plda`` scores two embeddings, as the challenges measure distances; ``where`` is the file, for messages.
+    """
+
+    ids: tuple[str, ...]
+    genders: NDArray[np.str_]
+    embeddings: Embedding
+    log_f0: NDArray[np.float32]
+    encoder: str
+    plda: PldaScorer
+    where: Path | None = None
+
+    def __post_init__(self) -> None:
+        counts = {len(self.ids), len(self.genders), len(self.embeddings), len(self.log_f0)}
+        if counts != {len(self.ids)} or self.embeddings.ndim != 2 or not set(self.genders) <= set(GENDERS):
+            raise InputError("damaged: its tables do not fit each other", where=self.where, fix="build the pool again")
+        if not (np.isfinite(self.embeddings).all() and np.isfinite(self.log_f0).all()):
+            raise InputError("damaged: a value is not finite", where=self.where, fix="build the pool again")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def of_gender(self, gender: str) -> NDArray[np.int64]:
+        """The rows of the speakers of a gender."""
+        return np.flatnonzero(self.genders == gender)
+
+    def gender_of(self, embedding: Embedding) -> str:
+        """The gender of a voice: that whose mean over the pool is nearer, seen along the line between the two means."""
+        direction, middle = self._between_genders
+        return GENDERS[int(unit(embedding) @ direction > middle)]
+
+    @cached_property
+    def _between_genders(self) -> tuple[NDArray[np.float64], float]:
+        first, second = (
+            np.mean([unit(vector) for vector in self.embeddings[self.of_gender(gender)]], axis=0, dtype=np.float64)
+            for gender in GENDERS
+        )
+        return second - first, float((second - first) @ (first + second) / 2)
+
+
+def unit(vector: NDArray[np.floating[Any]]) -> Embedding:
+    """A vector brought to length 1; zeros stay zeros."""
+    return np.asarray(vector / max(1e-9, float(np.linalg.norm(vector))), dtype=np.float32)
+
+
+def build_pool(
+    utterances: Iterable[Utterance],
+    encoder: Evaluator[Embedding],
+    tracker: PitchTracker,
+    *,
+    cache: Cache | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
+) -> Pool:
+    """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learnt from them too."""
+    listed = list(utterances)
+    groups = _speakers(listed)
+    vectors = {key: unit(value) for key, value in extract(listed, encoder, cache=cache, jobs=jobs, quiet=quiet).items()}
+    tracks = extract(listed, tracker, cache=cache, jobs=jobs, quiet=quiet)
+    means = {speaker: np.mean([vectors[u.id] for u in group], axis=0) for speaker, group in groups.items()}
+    voices = {speaker: np.concatenate([tracks[u.id] for u in group]) for speaker, group in groups.items()}
+    unvoiced = [speaker for speaker, f0 in voices.items() if not (f0 > 0).any()]
+    if unvoiced:
+        raise InputError(f"speaker {unvoiced[0]} is never voiced", fix="leave the speaker out, or listen to it")
+    codes = {speaker: code for code, speaker in enumerate(groups)}
+    scorer = Plda(by_count=False).fit(
+        np.array([vectors[u.id] for u in listed], dtype=np.float64), np.array([codes[u.speaker or ""] for u in listed])
+    )
+    return Pool(
+        tuple(groups),
+        np.array([group[0].gender for group in groups.values()], dtype=np.str_),
+        np.array(list(means.values()), dtype=np.float32),
+        np.array([np.log(f0[f0 > 0]).mean() for f0 in voices.values()], dtype=np.float32),
+        encoder.fingerprint(),
+        scorer,
+    )
+
+
+def _speakers(utterances: list[Utterance]) -> dict[str, list[Utterance]]:
+    """Speaker -> utterances, in the order of the speakers' names; each with one gender, one of them with two or more
+    utterances, without which nobody knows how the embeddings of one voice differ."""
+    groups: dict[str, list[Utterance]] = defaultdict(list)
+    for utterance in utterances:
+        if utterance.speaker is None or utterance.gender not in GENDERS:
+            lack = "speaker" if utterance.speaker is None else "gender"
+            fix = "give speakers and genders (utt2spk and spk2gender, or columns of a manifest)"
+            raise InputError(f"utterance {utterance.id} has no {lack}", where=utterance.path, fix=fix)
+        groups[utterance.speaker].append(utterance)
+    for speaker, group in groups.items():
+        if len({u.gender for u in group}) > 1:
+            raise InputError(f"speaker {speaker} has two genders", where=group[0].path, fix="correct the lists")
+    if len({group[0].gender for group in groups.values()}) < 2:
+        raise InputError("a pool needs speakers of both genders", fix="add a corpus to --data")
+    if all(len(group) == 1 for group in groups.values()):
+        raise InputError("no speaker has two utterances", fix="add a corpus to --data")
+    return dict(sorted(groups.items()))
+
+
+def save_pool(path: Path, pool: Pool) -> None:
+    """Write a pool as safetensors."""
+    import torch
+
+    plda = pool.plda.model
+    arrays = {
+        "embeddings": pool.embeddings,
+        "log_f0": pool.log_f0,
+        "plda.centre": pool.plda.mean,
+        "plda.mean": plda.mean,
+        "plda.between": plda.between,
+        "plda.within": plda.within,
+    }
+    record = {"kind": KIND, "encoder": pool.encoder, "ids": pool.ids, "genders": "".join(pool.genders)}
+    save_tensors(path, {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}, record)
+
+
+def load_pool(path: Path) -> Pool:
+    """The pool of a file, or of the folder that `voiceveil train pool` wrote; read once a process."""
+    file = path / "pool.safetensors" if path.is_dir() else path
+    stamp = file.stat().st_mtime_ns if file.is_file() else 0
+    return _load(file, stamp)
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path, stamp: int) -> Pool:
+    tensors, record = load_tensors(path, KIND)
+    try:
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        model = TwoCovariance(arrays["plda.mean"], arrays["plda.between"], arrays["plda.within"])
+        return Pool(
+            tuple(record["ids"]),
+            np.array(list(record["genders"]), dtype=np.str_),
+            arrays["embeddings"],
+            arrays["log_f0"],
+            record["encoder"],
+            PldaScorer(arrays["plda.centre"], None, model, by_count=False),
+            path,
+        )
+    except KeyError as error:
+        raise InputError(f"damaged: no {error.args[0]}", where=path, fix="build the pool again") from error

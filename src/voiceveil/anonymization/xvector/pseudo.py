@@ -1,0 +1,158 @@
+"""Strategies of pseudo-speakers: who a voice becomes.
+
+A strategy is a small frozen dataclass with ``check(pool)`` and ``draw(source, gender, pool, rng)``; a new one is a
+class with the decorator ``@strategies.register("name")``. Its fields are read from the parameters of the system that
+have the same names.
+
+Speaker level. The generator is bound to the speaker, so that all utterances of a speaker draw the same numbers; but
+the embedding of the source is the utterance's own, and with it the list of candidates. Therefore the draw is an order
+of the whole pool, which does not depend on the source: of the candidates, those that come first in it are taken. That
+is a uniform draw without replacement from the candidates, and two lists that differ in few speakers give nearly the
+same pseudo-speaker.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.anonymization.xvector.pool import GENDERS, Embedding, Pool
+from voiceveil.errors import InputError
+from voiceveil.registry import Registry
+
+__all__ = ["Distance", "Gender", "PoolFarthest", "PoolNearest", "PoolRandom", "PseudoSpeaker", "Strategy", "strategies"]
+
+Distance = Literal["plda", "cosine"]
+#: Of the pseudo-speaker, seen from the source's.
+Gender = Literal["same", "other", "random"]
+
+
+class PseudoSpeaker(NamedTuple):
+    """An embedding (d,), and the mean logarithm of F0 in Hz of the voices that it is made of."""
+
+    embedding: Embedding
+    log_f0: float
+
+
+class Strategy(Protocol):
+    """What draws pseudo-speakers."""
+
+    def check(self, pool: Pool) -> None:
+        """Raise an ``InputError`` if the pool will not do."""
+        ...
+
+    def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
+        """The pseudo-speaker of a source with this embedding and gender ("f" or "m"), drawn from ``rng`` alone."""
+        ...
+
+
+strategies: Registry[type[Strategy]] = Registry("pseudo-speaker strategy", group="voiceveil.strategies")
+
+
+@strategies.register("pool-farthest")
+@dataclass(frozen=True)
+class PoolFarthest:
+    """B1: of the ``candidates`` farthest speakers of the pool, ``averaged`` are drawn, and their plain mean is taken.
+
+    N = 200 and N* = 100 in the challenges (Srivastava et al. 2020). The mean is not brought to any length.
+    """
+
+    distance: Distance = "plda"
+    gender: Gender = "same"
+    candidates: int = 200
+    averaged: int = 100
+
+    _nearest_first: ClassVar[bool] = False
+
+    def check(self, pool: Pool) -> None:
+        """Refuse a pool with fewer speakers of a gender than candidates. (The official code then averages zeros.)"""
+        if not 1 <= self.averaged <= self.candidates:
+            what = f"cannot average {self.averaged} of {self.candidates} candidates"
+            raise InputError(what, fix="set averaged to at most candidates")
+        for gender in GENDERS:
+            count = len(pool.of_gender(gender))
+            if count < self.candidates:
+                raise InputError(
+                    f"the pool has {count} speakers of gender {gender}, and {self.candidates} candidates are asked for",
+                    where=pool.where,
+                    fix=f"give a larger pool (voiceveil train pool), or at most --set candidates={count}",
+                )
+
+    def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
+        """The mean of those candidates that come first in a random order of the pool."""
+        wanted = _wanted(self.gender, gender, rng)
+        place = rng.permutation(len(pool))
+        candidates = self.ranked(source, wanted, pool)
+        return self.mean(candidates[np.argsort(place[candidates])[: self.averaged]], pool)
+
+    def ranked(self, source: Embedding, gender: str, pool: Pool) -> NDArray[np.int64]:
+        """The rows of the candidates of a gender, the farthest from the source first."""
+        rows = pool.of_gender(gender)
+        affinity = _affinity(self.distance, source, pool, rows)
+        order = np.argsort(-affinity if self._nearest_first else affinity, kind="stable")
+        return np.asarray(rows[order[: self.candidates]])
+
+    def mean(self, rows: NDArray[np.int64], pool: Pool) -> PseudoSpeaker:
+        """The plain mean of some speakers, in double precision."""
+        embedding = pool.embeddings[rows].mean(axis=0, dtype=np.float64)
+        return PseudoSpeaker(np.asarray(embedding, dtype=np.float32), float(pool.log_f0[rows].mean()))
+
+
+@strategies.register("pool-nearest")
+@dataclass(frozen=True)
+class PoolNearest(PoolFarthest):
+    """The same with the nearest speakers: an option of the official code, and a weak protection."""
+
+    _nearest_first: ClassVar[bool] = True
+
+
+@strategies.register("pool-random")
+@dataclass(frozen=True)
+class PoolRandom:
+    """One speaker of the pool, whatever the source is: pseudo-speakers that differ as much as speakers do."""
+
+    gender: Gender = "same"
+
+    def check(self, pool: Pool) -> None:
+        """Both genders are there."""
+        if min(len(pool.of_gender(gender)) for gender in GENDERS) == 0:
+            raise InputError("the pool has speakers of one gender only", where=pool.where, fix="give another pool")
+
+    def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
+        """The speaker of the gender that comes first in a random order of the pool."""
+        rows = pool.of_gender(_wanted(self.gender, gender, rng))
+        row = rows[rng.permutation(len(pool))[rows].argmin()]
+        return PseudoSpeaker(pool.embeddings[row].copy(), float(pool.log_f0[row]))
+
+
+def _wanted(choice: Gender, gender: str, rng: np.random.Generator) -> str:
+    """The pseudo-speaker's gender; one number is drawn, whatever the choice is."""
+    drawn = GENDERS[int(rng.integers(2))]
+    other = GENDERS[1 - GENDERS.index(gender)]
+    return {"same": gender, "other": other, "random": drawn}[choice]
+
+
+def _affinity(distance: Distance, source: Embedding, pool: Pool, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How near speakers of the pool are to a source: cosine, or PLDA's log likelihood ratio, one utterance each."""
+    vectors = pool.embeddings[rows].astype(np.float64)
+    one = source.astype(np.float64)
+    if distance == "cosine":
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(one)
+        return np.asarray(vectors @ one / np.maximum(lengths, 1e-30))
+    return np.asarray(pool.plda(vectors, np.ones(len(rows), dtype=np.int64), one[None])[:, 0])
+
+
+def official_picks(seed: int, candidates: int = 200, averaged: int = 100) -> Iterator[NDArray[np.int64]]:
+    """Places in the list of candidates, as the official code of 2020 and 2022 draws them for one data set.
+
+    It seeds Python's generator with the number of the data set, written as a string; a new draw is made for every
+    speaker, or for every utterance, in the order of the lists.
+    """
+    generator = random.Random(str(seed))
+    while True:
+        yield np.array(generator.sample(range(candidates), averaged))

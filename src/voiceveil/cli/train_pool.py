@@ -1,0 +1,60 @@
+"""Build a pool of speakers for resynthesis: one embedding a speaker, with gender and mean F0.
+
+The corpora need speakers and genders; no speaker should be in what is anonymized or evaluated. The output folder then
+holds pool.safetensors, which `voiceveil anonymize --system b1b --set pool=DIR` takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from voiceveil.corpus import open_corpus
+from voiceveil.errors import InputError
+
+__all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
+
+HELP = "a table of speaker embeddings that pseudo-speakers are made of"
+EXAMPLES = """\
+examples:
+  voiceveil train pool --data libritts:/corpora/LibriTTS/train-other-500 --out exp/pool --jobs 4
+  voiceveil train pool --data data/pool_f data/pool_m --speaker trained:exp/asv --out exp/pool
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets pool.safetensors")
+    parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
+    parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a pool that is there")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the pool, and tell what is in it."""
+    from voiceveil.anonymization.xvector.pool import build_pool, save_pool
+    from voiceveil.attack.encoders import encoder
+    from voiceveil.run.cache import Cache
+    from voiceveil.utility.pitch import tracker
+
+    target = args.out / "pool.safetensors"
+    if target.exists() and not args.overwrite:
+        raise InputError("there is a pool already", where=target, fix="use another --out, or --overwrite")
+    utterances = [u for spec in args.data for u in open_corpus(spec)]
+    speaker, pitch = encoder(args.speaker), tracker(args.pitch)
+    args.out.mkdir(parents=True, exist_ok=True)
+    cache = Cache(args.features or args.out / "features.sqlite")
+    pool = build_pool(utterances, speaker, pitch, cache=cache, jobs=args.jobs, quiet=args.quiet)
+    save_pool(target, pool)
+    counts = {gender: len(pool.of_gender(gender)) for gender in ("f", "m")}
+    if args.json:
+        print(json.dumps({"pool": str(target), "speakers": counts, "utterances": len(utterances)}))
+    else:
+        print(f"{counts['f']} female and {counts['m']} male speakers, {len(utterances)} utterances\npool: {target}")
+    return 0
