@@ -15,17 +15,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from voiceveil.challenges.ranking import Average, Ranking, Standing
 from voiceveil.metrics.challenge import CONDITIONS
+from voiceveil.report.svg import Axis, Box, place_names, scale, shorten, text
 
 __all__ = ["is_baseline", "privacy_utility_svg"]
 
 _WIDTH, _PANEL = 760.0, 300.0  # of the figure, and the height of a panel, pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 20.0, 46.0, 48.0
 _RADIUS = 11.0
-_GLYPH = 6.6  # the width of a letter of 12 pixels, roughly
 _LONGEST = 22  # letters of a name that are shown
 _TEAMS = ("#0b62a4", "#b8480a", "#0a7d5a", "#a8487f", "#8a5a00", "#5a4fbf")
 _TITLES = {"wer": "WER (%), lower is better", "uar": "UAR (%), higher is better"}
@@ -45,27 +44,6 @@ _STYLE = """
 def is_baseline(system: str) -> bool:
     """Whether a name is that of a baseline of the challenges: B1 to B6, B1.a and so on."""
     return re.fullmatch(r"b[1-6](\.?[a-c])?", system, re.IGNORECASE) is not None
-
-
-_Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``, with ticks every ``step``."""
-
-    low: float
-    high: float
-    step: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
-        return self.start + share * (self.end - self.start)
-
-    def ticks(self) -> list[float]:
-        return [self.low + i * self.step for i in range(round((self.high - self.low) / self.step) + 1)]
 
 
 @dataclass(frozen=True)
@@ -91,7 +69,7 @@ def privacy_utility_svg(ranking: Ranking, *, baselines: Sequence[str] | None = N
         f'<svg xmlns="http://www.w3.org/2000/svg" class="vv-plane" role="img" viewBox="0 0 {_WIDTH:g} {height:g}" '
         f'width="{_WIDTH:g}" height="{height:g}" font-family="Helvetica, Arial, DejaVu Sans, sans-serif" '
         'font-size="12">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"<title>{text(title)}</title><style>{_STYLE}</style>",
     ]
     for number, metric in enumerate(metrics):
         points = list(_points(ranking, metric, baselines))
@@ -132,8 +110,10 @@ def _place(ranking: Ranking, metric: str, system: str) -> str:
 def _panel(ranking: Ranking, metric: str, points: Sequence[_Point], top: float) -> Iterator[str]:
     """One plane: bands, grid and axes, then the circles with their intervals and names."""
     most = max([50.0, *(100 * _end(p.x, "high") for p in points)])
-    x = _Axis(0.0, 10 * math.ceil(most / 10), 10.0, _LEFT, _WIDTH - _RIGHT)
-    y = _scale([100 * _end(p.y, end) for p in points for end in ("low", "high")], top + _PANEL, top, metric == "wer")
+    x = Axis(0.0, 10 * math.ceil(most / 10), 10.0, _LEFT, _WIDTH - _RIGHT)
+    y = scale(
+        [100 * _end(p.y, end) for p in points for end in ("low", "high")], top + _PANEL, top, from_zero=metric == "wer"
+    )
     yield from _bands(ranking, x, top)
     yield from _grid(metric, x, y, top)
     for point in points:
@@ -148,16 +128,7 @@ def _end(average: Average, end: str) -> float:
     return average.value if limit is None else limit
 
 
-def _scale(values: Sequence[float], start: float, end: float, from_zero: bool) -> _Axis:
-    """An axis with 4 to 9 ticks at round numbers that holds all values."""
-    low, high = (0.0 if from_zero else min(values, default=0.0)), max(values, default=1.0)
-    room = max(high - low, 1.0) * 0.06
-    low, high = (0.0 if from_zero else max(0.0, low - room)), high + room
-    step = next(s for k in range(-2, 9) for s in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / s <= 8)
-    return _Axis(step * math.floor(low / step), step * math.ceil(high / step), step, start, end)
-
-
-def _bands(ranking: Ranking, x: _Axis, top: float) -> Iterator[str]:
+def _bands(ranking: Ranking, x: Axis, top: float) -> Iterator[str]:
     """A band for each condition, every other one tinted, with its limits above it."""
     minima = [100 * minimum for minimum in CONDITIONS[ranking.edition]]
     for number, (low, high) in enumerate(zip(minima, [*minima[1:], x.high], strict=True)):
@@ -173,7 +144,7 @@ def _bands(ranking: Ranking, x: _Axis, top: float) -> Iterator[str]:
         yield f'<line class="grid" x1="{left:.1f}" x2="{left:.1f}" y1="{top:g}" y2="{top + _PANEL:g}"/>'
 
 
-def _grid(metric: str, x: _Axis, y: _Axis, top: float) -> Iterator[str]:
+def _grid(metric: str, x: Axis, y: Axis, top: float) -> Iterator[str]:
     bottom = top + _PANEL
     for tick in y.ticks():
         yield f'<line class="grid" x1="{x.start:g}" x2="{x.end:g}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
@@ -188,14 +159,14 @@ def _grid(metric: str, x: _Axis, y: _Axis, top: float) -> Iterator[str]:
     yield f'<text transform="translate(18 {centre:g}) rotate(-90)" text-anchor="middle">{_TITLES[metric]}</text>'
 
 
-def _ranges(point: _Point, x: _Axis, y: _Axis) -> Iterator[str]:
+def _ranges(point: _Point, x: Axis, y: Axis) -> Iterator[str]:
     """The intervals as lines through the point."""
     for x1, y1, x2, y2 in _whiskers(point, x, y):
         line = f'<line class="range" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
         yield f"<g {point.style}>{line}</g>"
 
 
-def _whiskers(point: _Point, x: _Axis, y: _Axis) -> list[_Box]:
+def _whiskers(point: _Point, x: Axis, y: Axis) -> list[Box]:
     """The ends of the intervals of EER and utility, left and top first."""
     across, up = x(100 * point.x.value), y(100 * point.y.value)
     left, right = (x(100 * _end(point.x, end)) for end in ("low", "high"))
@@ -203,58 +174,20 @@ def _whiskers(point: _Point, x: _Axis, y: _Axis) -> list[_Box]:
     return [(left, up, right, up)] * (left < right) + [(across, top, across, bottom)] * (top < bottom)
 
 
-def _circle(point: _Point, x: _Axis, y: _Axis) -> str:
+def _circle(point: _Point, x: Axis, y: Axis) -> str:
     across, up = x(100 * point.x.value), y(100 * point.y.value)
     tip = f"{point.name}: EER {100 * point.x.value:.2f} %, {100 * point.y.value:.2f} %"
     circle = f'<g {point.style}><circle cx="{across:.1f}" cy="{up:.1f}" r="{_RADIUS:g}"/></g>'
-    text = f'<text class="place" x="{across:.1f}" y="{up + 4:.1f}" text-anchor="middle">{point.text}</text>'
-    return f"<g><title>{_text(tip)}</title>{circle}{text}</g>"
+    place = f'<text class="place" x="{across:.1f}" y="{up + 4:.1f}" text-anchor="middle">{point.text}</text>'
+    return f"<g><title>{text(tip)}</title>{circle}{place}</g>"
 
 
-def _labels(points: Sequence[_Point], x: _Axis, y: _Axis, top: float) -> Iterator[str]:
-    """The names, each on the first side of its circle where it is in nobody's way."""
-    circles: list[_Box] = []
+def _labels(points: Sequence[_Point], x: Axis, y: Axis, top: float) -> Iterator[str]:
+    """The names beside their circles, out of the way of the intervals."""
+    named: list[tuple[str, Box]] = []
     for point in points:
         across, up = x(100 * point.x.value), y(100 * point.y.value)
-        circles.append((across - _RADIUS, up - _RADIUS, across + _RADIUS, up + _RADIUS))
-    taken = circles + [line for point in points for line in _whiskers(point, x, y)]
-    for point, circle in zip(points, circles, strict=True):
-        name = point.name if len(point.name) <= _LONGEST else f"{point.name[: _LONGEST - 1]}…"
-        beside = _beside(circle, _GLYPH * len(name))
-        inside = [
-            box for box in beside if x.start < box[0] and box[2] < x.end and top < box[1] and box[3] < top + _PANEL
-        ]
-        free = [box for box in inside if not any(_overlap(box, other) for other in taken)]
-        box = (free or inside or beside)[0]
-        taken.append(box)
-        yield from _name(name, box, circle)
-
-
-def _name(name: str, box: _Box, circle: _Box) -> Iterator[str]:
-    """A name, and a line to its circle if it stands away from it."""
-    gap = max(circle[1] - box[3], box[1] - circle[3])
-    if gap > 6:
-        x1, y1 = (circle[0] + circle[2]) / 2, circle[1] if box[3] < circle[1] else circle[3]
-        x2, y2 = min(max(x1, box[0]), box[2]), box[3] if box[3] < circle[1] else box[1]
-        yield f'<line class="axis" stroke-opacity=".6" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
-    yield f'<text x="{box[0]:.1f}" y="{box[1] + 12:.1f}">{_text(name)}</text>'
-
-
-def _beside(circle: _Box, width: float) -> list[_Box]:
-    """Where the name of a circle may stand, the best place first: at its sides, then ever farther above and below."""
-    left, above, right, below = circle
-    centred = (left + right - width) / 2
-    corners = [(right + 4, above + 3), (left - 4 - width, above + 3)]
-    for step in range(12):
-        for across in (centred, right - 6, left + 6 - width):
-            corners += [(across, above - 17 - 9 * step), (across, below + 1 + 9 * step)]
-    return [(a, b, a + width, b + 16) for a, b in corners]
-
-
-def _text(text: str) -> str:
-    """Text that may stand in XML: escaped, and without control characters, which may not."""
-    return escape("".join(letter if letter.isprintable() else "\ufffd" for letter in text))
-
-
-def _overlap(one: _Box, other: _Box) -> bool:
-    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+        box = (across - _RADIUS, up - _RADIUS, across + _RADIUS, up + _RADIUS)
+        named.append((shorten(point.name, _LONGEST), box))
+    lines = [line for point in points for line in _whiskers(point, x, y)]
+    yield from place_names(named, lines, (x.start, top, x.end, top + _PANEL))

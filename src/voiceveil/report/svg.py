@@ -1,0 +1,125 @@
+"""What all figures are drawn with: axes at round numbers, names that keep out of each other's way, escaped text.
+
+Conventions: pixels, y downward; a box is (left, top, right, bottom). A figure is one string of SVG without scripts,
+fonts or links. All text from outside passes through :func:`text`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+__all__ = ["GLYPH", "Axis", "Box", "grid", "place_names", "scale", "shorten", "svg", "text"]
+
+Box = tuple[float, float, float, float]
+GLYPH = 6.6  # the width of a letter of 12 pixels, roughly
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``, with ticks every ``step``."""
+
+    low: float
+    high: float
+    step: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value; beyond the ends, that of the end."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """The values at the ticks."""
+        return [self.low + i * self.step for i in range(round((self.high - self.low) / self.step) + 1)]
+
+
+def scale(values: Sequence[float], start: float, end: float, *, from_zero: bool, most: int = 8) -> Axis:
+    """An axis with at most ``most`` + 1 ticks at round numbers that holds all values."""
+    low, high = (0.0 if from_zero else min(values, default=0.0)), max(values, default=1.0)
+    room = max(high - low, 1.0) * 0.06
+    low, high = (0.0 if from_zero else max(0.0, low - room)), high + room
+    step = next(s for k in range(-2, 9) for s in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / s <= most)
+    return Axis(step * math.floor(low / step), step * math.ceil(high / step), step, start, end)
+
+
+def svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+    """A figure that shrinks with the page; ``title`` says in words what it shows."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}" width="{width:g}">'
+        f"<title>{text(title)}</title>{''.join(parts)}</svg>"
+    )
+
+
+def grid(
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    frame: Box,
+    ticks: tuple[Sequence[float], Sequence[float]],
+    titles: tuple[str, str],
+    shown: Callable[[float], str] = "{:g}".format,
+) -> Iterator[str]:
+    """Grid lines, ticks and the titles of both axes around a frame."""
+    left, top, right, bottom = frame
+    for tick in ticks[1]:
+        yield f'<line class="grid" x1="{left:g}" x2="{right:g}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        yield f'<text class="dim" x="{left - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{shown(tick)}</text>'
+    for tick in ticks[0]:
+        yield f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top:g}" y2="{bottom:g}"/>'
+        yield f'<text class="dim" x="{x(tick):.1f}" y="{bottom + 16:g}" text-anchor="middle">{shown(tick)}</text>'
+    yield f'<path class="axis" d="M{left:g} {top:g}V{bottom:g}H{right:g}"/>'
+    yield f'<text x="{(left + right) / 2:g}" y="{bottom + 36:g}" text-anchor="middle">{text(titles[0])}</text>'
+    centre = (top + bottom) / 2
+    yield f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{text(titles[1])}</text>'
+
+
+def place_names(
+    names: Sequence[tuple[str, Box]], taken: Sequence[Box], frame: Box, glyph: float = GLYPH
+) -> Iterator[str]:
+    """Names of things, each on the first side of its box where it is in nobody's way and inside the frame."""
+    occupied = [*taken, *(box for _, box in names)]
+    for name, own in names:
+        beside = _beside(own, glyph * len(name))
+        inside = [b for b in beside if frame[0] < b[0] and b[2] < frame[2] and frame[1] < b[1] and b[3] < frame[3]]
+        free = [box for box in inside if not any(_overlap(box, other) for other in occupied)]
+        box = (free or inside or beside)[0]
+        occupied.append(box)
+        yield from _name(name, box, own)
+
+
+def _name(name: str, box: Box, own: Box) -> Iterator[str]:
+    """A name, and a line to what it names if it stands away from it."""
+    gap = max(own[1] - box[3], box[1] - own[3])
+    if gap > 6:
+        x1, y1 = (own[0] + own[2]) / 2, own[1] if box[3] < own[1] else own[3]
+        x2, y2 = min(max(x1, box[0]), box[2]), box[3] if box[3] < own[1] else box[1]
+        yield f'<line class="axis" stroke-opacity=".6" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+    yield f'<text x="{box[0]:.1f}" y="{box[1] + 12:.1f}">{text(name)}</text>'
+
+
+def _beside(own: Box, width: float) -> list[Box]:
+    """Where a name may stand, the best place first: at the sides, then ever farther above and below."""
+    left, above, right, below = own
+    centred, middle = (left + right - width) / 2, (above + below) / 2 - 8
+    corners = [(right + 4, middle), (left - 4 - width, middle)]
+    for step in range(12):
+        for across in (centred, right - 6, left + 6 - width):
+            corners += [(across, above - 17 - 9 * step), (across, below + 1 + 9 * step)]
+    return [(a, b, a + width, b + 16) for a, b in corners]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+
+
+def shorten(name: str, longest: int) -> str:
+    """A name of at most so many letters."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def text(raw: str) -> str:
+    """Text that may stand in XML: escaped, and without control characters, which may not."""
+    return escape("".join(letter if letter.isprintable() else "\ufffd" for letter in raw))
