@@ -33,7 +33,7 @@ from voiceveil.metrics.challenge import (
     weights,
 )
 
-__all__ = ["Average", "Placing", "Ranking", "Standing", "edition_of", "rank_systems"]
+__all__ = ["Average", "Placing", "Ranking", "Standing", "dataset_of", "edition_of", "rank_systems", "weighted_average"]
 
 UTILITIES: Mapping[int, tuple[Metric, ...]] = {2022: ("wer",), 2024: ("wer", "uar")}
 
@@ -163,9 +163,9 @@ def _average(figures: Iterable[Figure], edition: Edition, metric: Metric, split:
     """The weighted average of the datasets and its interval."""
     by_name: dict[str, Figure] = {}
     for figure in figures:
-        if by_name.setdefault(_dataset(figure), figure) is not figure:
-            models = f"{by_name[_dataset(figure)].model!r} and {figure.model!r}"
-            raise InputError(f"{system}: two figures for {metric} of {_dataset(figure)}, by {models}", fix="keep one")
+        if by_name.setdefault(dataset_of(figure), figure) is not figure:
+            models = f"{by_name[dataset_of(figure)].model!r} and {figure.model!r}"
+            raise InputError(f"{system}: two figures for {metric} of {dataset_of(figure)}, by {models}", fix="keep one")
     shares = weights(edition, metric, split)
     missing = [name for name in shares if name not in by_name]
     if missing:
@@ -176,12 +176,17 @@ def _average(figures: Iterable[Figure], edition: Edition, metric: Metric, split:
     for _, figure in parts:
         if not 0.0 <= figure.value <= (1.0 if metric != "wer" else sys.float_info.max):
             raise InputError(f"{system}: {figure}", fix="rates are fractions: 0.05, not 5")
+    return weighted_average(parts)
+
+
+def weighted_average(parts: Sequence[tuple[float, Figure]]) -> Average:
+    """The average of figures, each with its share of 1, and its interval if all have one."""
     value = sum(share * figure.value for share, figure in parts)
     below, above = _reach(parts, "low"), _reach(parts, "high")
     return Average(value, None if below is None else value - below, None if above is None else value + above)
 
 
-def _dataset(figure: Figure) -> str:
+def dataset_of(figure: Figure) -> str:
     """The challenge's name of what a figure was measured on."""
     if figure.metric == "wer":
         return f"{figure.dataset}_asr"
