@@ -6,25 +6,31 @@ the evaluators), so that a second run does only what is new and a killed one goe
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from voiceveil.anonymization import Anonymizer, anonymize
+from voiceveil.attack.attackers import attacker as make_attacker
+from voiceveil.attack.sets import find_sets
 from voiceveil.challenges import measuring
+from voiceveil.challenges.anonymized import find_anonymized
+from voiceveil.challenges.circumstances import circumstances, started
 from voiceveil.challenges.inventory import Inventory, take_inventory
 from voiceveil.challenges.measuring import Tools
+from voiceveil.challenges.official.tree import write_tree
 from voiceveil.challenges.protocol import Protocol, load_protocol
 from voiceveil.challenges.results import Figure, Results
-from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.errors import InputError
+from voiceveil.metrics import WordErrors
 from voiceveil.run.cache import Cache
 from voiceveil.utility import emotion_folds
+from voiceveil.utility import recogniser as make_recogniser
+from voiceveil.utility.asr import references
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "able", "evaluate", "prepare"]
 
 Say = Callable[[str], None]
 
@@ -39,6 +45,12 @@ class Evaluation:
     system: Anonymizer | None  # None: somebody else has anonymized the data
     suffix: str
     anon_data: Path
+    given: Mapping[str, Corpus] = field(default_factory=dict)  # set -> what somebody else has anonymized
+
+    @property
+    def name(self) -> str:
+        """What is evaluated: the system, or the suffix of the data."""
+        return self.system.name if self.system else self.suffix.strip("_")
 
 
 def prepare(
@@ -56,29 +68,42 @@ def prepare(
         raise InputError(
             "one of a system and the suffix of anonymized data is needed", fix="--system b2, or --anon _b2"
         )
+    if system is not None and not system.name:
+        what = f"the system {type(system).__name__} has no name"
+        raise InputError(what, fix='write @register("name") above its class')
     declared = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
     inventory = take_inventory(declared, Path(data), train=train, emotion=emotion)
-    for one in inventory.emotion:
-        emotion_folds(inventory.corpora[one.set])  # finds what is wrong with the labels before the work begins
+    _check_originals(inventory, Path(data))
     if system is not None:
-        return Evaluation(inventory, Path(data), Path(out), system, f"_{system.name}", Path(out) / "data")
-    evaluation = Evaluation(inventory, Path(data), Path(out), None, anon or "", Path(data))
-    for name in inventory.corpora:
-        _check_anonymized(inventory.corpora[name], evaluation.anon_data / f"{name}{anon}")
+        evaluation = Evaluation(inventory, Path(data), Path(out), system, f"_{system.name}", Path(out) / "data")
+    else:
+        given = find_anonymized(inventory.corpora, Path(data), anon or "")
+        evaluation = Evaluation(inventory, Path(data), Path(out), None, anon or "", Path(data), given)
+    _check_output(evaluation)
     return evaluation
 
 
-def _check_anonymized(original: Corpus, directory: Path) -> None:
-    """A set that somebody else has anonymized: every utterance once, and no other."""
-    if not (directory / "wav.scp").exists():
-        raise InputError("no anonymized set", where=directory, fix="anonymize it: `voiceveil anonymize`")
-    anonymized = open_corpus(directory)
-    lost = [u.id for u in original if u.id not in anonymized]
-    strange = [u.id for u in anonymized if u.id not in original]
-    if lost:
-        raise InputError(f"{len(lost)} utterances are missing, e.g. {lost[0]}", where=directory)
-    if strange:
-        raise InputError(f"{len(strange)} utterances are not in the original, e.g. {strange[0]}", where=directory)
+def _check_originals(inventory: Inventory, data: Path) -> None:
+    """What is wrong with labels, transcripts and trial lists, before the work begins."""
+    for emotion in inventory.emotion:
+        emotion_folds(inventory.corpora[emotion.set])
+    if inventory.verification:
+        find_sets(data, names=[trials.set for one in inventory.verification for trials in one.trials])
+    if "wer" in inventory.protocol.metrics:
+        for recognition in inventory.recognition:
+            references(u for name in recognition.sets for u in inventory.corpora[name])
+
+
+def _check_output(evaluation: Evaluation) -> None:
+    """The output is new, or of the same system under the same protocol."""
+    path = evaluation.out / "results.json"
+    if not path.exists():
+        return
+    before = Results.load(path)
+    now = (evaluation.name, evaluation.inventory.protocol.name)
+    if (before.system, before.protocol) != now:
+        what = f"holds the results of {before.system} under {before.protocol}, not of {now[0]} under {now[1]}"
+        raise InputError(what, where=evaluation.out, fix="give another folder for the results")
 
 
 def evaluate(
@@ -89,74 +114,114 @@ def evaluate(
     jobs: int = 1,
     seed: int | None = None,
     key_file: str | Path | None = None,
+    cache_file: Path | None = None,
     quiet: bool = True,
     say: Say = lambda line: None,
 ) -> Results:
-    """Run all that the protocol asks for and the data allow; writes ``results.json`` and the score files.
+    """Run all that the protocol asks for and the data allow; writes ``results.json``, the score files, and ``exp``.
+
+    ``exp`` holds the result files of the challenge's own scripts, see :mod:`voiceveil.challenges.official.tree`.
 
     ``attackers``: see ``voiceveil attack``; those that learn are left out when there is no training set.
+    ``cache_file``: where results are kept (default: ``cache.sqlite`` in the output); several systems may share one.
     """
     inventory = evaluation.inventory
-    notes = [f"missing: {name}" for name in inventory.missing] + list(inventory.differences)
-    chosen = tuple(name for name in attackers if inventory.training or not name.split(":")[0].endswith("-adapted"))
+    notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
+    chosen = able(attackers, inventory)
     notes += [f"attacker {name} left out: no training set" for name in attackers if name not in chosen]
-    anonymized = _anonymize(evaluation, jobs=jobs, seed=seed, key_file=key_file, quiet=quiet, say=say)
-    cache = Cache(evaluation.out / "cache.sqlite")
+    for name in chosen:
+        make_attacker(name)  # a name that nobody has is found before the work begins
+    make_recogniser(recogniser)
+    time = started(evaluation.out)
+    cache = Cache(evaluation.out / "cache.sqlite" if cache_file is None else cache_file)
     try:
+        anonymized = _anonymize(evaluation, cache, jobs=jobs, seed=seed, key_file=key_file, quiet=quiet, say=say)
         tools = Tools(chosen, recogniser, cache, jobs, quiet)
-        figures, health = _measure(evaluation, anonymized, tools, say)
+        measured = _measure(evaluation, anonymized, tools, say)
+        info = {
+            "notes": notes + measured.notes,
+            **measured.health,
+            **circumstances(inventory, anonymized, tools, seed=seed, keyed=key_file is not None),
+            "parameters": {} if evaluation.system is None else evaluation.system.parameters(),
+            "suffix": evaluation.suffix,
+            "time": time.isoformat(),
+        }
     finally:
         cache.close()
-    results = Results(
-        evaluation.system.name if evaluation.system else evaluation.suffix.strip("_"),
-        inventory.protocol.name,
-        tuple(figures),
-        {"notes": notes, **health, **_circumstances(evaluation, seed, recogniser, chosen)},
+    results = Results(evaluation.name, inventory.protocol.name, tuple(measured.figures), info)
+    trials = {name: corpus.trials for name, corpus in inventory.corpora.items() if corpus.trials is not None}
+    results = write_tree(
+        results, evaluation.out, suffix=evaluation.suffix, heard=measured.heard, trials=trials, time=time
     )
     results.save(evaluation.out / "results.json")
     return results
 
 
+def able(attackers: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
+    """Those that can do their work: without training data nobody learns."""
+    return tuple(name for name in attackers if inventory.training or not name.split(":")[0].endswith("-adapted"))
+
+
 def _anonymize(
-    evaluation: Evaluation, *, jobs: int, seed: int | None, key_file: str | Path | None, quiet: bool, say: Say
+    evaluation: Evaluation,
+    cache: Cache,
+    *,
+    jobs: int,
+    seed: int | None,
+    key_file: str | Path | None,
+    quiet: bool,
+    say: Say,
 ) -> dict[str, Corpus]:
-    """Set -> anonymized corpus."""
+    """Set -> anonymized corpus, all of them in ``out/data``; audio of others stays where it is."""
     inventory, system = evaluation.inventory, evaluation.system
+    home = evaluation.out / "data"
+    for name, corpus in evaluation.given.items():
+        write_kaldi(corpus, home / f"{name}{evaluation.suffix}", {u.id: u.path for u in corpus})
     for name in inventory.corpora if system is not None else ():
         say(f"anonymizing {name}")
         summary = anonymize(
             evaluation.data / name,
-            evaluation.anon_data,
+            home,
             system=system or "",
             level="speaker" if inventory.level(name) == "speaker" else "utterance",
             jobs=jobs,
             seed=seed,
             key_file=key_file,
             suffix=evaluation.suffix,
+            overwrite="changed",
             quiet=quiet,
         )
+        cache.note_pace(f"system {evaluation.name}", summary.audio_seconds, summary.seconds * jobs)
         if summary.failures:
             first = summary.failures[0]
             raise InputError(f"{len(summary.failures)} utterances of {name} could not be anonymized: {first.error}")
-    directories = {name: evaluation.anon_data / f"{name}{evaluation.suffix}" for name in inventory.corpora}
-    return {name: open_corpus(directory) for name, directory in directories.items()}
+    return {name: open_corpus(home / f"{name}{evaluation.suffix}") for name in inventory.corpora}
 
 
-def _measure(
-    evaluation: Evaluation, anonymized: dict[str, Corpus], tools: Tools, say: Say
-) -> tuple[list[Figure], dict[str, Any]]:
+@dataclass
+class _Measured:
+    """All that was found."""
+
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    health: dict[str, Any] = field(default_factory=dict)
+    heard: dict[str, WordErrors] = field(default_factory=dict)
+
+
+def _measure(evaluation: Evaluation, anonymized: dict[str, Corpus], tools: Tools, say: Say) -> _Measured:
     inventory = evaluation.inventory
     wanted = set(inventory.protocol.metrics)
-    figures: list[Figure] = []
-    health: dict[str, Any] = {}
+    measured = _Measured()
     if inventory.verification:
         say(f"attacking: {', '.join(tools.attackers)}")
-        found, health = measuring.verification(
-            inventory, evaluation.data, evaluation.anon_data, evaluation.suffix, evaluation.out, tools
+        measured.figures, measured.health, measured.notes = measuring.verification(
+            inventory, evaluation.data, evaluation.out / "data", evaluation.suffix, evaluation.out, tools
         )
-        figures += found
+    if "wer" in wanted and inventory.recognition:
+        say(f"recognising words: {tools.recogniser}")
+        found, measured.heard = measuring.words(inventory, anonymized, tools)
+        measured.figures += found
     steps = {
-        "wer": (inventory.recognition, measuring.words, f"recognising words: {tools.recogniser}"),
         "uar": (inventory.emotion, measuring.emotions, "recognising emotions"),
         "pitch_correlation": (inventory.verification, measuring.pitch, "correlating pitch"),
         "gvd": (inventory.verification, measuring.distinctiveness, "comparing voices"),
@@ -164,21 +229,5 @@ def _measure(
     for metric, (sets, step, line) in steps.items():
         if metric in wanted and sets:
             say(line)
-            figures += step(inventory, anonymized, tools)
-    return figures, health
-
-
-def _circumstances(
-    evaluation: Evaluation, seed: int | None, recogniser: str, attackers: Sequence[str]
-) -> dict[str, Any]:
-    system = evaluation.system
-    return {
-        "voiceveil": version("voiceveil"),
-        "python": platform.python_version(),
-        "parameters": {} if system is None else system.parameters(),
-        "levels": dict(evaluation.inventory.protocol.levels),
-        "training": list(evaluation.inventory.training),
-        "attackers": list(attackers),
-        "recogniser": recogniser,
-        "seed": seed,
-    }
+            measured.figures += step(inventory, anonymized, tools)
+    return measured

@@ -23,8 +23,9 @@ from voiceveil.stats import Estimate, ScoredTrials, estimate_all
 
 __all__ = ["Tools", "distinctiveness", "emotions", "pitch", "verification", "words"]
 
-#: Metrics of trials beyond the EER that a protocol may ask for. Cllr is left out: it needs calibrated scores.
+#: Metrics of trials beyond the EER that a protocol may ask for. Cllr is not among them: it needs LLRs for scores.
 _OF_TRIALS = {"min_cllr": "min_cllr", "d_sys": "d_sys", "zebra": "zebra_population"}
+_NO_CLLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Tools:
 
 def verification(
     inventory: Inventory, data: Path, anon_data: Path, suffix: str, out: Path, tools: Tools
-) -> tuple[list[Figure], dict[str, Any]]:
-    """EERs of all attackers (and what else the protocol asks of trials), and the attackers' health."""
+) -> tuple[list[Figure], dict[str, Any], list[str]]:
+    """EERs of all attackers (and what else the protocol asks of trials), the attackers' health, and notes."""
     places = {trials.set: one for one in inventory.verification for trials in one.trials}
     result = attack.run(
         data,
@@ -60,13 +61,21 @@ def verification(
         quiet=tools.quiet,
     )
     wanted = [name for name in inventory.protocol.metrics if name in _OF_TRIALS]
+    cllr = "cllr" in inventory.protocol.metrics
     figures: list[Figure] = []
     for row in result.rows:
         place = _place(places[row.set], row.gender, row.condition, f"{row.attacker} ({row.knowledge})")
-        figures.append(_figure("eer", row.eer, place, {"trials": row.trials, "set": row.set}))
-        if wanted and row.scores is not None:
-            figures += _more_of_trials(row.scores, data / row.set / "trials", inventory.corpora[row.set], wanted, place)
-    return figures, {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
+        assert row.scores is not None  # noqa: S101 -- there is a folder for them
+        scored = _scored(row.scores, data / row.set / "trials", inventory.corpora[row.set])
+        method = inventory.protocol.eer
+        official = {"method": method, "eer": metrics.eer(*scored.classes(), method=method)}
+        detail = {"trials": row.trials, "set": row.set, "method": "rocch", "official": official}
+        figures.append(_figure("eer", row.eer, place, {**detail, "scores": row.scores.relative_to(out).as_posix()}))
+        figures += _more_of_trials(scored, [*wanted, *(["cllr"] if row.llr and cllr else [])], place)
+    health = {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
+    without = sorted({row.attacker for row in result.rows if cllr and not row.llr})
+    notes = [f"no Cllr of {', '.join(without)}: {_NO_CLLR}"] if without else []
+    return figures, health, notes
 
 
 def _place(one: Verification, gender: str, conditions: str, model: str) -> dict[str, Any]:
@@ -84,33 +93,34 @@ def _figure(metric: str, value: Estimate, place: Mapping[str, Any], detail: Mapp
     return Figure(metric, value.value, low=value.low, high=value.high, detail=detail, **place)
 
 
-def _more_of_trials(
-    scores: Path, trials: Path, corpus: Corpus, wanted: list[str], place: Mapping[str, Any]
-) -> Iterator[Figure]:
-    key = read_key(trials)
-    target = key.target
-    values = read_scores(scores, key)
+def _scored(scores: Path, trials: Path, corpus: Corpus) -> ScoredTrials:
+    values = read_scores(scores, read_key(trials))
     speaker = {u.id: u.speaker or u.id for u in corpus}
     assert corpus.trials is not None  # noqa: S101 -- the inventory has refused sets without trials
-    scored = ScoredTrials.of_trials(corpus.trials, values, speaker)
-    names = [_OF_TRIALS[name] for name in wanted]
+    return ScoredTrials.of_trials(corpus.trials, values, speaker)
+
+
+def _more_of_trials(scored: ScoredTrials, wanted: list[str], place: Mapping[str, Any]) -> Iterator[Figure]:
+    names = [_OF_TRIALS.get(name, name) for name in wanted]
     for name, value in zip(names, estimate_all(scored, names), strict=True):
         yield _figure(name, value, place, {})
     if "zebra" in wanted:
-        zebra = metrics.zebra(values[target], values[~target])
+        zebra = metrics.zebra(*scored.classes())
         yield Figure("zebra_individual", zebra.individual, detail={"tag": zebra.tag}, **place)
 
 
-def words(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
-    """WER of original and anonymized speech."""
+def words(
+    inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools
+) -> tuple[list[Figure], dict[str, metrics.WordErrors]]:
+    """WER of original and anonymized speech; and dataset, dot, ``o`` or ``a`` -> all that was heard."""
     listener = utility.recogniser(tools.recogniser)
-    figures = []
+    figures, heard = [], {}
     for one in inventory.recognition:
         for conditions, corpora in (("o", inventory.corpora), ("a", anonymized)):
             utterances = [u for name in one.sets for u in corpora[name]]
             transcripts = utility.transcribe(utterances, listener, **tools.running())
             result = utility.word_error_rate(utterances, transcripts)
-            errors = result.errors
+            errors = heard[f"{one.dataset}.{conditions}"] = result.errors
             detail = {
                 "errors": errors.edits,
                 "words": errors.substitutions + errors.deletions + errors.hits,
@@ -120,7 +130,7 @@ def words(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) 
             }
             place = {"dataset": one.dataset, "split": one.split, "conditions": conditions, "model": tools.recogniser}
             figures.append(_figure("wer", result.wer, place, detail))
-    return figures
+    return figures, heard
 
 
 def emotions(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
@@ -133,7 +143,8 @@ def emotions(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tool
         for conditions, corpus in (("o", original), ("a", anonymized[one.set])):
             result = utility.evaluate_emotion(corpus, folds, listener, **tools.running())
             place = {"dataset": one.dataset, "split": one.split, "conditions": conditions, "model": "functionals"}
-            detail = {"recalls": dict(result.folds.recalls), "folds": len(folds.names)}
+            parts = {name: {"uar": f.value, "recalls": dict(f.recalls)} for name, f in result.folds.folds.items()}
+            detail = {"recalls": dict(result.folds.recalls), "folds": parts}
             figures.append(_figure("uar", result.uar, place, detail))
     return figures
 

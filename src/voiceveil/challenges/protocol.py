@@ -6,13 +6,14 @@ A protocol is a TOML file; those of the challenges are in ``protocols/``, and a 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from voiceveil.errors import InputError
+from voiceveil.metrics.verification import EerMethod
 from voiceveil.registry import did_you_mean
 
 __all__ = ["Emotion", "Protocol", "Recognition", "Training", "TrialSet", "Verification", "load_protocol"]
@@ -85,6 +86,9 @@ class Protocol:
     training: Training | None = None
     minimum_pitch_correlation: float | None = None
     ranking: Mapping[str, Any] | None = None
+    #: "train" and "emotion" -> sets to use where those of the plan are not at hand.
+    stand_ins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    eer: EerMethod = "rocch"  # how the challenge's own files compute it
 
     def roles(self) -> dict[str, str]:
         """Set -> role: "enroll", "trial", "train" or "emotion"; in the order of the protocol."""
