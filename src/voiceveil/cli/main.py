@@ -36,6 +36,7 @@ VERBS: dict[str, str] = {
     "attack": "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers",
     "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
     "rank": "rank systems within each EER condition, with the privacy-utility figure",
+    "submit": "pack a submission to the 2024 challenge, or check one without trusting it",
     "check": "run the conformance checks on a system, ours or yours",
 }
 
