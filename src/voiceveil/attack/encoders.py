@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -98,10 +99,10 @@ encoders: Registry[Factory] = Registry("encoder", group="voiceveil.encoders", mo
 
 @encoders.register("campplus")
 def _campplus(argument: str | None) -> SpeakerEncoder:
-    try:
-        from voiceveil.attack.campplus import CamPlusPlus
-    except ImportError as error:
-        raise InputError(f"CAM++ cannot be used: {error}", fix="pip install 'voiceveil[asv]'") from error
+    if find_spec("torch") is None:  # found, not imported: to plan an attack takes no network
+        raise InputError("CAM++ cannot be used: torch is not installed", fix="pip install 'voiceveil[asv]'")
+    from voiceveil.attack.campplus import CamPlusPlus
+
     return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
 
 

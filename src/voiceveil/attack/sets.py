@@ -7,7 +7,7 @@ enrollment utterances are those of the original data; an anonymized directory ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -54,11 +54,17 @@ class TrialSet:
 
 
 def find_sets(
-    data: Path, *, anon: str | None = None, names: Sequence[str] | None = None, anon_data: Path | None = None
+    data: Path,
+    *,
+    anon: str | None = None,
+    names: Sequence[str] | None = None,
+    anon_data: Path | None = None,
+    opened: Mapping[str, Corpus] | None = None,
 ) -> list[TrialSet]:
     """The sets in a folder; with ``anon``, the suffix, those that have anonymized speech (in ``anon_data``, if given).
 
     ``names``: directories of trials (``libri_dev_trials_f``), or what their names begin with (``libri_dev``).
+    ``opened``: original sets that need not be read again.
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data)
@@ -73,7 +79,7 @@ def find_sets(
             fix = did_you_mean(missing[0] + anon, seen) if seen else "anonymize it first: `voiceveil anonymize`"
             raise InputError(f"no anonymized speech {missing[0]}{anon}", where=home, fix=fix)
         wanted = [name for name in wanted if name not in missing]
-    return [_read_set(data, home, name, anon) for name in wanted]
+    return [_read_set(data, home, name, anon, opened or {}) for name in wanted]
 
 
 def _wanted(data: Path, anon: str | None, names: Sequence[str] | None) -> list[str]:
@@ -97,13 +103,17 @@ def _wanted(data: Path, anon: str | None, names: Sequence[str] | None) -> list[s
     return chosen
 
 
-def _read_set(data: Path, home: Path, name: str, anon: str | None) -> TrialSet:
+def _read_set(data: Path, home: Path, name: str, anon: str | None, opened: Mapping[str, Corpus]) -> TrialSet:
     enroll_name = name.partition("_trials")[0] + "_enrolls"
     pairs = [(data, "")] if anon is None else [(data, ""), (home, anon)]
     for folder, suffix in pairs:
         if not (folder / f"{enroll_name}{suffix}").is_dir():
             raise InputError(f"{name} needs the enrollment {enroll_name}{suffix}", where=folder)
-    sides = [(read_kaldi(f / f"{enroll_name}{s}"), read_kaldi(f / f"{name}{s}")) for f, s in pairs]
+
+    def read(folder: Path, suffix: str, name: str) -> Corpus:
+        return opened[name] if not suffix and name in opened else read_kaldi(folder / f"{name}{suffix}")
+
+    sides = [(read(*pair, enroll_name), read(*pair, name)) for pair in pairs]
     enroll, trial = sides[0]
     trials = trial.trials
     if trials is None or not trials.target.any() or trials.target.all():

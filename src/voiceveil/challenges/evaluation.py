@@ -88,7 +88,11 @@ def _check_originals(inventory: Inventory, data: Path) -> None:
     for emotion in inventory.emotion:
         emotion_folds(inventory.corpora[emotion.set])
     if inventory.verification:
-        find_sets(data, names=[trials.set for one in inventory.verification for trials in one.trials])
+        find_sets(
+            data,
+            names=[trials.set for one in inventory.verification for trials in one.trials],
+            opened=inventory.corpora,
+        )
     if "wer" in inventory.protocol.metrics:
         for recognition in inventory.recognition:
             references(u for name in recognition.sets for u in inventory.corpora[name])

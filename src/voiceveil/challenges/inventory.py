@@ -5,7 +5,7 @@ An evaluation works with whatever part of the data is present; what is missing i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,8 @@ class Inventory:
     """The part of a protocol that the data allow: ``corpora`` (name -> corpus) with their ``roles``.
 
     ``verification``, ``recognition`` and ``emotion`` are those of the protocol whose sets are all there; ``missing``
-    names the sets that are not; ``differences`` says where the data are not those that the plan describes.
+    names the sets that are not; ``differences`` says where the data are not those that the plan describes, and
+    ``remarks`` which sets stand in for others, and what the folder's own ``NOTE.txt`` says of the data.
     """
 
     protocol: Protocol
@@ -33,6 +34,7 @@ class Inventory:
     training: tuple[str, ...]
     missing: tuple[str, ...]
     differences: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
     def level(self, name: str) -> str:
         """At which level a set is anonymized."""
@@ -45,10 +47,13 @@ def take_inventory(
     """Look for the sets of a protocol in ``data``.
 
     ``train`` and ``emotion`` name sets of ``data`` to use instead of those of the plan (for example a smaller
-    training set), which the results then say.
+    training set). Without them, and without the sets of the plan, those are used that the protocol names as stand-ins.
+    The results say so.
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data)
+    wanted = protocol
+    train, emotion = _stand_ins(protocol, data, train, emotion)
     if train:
         protocol = replace(protocol, training=None)
     if emotion:
@@ -58,7 +63,7 @@ def take_inventory(
         if not (data / name / "wav.scp").exists():
             raise InputError(f"no set {name!r}", where=data, fix="give the name of a Kaldi directory in this folder")
     corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
-    missing = tuple(name for name in roles if name not in corpora)
+    missing = tuple(name for name in {**wanted.roles(), **roles} if name not in corpora)
     verification = tuple(
         replace(one, trials=tuple(t for t in one.trials if t.set in corpora))
         for one in protocol.verification
@@ -79,7 +84,38 @@ def take_inventory(
         _training(protocol.training, corpora, train),
         missing,
         tuple(_differences(protocol, verification, corpora)),
+        (*_replacements(wanted, train, emotion), *_note(data)),
     )
+
+
+def _stand_ins(
+    protocol: Protocol, data: Path, train: Sequence[str], emotion: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The sets to train on and those with emotions, where the plan's are not there and nobody has named others."""
+
+    def there(names: Iterable[str]) -> list[str]:
+        return [name for name in names if (data / name / "wav.scp").exists()]
+
+    if not train and protocol.training is not None and not there([protocol.training.set]):
+        train = there(protocol.stand_ins.get("train", ()))
+    if not emotion and protocol.emotion and not there(one.set for one in protocol.emotion):
+        emotion = there(protocol.stand_ins.get("emotion", ()))
+    return train, emotion
+
+
+def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[str]) -> Iterator[str]:
+    """Which sets are used instead of which."""
+    planned = {"the attacker learns from": [protocol.training.set] if protocol.training else []}
+    planned["emotions are those of"] = [one.set for one in protocol.emotion]
+    for (what, sets), names in zip(planned.items(), (train, emotion), strict=True):
+        if names:
+            yield f"{what} {' and '.join(names)}" + (f" instead of {' and '.join(sets)}" if sets else "")
+
+
+def _note(data: Path) -> list[str]:
+    """What the folder says of its data, for example that the voices are synthetic: it belongs into every report."""
+    path = data / "NOTE.txt"
+    return [f"about the data: {' '.join(path.read_text(encoding='utf-8').split())}"] if path.is_file() else []
 
 
 def _training(training: Training | None, corpora: dict[str, Corpus], train: Sequence[str]) -> tuple[str, ...]:

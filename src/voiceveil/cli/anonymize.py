@@ -11,8 +11,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from voiceveil.anonymization import Summary, anonymize, system, systems
-from voiceveil.anonymization.parameters import parse_settings
+from voiceveil.anonymization import Summary, anonymize
+from voiceveil.anonymization.finding import find_system
 
 EXAMPLES = """\
 examples:
@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("input", metavar="IN", help="audio file, folder, Kaldi directory, .csv/.jsonl, or NAME:PATH")
     parser.add_argument("output", metavar="OUT", type=Path, help="a folder; for one file also a .wav or .flac name")
-    parser.add_argument("--system", default="b2", metavar="NAME", help="see `voiceveil systems` (default: b2)")
+    parser.add_argument(
+        "--system", default="b2", metavar="NAME", help="see `voiceveil systems`, or MODULE:CLASS (default: b2)"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
     parser.add_argument(
         "--level",
@@ -59,8 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the batch; 1 if an utterance failed."""
-    cls = systems[args.system]
-    made = system(args.system, **parse_settings(cls, args.system, args.set))
+    made = find_system(args.system, args.set)
     named = args.output.suffix.lower().removeprefix(".")
     summary = anonymize(
         args.input,

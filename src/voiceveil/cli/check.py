@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import sys
 from dataclasses import asdict
 
-from voiceveil.anonymization import Anonymizer, system, systems
-from voiceveil.anonymization.parameters import check_names, parse_settings
-from voiceveil.errors import InputError
+from voiceveil.anonymization.finding import find_system
 
 EXAMPLES = """\
 examples:
@@ -32,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the checks; 1 if one failed."""
     from voiceveil.testing import check_anonymizer
 
-    results = check_anonymizer(_find(args.system, args.set), raise_on_failure=False)
+    results = check_anonymizer(find_system(args.system, args.set), raise_on_failure=False)
     counts = {status: sum(r.status == status for r in results) for status in ("passed", "failed", "skipped")}
     if args.json:
         print(json.dumps({**counts, "checks": [asdict(result) for result in results]}, indent=2))
@@ -42,19 +38,3 @@ def run(args: argparse.Namespace) -> int:
                 print(f"{result.status:8}{result.name}{': ' if result.message else ''}{result.message}")
         print(", ".join(f"{count} {status}" for status, count in counts.items()))
     return 1 if counts["failed"] else 0
-
-
-def _find(name: str, settings: list[str]) -> Anonymizer:
-    if ":" not in name:
-        return system(name, **parse_settings(systems[name], name, settings))
-    module_name, _, class_name = name.partition(":")
-    sys.path.insert(0, "")  # the user's own module, as `python -m` would find it
-    try:
-        cls = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"cannot find {name}: {error}", fix="give MODULE:CLASS, from the working directory") from error
-    if not (isinstance(cls, type) and issubclass(cls, Anonymizer)):
-        raise InputError(f"{name} is not a subclass of voiceveil.Anonymizer")
-    parameters = parse_settings(cls, name, settings)
-    check_names(cls, name, parameters)
-    return cls(**parameters)

@@ -1,25 +1,31 @@
 """Run the protocol of a challenge: anonymize, attack, recognise words and emotions, measure.
 
-Works with whatever part of the data is there, and says what is missing. A second run does only what is new; a killed
-one goes on where it stopped. OUT holds the anonymized sets, the score files, results.json, and the cache of the
-evaluators, in which there are embeddings of the speakers: biometric data.
+Works with whatever part of the data is there, and says what is missing; `--plan` says it beforehand, with what is
+cached and with the time and the disk that the rest will take. A second run does only what is new; a killed one goes on
+where it stopped. OUT holds the anonymized sets, the score files, results.json, and the cache of the evaluators, in
+which there are embeddings of the speakers: biometric data.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
-from voiceveil.anonymization import system, systems
-from voiceveil.anonymization.parameters import parse_settings
+from voiceveil.anonymization.finding import find_system
 from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
+from voiceveil.challenges.planning import Plan, make_plan
+from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
 
 EXAMPLES = """\
 examples:
-  voiceveil evaluate --protocol vpc2024 --data data --system b2 --out results/b2 --jobs 2
+  voiceveil evaluate --data data --system b2                    into results/vpc2024/b2
+  voiceveil evaluate --data data --system b2 --plan             what it would do, in a second
+  voiceveil evaluate --data data --system my_system:MySystem    a class of yours, found from the working directory
   voiceveil evaluate --protocol vpc2024 --data data --anon _mine --out results/mine
   voiceveil evaluate --protocol vpc2022 --data data --system b2-2022 --out results/b2-2022 --plan
   voiceveil evaluate --protocol vpc2024 --data data --system b2 --out results/b2 --train my_train --emotion my_emotions
@@ -31,9 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--protocol", default="vpc2024", help="vpc2020, vpc2022, vpc2024 or a .toml file")
     parser.add_argument("--data", type=Path, required=True, help="a folder of Kaldi directories, named as in the plans")
-    parser.add_argument("--out", type=Path, required=True, help="a folder for all results")
+    parser.add_argument("--out", type=Path, help="a folder for all results (default: results/PROTOCOL/SYSTEM)")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--system", metavar="NAME", help="anonymize with this system; see `voiceveil systems`")
+    what.add_argument(
+        "--system", metavar="NAME", help="anonymize with this one of `voiceveil systems`, or MODULE:CLASS"
+    )
     what.add_argument("--anon", metavar="SUFFIX", help="the sets in DATA with this suffix were anonymized already")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
     parser.add_argument("--train", nargs="+", default=[], metavar="SET", help="sets the attacker trains on instead")
@@ -44,7 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recogniser", default="moonshine", help="of words: moonshine, or a model (default: moonshine)"
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument(
+        "--jobs", type=int, default=_cores(), metavar="N", help="processes (default: one a core, eight at most)"
+    )
+    parser.add_argument(
+        "--cache", type=Path, metavar="FILE", help="keep results here, for several systems (default: in OUT)"
+    )
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--seed", type=int, help="makes the anonymization repeatable")
     key.add_argument("--key-file", type=Path, metavar="FILE", help="the same, for who has the file")
@@ -55,52 +68,83 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, or evaluate and print a table."""
-    made = None
-    if args.system:
-        made = system(args.system, **parse_settings(systems[args.system], args.system, args.set))
+    made = find_system(args.system, args.set) if args.system else None
+    protocol = load_protocol(args.protocol)
+    out = args.out or Path("results") / protocol.name / (made.name if made else args.anon.strip("_"))
+    options: dict[str, Any] = {
+        "attackers": [name.strip() for name in args.attackers.split(",") if name.strip()],
+        "recogniser": args.recogniser,
+        "seed": args.seed,
+        "key_file": args.key_file,
+        "cache_file": args.cache,
+    }
     evaluation = prepare(
         args.data,
-        args.out,
-        protocol=args.protocol,
+        out,
+        protocol=protocol,
         system=made,
         anon=args.anon,
         train=args.train,
         emotion=args.emotion,
     )
     if args.plan:
-        print_plan(evaluation)
+        print_plan(evaluation, make_plan(evaluation, **options), args.jobs)
         return 0
     results = evaluate(
         evaluation,
-        attackers=[name.strip() for name in args.attackers.split(",") if name.strip()],
-        recogniser=args.recogniser,
+        **options,
         jobs=args.jobs,
-        seed=args.seed,
-        key_file=args.key_file,
         quiet=args.quiet,
         say=lambda line: None if args.quiet else print(line, file=sys.stderr),
     )
     if args.json:
-        print((args.out / "results.json").read_text(), end="")
+        print((out / "results.json").read_text(), end="")
     else:
-        print_results(results, args.out)
+        print_results(results, out)
     return 0
 
 
-def print_plan(evaluation: Evaluation) -> None:
-    """What is there, what is missing, what would be done."""
+def _cores() -> int:
+    """As many as this process may use; eight at most, as each holds its own models in memory."""
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
+
+
+def print_plan(evaluation: Evaluation, plan: Plan, jobs: int) -> None:
+    """What is there, what is missing, what is cached, what would be done and what it would take."""
     inventory = evaluation.inventory
-    print(f"{inventory.protocol.title}, {'system ' + evaluation.system.name if evaluation.system else 'given data'}")
+    what = f"system {evaluation.name}" if evaluation.system else f"given data {evaluation.suffix}"
+    print(f"{inventory.protocol.title}, {what}, into {evaluation.out}")
     for name, corpus in inventory.corpora.items():
         role, level = inventory.roles[name], inventory.level(name)
-        target = evaluation.anon_data / f"{name}{evaluation.suffix}"
-        state = "there" if (target / "wav.scp").exists() else f"to anonymize ({level} level)"
-        print(f"  {name}: {role}, {len(corpus)} utterances, {len(corpus.speakers())} speakers; {target.name}: {state}")
+        print(f"  {name}: {role}, {len(corpus)} utterances, {len(corpus.speakers())} speakers; {level} level")
     for name in inventory.missing:
         print(f"  {name}: MISSING")
-    for difference in inventory.differences:
-        print(f"  not as in the plan: {difference}")
+    for remark in (*inventory.remarks, *(f"not as in the plan: {text}" for text in inventory.differences)):
+        print(f"  {remark}")
     print(f"metrics: {', '.join(inventory.protocol.metrics)}; conditions: {', '.join(inventory.protocol.conditions)}")
+    width = max(len(step.name) for step in plan.steps)
+    print(f"{'step':<{width}}  utterances  cached   to do     audio      time")
+    for step in plan.steps:
+        time = "unknown" if step.seconds is None else _clock(step.seconds / jobs)
+        print(f"{step.name:<{width}}  {step.utterances:>10}  {step.cached:>6}  {step.left:>6}  "
+              f"{_clock(step.audio):>8}  {time:>8}" + (f"  again: {step.again}" if step.again else ""))  # fmt: skip
+    print(_needs(plan, jobs))
+
+
+def _needs(plan: Plan, jobs: int) -> str:
+    """Time and disk."""
+    about = "about " if plan.sampled else ""
+    rest = f", and what {' and '.join(plan.unknown)} takes, which nobody has timed here" if plan.unknown else ""
+    short = "; THE DISK IS TOO SMALL" if plan.disk > plan.free else ""
+    return (
+        f"needs: about {_clock(plan.seconds(jobs))} (h:mm:ss) with {jobs} job{'s' if jobs > 1 else ''}{rest}; "
+        f"{about}{plan.disk / 1e9:.2f} GB of disk, of {plan.free / 1e9:.0f} GB that are free{short}"
+    )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def print_results(results: Results, out: Path) -> None:

@@ -13,6 +13,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,36 @@ from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["Cache"]
+__all__ = ["Cache", "result_key"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS paces (name TEXT PRIMARY KEY, audio REAL, seconds REAL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha256 TEXT) WITHOUT ROWID;
 """
 
+#: Seconds of audio below which it is the start that takes the time, and a pace says nothing.
+_LONG_ENOUGH = 60.0
+
 
 class Cache:
-    """Results of models on audio; ``Cache(path)`` opens or makes the file, ``Cache(None)`` keeps them in memory."""
+    """Results of models on audio; ``Cache(path)`` opens or makes the file, ``Cache(None)`` keeps them in memory.
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    ``readonly`` changes nothing: a file that is not there stays away, and the cache is an empty one.
+    """
+
+    def __init__(self, path: Path | None, *, readonly: bool = False) -> None:
+        self._readonly = readonly and path is not None and path.exists()
+        self.path = None if readonly and not self._readonly else path
         try:
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(path or ":memory:", timeout=60.0, isolation_level=None)
+            if self._readonly and path is not None:
+                address = f"{path.resolve().as_uri()}?mode=ro"
+                self._database = sqlite3.connect(address, timeout=60.0, isolation_level=None, uri=True)
+                self._database.execute("SELECT 1 FROM results LIMIT 1")
+                return
+            if self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(self.path or ":memory:", timeout=60.0, isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
@@ -51,12 +65,11 @@ class Cache:
 
     def keys(self, fingerprint: str, utterances: Iterable[Utterance]) -> dict[str, bytes]:
         """Utterance id -> key; reads the files whose size or time of change is new."""
-        return {
-            utterance.id: hashlib.sha256(
-                f"{fingerprint}\0{self._digest(utterance.path)}\0{utterance.start}\0{utterance.duration}".encode()
-            ).digest()
-            for utterance in utterances
-        }
+        return {u.id: result_key(fingerprint, self.digest(u.path), u.start, u.duration) for u in utterances}
+
+    def has(self, key: bytes) -> bool:
+        """Whether there is a result."""
+        return self._database.execute("SELECT 1 FROM results WHERE key = ?", (key,)).fetchone() is not None
 
     def get(self, key: bytes) -> Any | None:
         """The result, or None."""
@@ -70,12 +83,26 @@ class Cache:
         except sqlite3.Error as error:
             raise OutputError(f"cannot write: {error}", where=self.path) from error
 
-    def _digest(self, path: Path) -> str:
+    def pace(self, name: str) -> float | None:
+        """Processor seconds for a second of audio, as measured here before; None if it was not."""
+        try:
+            row = self._database.execute("SELECT seconds / audio FROM paces WHERE name = ?", (name,)).fetchone()
+        except sqlite3.OperationalError:  # opened to be read, and written before there were paces
+            row = None
+        return None if row is None else float(row[0])
+
+    def note_pace(self, name: str, audio: float, seconds: float) -> None:
+        """Remember how long something took: ``seconds`` of all processes together for seconds of ``audio``."""
+        if audio > _LONG_ENOUGH:
+            self._database.execute("INSERT OR REPLACE INTO paces VALUES (?, ?, ?)", (name, audio, seconds))
+
+    def digest(self, path: Path) -> str:
+        """The sha256 of a file, which is read only if its size or time of change is new."""
         try:
             status = path.stat()
         except OSError as error:
             raise InputError("no such audio file", where=path) from error
-        name = str(path.resolve())
+        name = f"{_resolved(path.parent.absolute())}/{path.name}"
         known = self._database.execute(
             "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?",
             (name, status.st_size, status.st_mtime_ns),
@@ -83,10 +110,23 @@ class Cache:
         if known is not None:
             return str(known[0])
         digest = sha256_file(path)
+        if self._readonly:
+            return digest
         self._database.execute(
             "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (name, status.st_size, status.st_mtime_ns, digest)
         )
         return digest
+
+
+def result_key(fingerprint: str, sha256: str, start: float, duration: float | None) -> bytes:
+    """The key of what a model with this fingerprint finds in (a part of) a file with this content."""
+    return hashlib.sha256(f"{fingerprint}\0{sha256}\0{start}\0{duration}".encode()).digest()
+
+
+@lru_cache(maxsize=1024)
+def _resolved(folder: Path) -> Path:
+    """Asking the system for every file would take longer than all the rest."""
+    return folder.resolve()
 
 
 def _encoded(value: Any) -> bytes:

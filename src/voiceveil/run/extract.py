@@ -1,12 +1,14 @@
 """Apply a model to every utterance of a corpus: embeddings, transcripts, pitch, ratings.
 
 The model is an :class:`Evaluator`: a small picklable object that loads its weights when it is first called in a
-process. Results come from the cache where they are known, and go into it as they are made, so that a killed run goes
-on where it stopped.
+process. Workers share its module, and those that it names in ``preload`` (if it has one): they are imported once.
+Results come from the cache where they are known, and go into it as they are made, so that a killed run goes on where
+it stopped.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -79,7 +81,8 @@ def extract(
     _check_lengths(waiting, evaluator.minimum)
     work = {u.id: u.path.stat().st_size for u in waiting}
     progress = Progress(len(waiting), sum(work.values()), style="quiet" if quiet else "auto")
-    modules = (type(evaluator).__module__,)
+    modules = (type(evaluator).__module__, *getattr(evaluator, "preload", ()))
+    started, audio = time.monotonic(), 0.0
     try:
         for utterance, result in run_items(_Work(evaluator), waiting, jobs=jobs, preload=modules):
             if isinstance(result, Exception):
@@ -88,6 +91,8 @@ def extract(
             store.put(keys[utterance.id], value)
             results[utterance.id] = value
             progress.add(work=work[utterance.id], audio=seconds)
+            audio += seconds
+        store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * min(jobs, max(len(waiting), 1)))
     finally:
         progress.close()
         if cache is None:

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError, OutputError
 
-__all__ = ["Entry", "Ledger", "open_ledger", "sha256_file"]
+__all__ = ["Entry", "Ledger", "changed_settings", "finished_items", "open_ledger", "sha256_file"]
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,8 @@ class Ledger:
         return InputError("not a line of a ledger", where=self.path, line=number, fix=_OVERWRITE)
 
     def _compare(self, before: Mapping[str, Any]) -> None:
-        now = json.loads(_line(self.settings))
-        changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
-        if changed:
-            what = "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in changed)
+        what = _differences(before, self.settings)
+        if what:
             raise InputError(f"holds the results of another run: {what}", where=self.path.parent, fix=_OVERWRITE)
 
 
@@ -123,9 +121,42 @@ _ENTRY = {"id": str, "source": str, "file": str, "sha256": str, "seconds": float
 _OVERWRITE = "give another output, or --overwrite to start again"
 
 
+def _differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """What is not as it was, in words."""
+    now = json.loads(_line(settings))
+    changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    return "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in changed)
+
+
+def changed_settings(path: Path, settings: Mapping[str, Any]) -> str:
+    """What is not as in the ledger at ``path``, in words; "" if all is, or if nothing is there yet."""
+    try:
+        with path.open("rb") as file:
+            before = json.loads(file.readline() or b"null")
+    except (OSError, ValueError, RecursionError):  # who opens it to work will say what is wrong
+        return ""
+    return _differences(before, settings) if isinstance(before, dict) else ""
+
+
+def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
+    """What a ledger lists, for plans: without a lock, and without a look at the files. Empty if settings differ."""
+    try:
+        first, *rest = path.read_bytes().split(b"\n")
+        if _differences(json.loads(first), settings):
+            return {}
+        return {row["id"]: Entry(**row) for row in map(json.loads, rest[:-1])}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return {}
+
+
 @contextmanager
-def open_ledger(path: Path, settings: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[Ledger]:
-    """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ."""
+def open_ledger(
+    path: Path, settings: Mapping[str, Any], *, overwrite: bool | Literal["changed"] = False
+) -> Iterator[Ledger]:
+    """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ.
+
+    ``overwrite`` empties it first; ``"changed"`` does so if its settings differ.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -133,7 +164,7 @@ def open_ledger(path: Path, settings: Mapping[str, Any], *, overwrite: bool = Fa
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
     try:
         _lock(handle, path)
-        if overwrite:
+        if overwrite is True or (overwrite == "changed" and changed_settings(path, settings)):
             os.ftruncate(handle, 0)
         yield Ledger(path, settings, handle)
     except OSError as error:

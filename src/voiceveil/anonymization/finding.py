@@ -1,0 +1,31 @@
+"""A system by what a user writes: a name of the registry, or MODULE:CLASS from the working directory."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+
+from voiceveil.anonymization.contract import Anonymizer, system, systems
+from voiceveil.anonymization.parameters import check_names, parse_settings
+from voiceveil.errors import InputError
+
+__all__ = ["find_system"]
+
+
+def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
+    """``find_system("b2", ["alpha=0.6,0.8"])``, ``find_system("my_module:MySystem")``."""
+    if ":" not in spec:
+        return system(spec, **parse_settings(systems[spec], spec, settings))
+    module_name, _, class_name = spec.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # the user's own module, as `python -m` would find it
+    try:
+        cls = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"cannot find {spec}: {error}", fix="give MODULE:CLASS, from the working directory") from error
+    if not (isinstance(cls, type) and issubclass(cls, Anonymizer)):
+        raise InputError(f"{spec} is not a subclass of voiceveil.Anonymizer")
+    parameters = parse_settings(cls, spec, settings)
+    check_names(cls, spec, parameters)
+    return cls(**parameters)
