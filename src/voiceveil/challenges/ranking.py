@@ -114,6 +114,10 @@ def rank_systems(
     if not results:
         raise InputError("no results to rank")
     year = edition_of(results) if edition is None else edition
+    for one in results:
+        if one.protocol.startswith("vpc") and one.protocol != f"vpc{year}":
+            fix = "rank results of one challenge; another protocol has other data and attackers"
+            raise InputError(f"{one.system}: results of {one.protocol}, not of vpc{year}", fix=fix)
     names = [one.system for one in results]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

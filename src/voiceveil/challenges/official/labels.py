@@ -10,7 +10,6 @@ attacker that has learned nothing from anonymized speech is never ``ASV_eval^ano
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,7 @@ _SPLITS = ("dev", "test")
 #: The families that the challenges themselves used, which are preferred if several attackers could have a name.
 _OFFICIAL = {"vpc2020": "xvector", "vpc2022": "xvector", "vpc2024": "ecapa"}
 _THEIRS = {
-    "ASV_eval": {"vpc2024": "an ECAPA-TDNN, others an x-vector network with PLDA", "": "an x-vector network with PLDA"},
+    "ASV_eval": {"vpc2024": "an ECAPA-TDNN with cosines", "": "an x-vector network with PLDA"},
     "ASR_eval": {"vpc2024": "wav2vec2-large-960h-lv60-self with CTC", "": "a Kaldi TDNN-F with a 3-gram"},
     "SER_eval": {"vpc2024": "a wav2vec2 model fine-tuned on IEMOCAP", "": ""},
 }
@@ -115,5 +114,6 @@ def note_text(results: Results, labels: Labels) -> str:
     own = sorted({f.dataset for f in results.figures if f.split not in _SPLITS})
     if own:
         lines.append(f"Not in these files, but in results.json: {', '.join(own)}, which the challenge does not know.")
-    lines += textwrap.wrap(" ".join(f"{note}." for note in results.info.get("notes", [])), 118)
+    notes = results.info.get("notes", [])
+    lines += ["", "Of the data:", *(f"- {note}" for note in notes)] if notes else []
     return "".join(f"{line}\n" for line in lines)

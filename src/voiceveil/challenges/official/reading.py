@@ -31,6 +31,9 @@ def read_results(path: str | Path, *, system: str | None = None) -> Results:
     """
     path = Path(path)
     if path.is_dir():
+        if (path / "cache.sqlite").exists() and not (path / "results.json").exists():
+            fix = "run the same `voiceveil evaluate` again: it goes on where it stopped"
+            raise InputError("a half-finished evaluation: no results.json yet", where=path, fix=fix)
         path = path / "results.json"
     lines = read_source(path)
     first = next(line for line in lines if line.text.strip())

@@ -1,0 +1,10 @@
+"""Submissions to the VoicePrivacy 2024 Challenge: packed, and checked without trusting them.
+
+:func:`~.packing.pack` makes the archive that section 8.2 of the plan asks for, :func:`~.checking.check` examines one.
+The layout is that of the official scripts, ``submission<suffix>.tar.gz``:
+
+    exp/results_summary/result_for_rank<suffix>
+    exp/results_summary/result_for_submission<suffix>.zip     all other result files, below exp/ as well
+    data/<set><suffix>/wav/<utterance>.wav                    of the nine sets
+    exp/results_summary/SHA256SUMS<suffix>                    ours: the audio as it was evaluated
+"""
