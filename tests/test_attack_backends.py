@@ -69,7 +69,7 @@ def test_lda_and_wccn_whiten_what_varies_within_speakers() -> None:
     assert Lda(100).fit(x[:100], speaker[:100]).matrix.shape == (12, 4)  # type: ignore[union-attr]  # 5 speakers
 
 
-@pytest.mark.parametrize("backend", [Wccn(0.1), Lda(6), Plda(), Plda(6), Plda(6, by_count=False), MarginSoftmax()])
+@pytest.mark.parametrize("backend", [Wccn(0.1), Lda(6), Plda(6), Plda(6, by_count=False), MarginSoftmax()])
 def test_what_is_learned_helps_on_other_speakers(backend: Backend) -> None:
     rng = np.random.default_rng(2)
     x, speaker = world(rng, 60, 20)
@@ -100,8 +100,10 @@ def test_plda_score_is_the_ratio_of_full_gaussians(n: int) -> None:
     model = TwoCovariance(np.zeros(d), a @ a.T + 0.1 * np.eye(d), b @ b.T + 0.1 * np.eye(d))
 
     class Raw(PldaScorer):
-        def prepare(self, embeddings: Floats) -> Floats:
-            return embeddings
+        """Without any normalisation."""
+
+        def white(self, embeddings: Floats, counts: Floats) -> Floats:
+            return np.asarray(embeddings @ model.diagonal[0])
 
     scorer = Raw(np.zeros(d), None, model)
     enroll, test = rng.standard_normal((n, d)), rng.standard_normal(d)
@@ -168,3 +170,45 @@ def test_margin_softmax_is_repeatable_and_starts_from_the_layer_given() -> None:
     held = MarginSoftmax(start=(start, np.zeros(5)), steps=0).fit(x, speaker).matrix
     assert held is not None
     np.testing.assert_allclose(held, start.T, rtol=1e-5)
+
+
+def test_plda_scores_by_kaldis_definition() -> None:
+    """A plain loop: mean and LDA, length sqrt(k), the length expected of n utterances, joint Gaussian densities."""
+    rng = np.random.default_rng(8)
+    x, speaker = world(rng, 30, 8)
+    scorer = Plda(5).fit(x, speaker)
+    model, k = scorer.model, 5
+    assert scorer.lda is not None
+    assert scorer.lda.shape == (12, k)
+
+    def prepared(mean: Floats, n: int) -> Floats:
+        y = (mean - scorer.mean) @ scorer.lda
+        y = y * np.sqrt(k) / np.linalg.norm(y) - model.mean
+        expected = model.between + model.within / n  # of a mean of n utterances of a new speaker
+        return np.asarray(y * np.sqrt(k / (y @ np.linalg.solve(expected, y))))
+
+    counts = np.array([1, 3, 8])
+    means = np.array([x[speaker == i][:n].mean(axis=0) for i, n in enumerate(counts)])
+    tests = x[[0, 9, 100]]
+    scores = scorer(means, counts, tests)
+    for i, n in enumerate(counts):
+        for j, test in enumerate(tests):
+            one, other = prepared(means[i], n), prepared(test, 1)
+            mean_of_n, single = model.between + model.within / n, model.between + model.within
+            joint = np.block([[mean_of_n, model.between], [model.between, single]])
+            together = log_density(np.concatenate([one, other]), joint)
+            assert scores[i, j] == pytest.approx(together - log_density(one, mean_of_n) - log_density(other, single))
+
+
+def test_plda_scores_are_log_likelihood_ratios() -> None:
+    """Nearly calibrated where speakers are as it assumes: much bolder or more timid scores have a higher Cllr."""
+    rng = np.random.default_rng(9)
+    x, speaker = world(rng, 400, 10, nuisance=1.0)
+    scorer = Plda(6).fit(x, speaker)
+    blocks = world(rng, 100, 5, nuisance=1.0)[0].reshape(100, 5, -1)
+    scores = scorer(blocks[:, 0], np.ones(100, np.int64), blocks[:, 1:].reshape(400, -1))
+    same = np.arange(100)[:, None] == np.repeat(np.arange(100), 4)[None]
+    target, nontarget = scores[same], scores[~same]
+    assert metrics.cllr(target, nontarget) < metrics.min_cllr(target, nontarget) + 0.1
+    for factor in (0.2, 2.0):
+        assert metrics.cllr(factor * target, factor * nontarget) > metrics.cllr(target, nontarget)

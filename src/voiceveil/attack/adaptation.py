@@ -60,6 +60,11 @@ class Candidate:
         """What the tables call it."""
         return f"{'trunk ' if self.on_trunk else ''}{self.backend.name}"
 
+    @property
+    def llr(self) -> bool:
+        """Whether its scores are log likelihood ratios."""
+        return isinstance(self.backend, Plda)
+
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
@@ -81,7 +86,7 @@ class Adapted:
 
 def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
     """All that are tried, simple ones first."""
-    plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(), Plda(60)]
+    plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(60)]
     plain += [Plda(60, by_count=False), MarginSoftmax()]
     found = [Candidate(backend) for backend in plain]
     if training.trunk is not None and training.layer is not None:

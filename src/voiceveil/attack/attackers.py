@@ -2,21 +2,25 @@
 
 ``campplus`` compares embeddings as they are; ``campplus-adapted`` with what it learned from anonymized speech of other
 speakers; ``free`` stands for the four cues that need no model. Any encoder's name can be in the place of ``campplus``.
+
+Scoring: ``cosine``, or ``plda`` as in the challenges of 2020 and 2022. A PLDA learns from the kind of speech that its
+encoder was trained on, so that it adds nothing to what the attacker knows; an adapted attacker chooses among PLDAs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
-from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt
+from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates
 from voiceveil.attack.backends import Cosine, Floats, Scorer
 from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
 from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder
 from voiceveil.attack.free import CUES, Cues, Distance
+from voiceveil.attack.plda import Plda
 from voiceveil.attack.result import Knowledge
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.corpus import Corpus, Utterance
@@ -24,20 +28,26 @@ from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import extract
 
-__all__ = ["AdaptedAttacker", "Attacker", "EncoderAttacker", "FreeAttacker", "Means", "attacker"]
+__all__ = ["AdaptedAttacker", "Attacker", "EncoderAttacker", "FreeAttacker", "Means", "Scoring", "attacker"]
+
+Scoring = Literal["cosine", "plda"]
 
 _SUFFIX = "-adapted"
+_LDA = 200  # dimensions at most, as in the challenges' recipe
 
 
 @dataclass(frozen=True)
 class Means:
-    """What an attack works with: where results are kept, how many processes, training corpora (and whose speech)."""
+    """What an attack works with: where results are kept, how many processes, training speech of other speakers.
+
+    ``training`` is anonymized, by the system that is attacked or a similar one; ``original`` is not.
+    """
 
     cache: Cache
     jobs: int = 1
     quiet: bool = True
     training: tuple[Corpus, ...] = ()
-    similar: bool = False
+    original: tuple[Corpus, ...] = ()
 
     def embed(self, utterances: Iterable[Utterance], by: SpeakerEncoder, *, trunk: bool = False) -> Embedded:
         """Embeddings by an encoder."""
@@ -66,20 +76,36 @@ class Attacker(Protocol):
         """The score of each trial."""
         ...
 
+    @property
+    def backend(self) -> str:
+        """How its scores are made: ``cosine``, ``plda200``, ...; an adapted attacker knows it once it has learned."""
+        ...
+
+    @property
+    def llr(self) -> bool:
+        """Whether its scores are log likelihood ratios (natural logarithm), of which a Cllr makes sense."""
+        ...
+
 
 @dataclass
 class EncoderAttacker:
-    """Cosines between the embeddings of an encoder."""
+    """Cosines between the embeddings of an encoder, or the scores of a PLDA."""
 
     encoder: SpeakerEncoder
+    scoring: Scoring = "cosine"
+    scorer: Scorer | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.name = self.encoder.name
         self.minimum = self.encoder.minimum
+        self.llr = self.scoring == "plda"
+        self.backend = Plda(_LDA).name if self.llr else self.scoring
 
     def check(self, means: Means) -> None:
-        """The weights can be used."""
+        """The weights can be used, and there is speech to train a PLDA on."""
         self.encoder.check()
+        if self.llr:
+            _check_training(self.name, self._speech(means), *self._kind())
 
     def training(self) -> TrainingRecord:
         """How the encoder was trained."""
@@ -93,9 +119,26 @@ class EncoderAttacker:
         return {"aa": "semi-informed" if data == "anonymized" else "similar-system"}
 
     def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
-        """Cosines, in the order of the trials."""
-        scorer = Cosine().fit(np.zeros((0, self.encoder.dimension)), np.zeros(0, np.int64))
-        return _scores(trial_set, condition, means, self.encoder, scorer, trunk=False)
+        """In the order of the trials."""
+        return _scores(trial_set, condition, means, self.encoder, self.learn(means), trunk=False)
+
+    def learn(self, means: Means) -> Scorer:
+        """Fit the PLDA, once; cosines need nothing."""
+        if self.scorer is None and self.llr:
+            data = training_set(self.encoder, self._speech(means), means)
+            self.scorer = Plda(_LDA).fit(data.embeddings, data.speaker)
+        elif self.scorer is None:
+            self.scorer = Cosine().fit(np.zeros((0, self.encoder.dimension)), np.zeros(0, np.int64))
+        return self.scorer
+
+    def _speech(self, means: Means) -> tuple[Corpus, ...]:
+        """Training speech of the kind that the encoder knows."""
+        return means.original if self.training().data == "original" else means.training
+
+    def _kind(self) -> tuple[str, str]:
+        """What it is called, and the option that gives it."""
+        original = self.training().data == "original"
+        return ("original", "--train-original") if original else ("anonymized", "--train")
 
 
 @dataclass
@@ -104,6 +147,7 @@ class AdaptedAttacker:
 
     encoder: SpeakerEncoder
     similar: bool = False
+    scoring: Scoring = "cosine"  # "plda": no other back-end is tried
     adapted: Adapted | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -114,12 +158,17 @@ class AdaptedAttacker:
     def check(self, means: Means) -> None:
         """There is training speech, of labelled speakers, and the weights can be used."""
         self.encoder.check()
-        if not means.training:
-            raise InputError(f"the attacker {self.name} needs anonymized training speech", fix="give --train CORPUS")
-        for corpus in means.training:
-            unknown = next((u.id for u in corpus if u.speaker is None), None)
-            if unknown is not None:
-                raise InputError(f"training utterance {unknown} has no speaker", where=corpus.root, fix="add utt2spk")
+        _check_training(self.name, means.training, "anonymized", "--train")
+
+    @property
+    def backend(self) -> str:
+        """The one that was chosen."""
+        return "" if self.adapted is None else self.adapted.candidate.name
+
+    @property
+    def llr(self) -> bool:
+        """Whether that is a PLDA."""
+        return self.adapted is not None and self.adapted.candidate.llr
 
     def conditions(self) -> dict[Condition, Knowledge]:
         """Anonymized against anonymized."""
@@ -128,7 +177,9 @@ class AdaptedAttacker:
     def learn(self, means: Means) -> Adapted:
         """Fit the back-end, once."""
         if self.adapted is None:
-            self.adapted = adapt(training_set(self.encoder, means))
+            data = training_set(self.encoder, means.training, means)
+            tried = [one for one in candidates(data) if one.llr or self.scoring != "plda"]
+            self.adapted = adapt(data, tried)
         return self.adapted
 
     def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
@@ -137,11 +188,21 @@ class AdaptedAttacker:
         return _scores(trial_set, condition, means, self.encoder, adapted.scorer, trunk=adapted.candidate.on_trunk)
 
 
-def training_set(by: SpeakerEncoder, means: Means) -> TrainingSet:
-    """The embeddings of all training corpora; the same speaker in two of them is one speaker."""
-    listed = [utterance for corpus in means.training for utterance in corpus]
+def _check_training(name: str, corpora: tuple[Corpus, ...], kind: str, option: str) -> None:
+    """There is training speech, and it is known who speaks."""
+    if not corpora:
+        raise InputError(f"the attacker {name} needs {kind} training speech", fix=f"give {option} CORPUS")
+    for corpus in corpora:
+        unknown = next((u.id for u in corpus if u.speaker is None), None)
+        if unknown is not None:
+            raise InputError(f"training utterance {unknown} has no speaker", where=corpus.root, fix="add utt2spk")
+
+
+def training_set(by: SpeakerEncoder, corpora: Sequence[Corpus], means: Means) -> TrainingSet:
+    """The embeddings of training corpora; the same speaker in two of them is one speaker."""
+    listed = [utterance for corpus in corpora for utterance in corpus]
     layered = isinstance(by, Layered)
-    parts = [means.embed(corpus, by, trunk=layered).vectors for corpus in means.training]
+    parts = [means.embed(corpus, by, trunk=layered).vectors for corpus in corpora]
     vectors = np.concatenate(parts)
     speaker = np.unique([str(u.speaker) for u in listed], return_inverse=True)[1].reshape(-1).astype(np.int64)
     gender = np.array([u.gender or "" for u in listed])
@@ -156,6 +217,7 @@ class FreeAttacker:
     """One cue that needs no model."""
 
     cue: str  # of CUES, or "order"
+    backend, llr = "distance", False
 
     def __post_init__(self) -> None:
         self.name = f"free:{self.cue}"
@@ -196,7 +258,7 @@ def _scores(
     return score_trials(trial_set.trials, enrolled, means.embed(trial, by, trunk=trunk), scorer)
 
 
-def attacker(spec: str, *, similar: bool = False) -> list[Attacker]:
+def attacker(spec: str, *, similar: bool = False, scoring: Scoring = "cosine") -> list[Attacker]:
     """The attackers of a name: ``ENCODER``, ``ENCODER-adapted``, either with ``:FILE``, ``free`` or ``free:CUE``."""
     head, _, file = spec.partition(":")
     if head == "free":
@@ -205,4 +267,4 @@ def attacker(spec: str, *, similar: bool = False) -> list[Attacker]:
             raise InputError(f"unknown cue {file!r}", fix=f"known: {', '.join(known)}")
         return [FreeAttacker(cue) for cue in ([file] if file else known)]
     plain = encoder(head.removesuffix(_SUFFIX) + (f":{file}" if file else ""))
-    return [AdaptedAttacker(plain, similar) if head.endswith(_SUFFIX) else EncoderAttacker(plain)]
+    return [AdaptedAttacker(plain, similar, scoring) if head.endswith(_SUFFIX) else EncoderAttacker(plain, scoring)]

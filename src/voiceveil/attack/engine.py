@@ -5,11 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from voiceveil import metrics
-from voiceveil.attack.attackers import AdaptedAttacker, Attacker, EncoderAttacker, FreeAttacker, Means, attacker
+from voiceveil.attack.attackers import (
+    AdaptedAttacker,
+    Attacker,
+    EncoderAttacker,
+    FreeAttacker,
+    Means,
+    Scoring,
+    attacker,
+)
 from voiceveil.attack.backends import Floats
 from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
@@ -29,7 +38,9 @@ def run(
     anon: str | None = None,
     attackers: Sequence[str] = ("campplus", "free"),
     sets: Sequence[str] | None = None,
+    scoring: Scoring = "cosine",
     train: Sequence[str | Path] = (),
+    train_original: Sequence[str | Path] = (),
     similar: bool = False,
     anon_data: str | Path | None = None,
     cache: str | Path | Cache | None = None,
@@ -44,22 +55,26 @@ def run(
     ``data``: holds Kaldi directories such as ``libri_dev_enrolls`` and ``libri_dev_trials_f``; ``anon``: the suffix of
     the anonymized ones (in ``anon_data``, if they are elsewhere), or None to attack the original speech alone.
     ``attackers``: see :func:`voiceveil.attack.attackers.attacker`. ``train``: corpora of anonymized speech of other
-    speakers, for those that learn; ``similar``: by a similar system, not by the one that is attacked. ``cache``: a
-    file (or Cache) that keeps embeddings, which are biometric data. ``out``: a folder for the score files.
+    speakers, for those that learn; ``similar``: by a similar system, not by the one that is attacked.
+    ``train_original``: the same speech, not anonymized. ``scoring`` "plda" needs speech of the kind that the encoder
+    was trained on. ``cache``: a file (or Cache) that keeps embeddings, which are biometric data. ``out``: a folder for
+    the score files.
 
     With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
     """
     start = time.monotonic()
     if jobs < 1:
         raise InputError(f"{jobs} jobs: at least one job is needed")
-    chosen = [one for spec in dict.fromkeys(attackers) for one in attacker(spec, similar=similar)]
+    if scoring not in get_args(Scoring):
+        raise InputError(f"unknown scoring {scoring!r}", fix=f"known: {', '.join(get_args(Scoring))}")
+    chosen = [one for spec in dict.fromkeys(attackers) for one in attacker(spec, similar=similar, scoring=scoring)]
     if not chosen:
         raise InputError("no attacker", fix="name one, e.g. campplus")
     found = find_sets(Path(data), anon=anon, names=sets, anon_data=None if anon_data is None else Path(anon_data))
-    training = tuple(open_corpus(source) for source in train)
+    training, original = (tuple(open_corpus(source) for source in side) for side in (train, train_original))
     store = cache if isinstance(cache, Cache) else Cache(None if cache is None else Path(cache))
     try:
-        means = Means(store, jobs, quiet, training, similar)
+        means = Means(store, jobs, quiet, training, original)
         _check(chosen, found, means)
         folder = None if out is None else Path(out)
         rows, health = [], []
@@ -90,7 +105,7 @@ def _check(chosen: list[Attacker], found: list[TrialSet], means: Means) -> None:
         if not any(_conditions(one, trial_set) for trial_set in found):
             raise InputError(f"the attacker {one.name} needs anonymized speech", fix="give its suffix with --anon")
     attacked = {speaker for trial_set in found for speaker in (*trial_set.enrollment, *trial_set.speaker_of.values())}
-    for corpus in means.training:
+    for corpus in (*means.training, *means.original):
         both = sorted(attacked & set(corpus.speakers()))
         if both:
             what = f"{len(both)} training speaker(s) are among those attacked, e.g. {both[0]}"
@@ -100,7 +115,7 @@ def _check(chosen: list[Attacker], found: list[TrialSet], means: Means) -> None:
         for condition in dict.fromkeys(c for one in chosen for c in _conditions(one, trial_set)):
             for side in trial_set.speech(condition):
                 check_lengths(side, minimum, "an attacker")
-    for corpus in means.training:
+    for corpus in (*means.training, *means.original):
         check_lengths(corpus.utterances, minimum, "an attacker")
 
 
@@ -121,7 +136,8 @@ def _attack(
                 write_scores(path, trial_set.trials, scores)
             value = estimate(trials, "eer", resamples=resamples, seed=seed)
             knowledge = _conditions(one, trial_set)[condition]
-            rows.append(Row(one.name, knowledge, condition, trial_set.name, trial_set.gender, value, len(scores), path))
+            place = (one.name, knowledge, condition, trial_set.name, trial_set.gender)
+            rows.append(Row(*place, value, len(scores), one.backend, one.llr, path))
             scored.append((trial_set, scores))
     return rows, scored
 
@@ -132,7 +148,7 @@ def _diagnose(
     control = float(np.mean([control_eer(trial_set, scores) for trial_set, scores in scored]))
     original = lazy = None
     if isinstance(one, EncoderAttacker | AdaptedAttacker):
-        plain = EncoderAttacker(one.encoder)
+        plain = one if isinstance(one, EncoderAttacker) else EncoderAttacker(one.encoder)
         original = _mean_eer(plain, found, "oo", means)
         if isinstance(one, AdaptedAttacker):
             lazy = _mean_eer(plain, found, "aa", means)

@@ -76,15 +76,25 @@ class PldaScorer:
         reduced = centred if self.lda is None else centred @ self.lda
         return np.asarray(length_norm(reduced) * np.sqrt(reduced.shape[1]))
 
+    def white(self, embeddings: Floats, counts: Floats) -> Floats:
+        """Means of ``counts`` (n, 1) utterances where within is I and between diag(psi), of the length expected there.
+
+        Kaldi's ``--normalize-length``: a mean of n utterances has variances psi + 1 / n; the sum of squares over them
+        is made k.
+        """
+        transform, psi = self.model.diagonal
+        x = (self.prepare(embeddings) - self.model.mean) @ transform
+        energy = (x**2 / (psi + 1.0 / counts)).sum(axis=1, keepdims=True)
+        return np.asarray(x * np.sqrt(len(psi) / np.where(energy > 0.0, energy, 1.0)))
+
     def __call__(self, enroll: Floats, counts: Codes, test: Floats) -> Floats:
         """With n enrollment utterances (1, unless ``by_count``) of mean m, where within is I and between diag(psi):
 
         log N(x; n psi / (n psi + 1) m, 1 + psi / (n psi + 1)) - log N(x; 0, 1 + psi), as in Kaldi's ivector-plda.
         """
-        transform, psi = self.model.diagonal
-        means = (self.prepare(enroll) - self.model.mean) @ transform
-        x = (self.prepare(test) - self.model.mean) @ transform
-        n = np.asarray(counts, dtype=np.float64)[:, None] if self.by_count else np.ones((len(means), 1))
+        psi = self.model.diagonal[1]
+        n = np.asarray(counts, dtype=np.float64)[:, None] if self.by_count else np.ones((len(enroll), 1))
+        means, x = self.white(enroll, n), self.white(test, np.ones((len(test), 1)))
         centre = n * psi / (n * psi + 1.0) * means
         variance = 1.0 + psi / (n * psi + 1.0)
         same = (x**2) @ (1.0 / variance).T - 2.0 * x @ (centre / variance).T + (centre**2 / variance).sum(axis=1)

@@ -38,6 +38,8 @@ class Row:
     gender: str
     eer: Estimate
     trials: int
+    backend: str = "cosine"  # how scores are made of embeddings
+    llr: bool = False  # whether they are log likelihood ratios, of which a Cllr makes sense
     scores: Path | None = None  # the score file
 
     def as_dict(self) -> dict[str, Any]:

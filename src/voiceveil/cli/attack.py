@@ -29,6 +29,7 @@ attackers:
 examples:
   voiceveil attack --data data --anon _b2 --jobs 2
   voiceveil attack --data data --anon _b2 --attacker campplus,campplus-adapted --train data/train-clean-360_b2
+  voiceveil attack --data data --anon _b2 --scoring plda --train-original data/train-clean-360
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
   voiceveil attack --data data                                          original speech alone
 """
@@ -46,6 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sets", metavar="NAME[,NAME]", help="e.g. libri_dev or libri_dev_trials_f (default: all)")
     parser.add_argument(
         "--train", action="append", default=[], metavar="CORPUS", help="anonymized speech of other speakers; repeatable"
+    )
+    parser.add_argument(
+        "--train-original", action="append", default=[], metavar="CORPUS", help="the same, not anonymized; repeatable"
+    )
+    parser.add_argument(
+        "--scoring",
+        choices=("cosine", "plda"),
+        default="cosine",
+        help="of embeddings (%(default)s); plda learns from --train-original, or from --train if the encoder did",
     )
     parser.add_argument(
         "--similar", action="store_true", help="--train is speech of a similar system, not of the one attacked"
@@ -73,7 +83,9 @@ def run(args: argparse.Namespace) -> int:
         anon=args.anon,
         attackers=names,
         sets=_listed(args.sets or "") or None,
+        scoring=args.scoring,
         train=args.train,
+        train_original=args.train_original,
         similar=args.similar,
         anon_data=args.anon_data,
         cache=args.cache,
@@ -104,10 +116,10 @@ def _write(path: Path, text: str) -> None:
 
 def table(result: AttackResult) -> str:
     """The rows, the health of each attacker, the result."""
-    head = ("attacker", "knowledge", "", "set", "", "EER [95 %]")
+    head = ("attacker", "knowledge", "", "scores", "set", "", "EER [95 %]")
     cells = [
-        (row.attacker, row.knowledge, row.condition, row.set, row.gender, str(row.eer).replace(" %", "", 1) + " %")
-        for row in result.rows
+        (r.attacker, r.knowledge, r.condition, r.backend, r.set, r.gender, str(r.eer).replace(" %", "", 1) + " %")
+        for r in result.rows
     ]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [
