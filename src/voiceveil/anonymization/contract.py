@@ -83,6 +83,13 @@ class Anonymizer(ABC):
         """The same block by block, or None when the system needs the whole recording at once."""
         return None
 
+    def models(self) -> dict[str, str]:
+        """Name -> hash or version of every model that the output depends on; asked for before a run begins.
+
+        An ``InputError`` if one is missing. A run whose models have changed does not go on.
+        """
+        return {}
+
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
         """The challenge's own generator for the ``index``-th utterance of a data set (``--draws official``)."""
         raise InputError(
@@ -104,7 +111,11 @@ def check_finite(samples: Samples, rate: int, start: float = 0.0) -> None:
 systems: Registry[type[Anonymizer]] = Registry(
     "system",
     group="voiceveil.systems",
-    modules=("voiceveil.anonymization.identity", "voiceveil.anonymization.signal.b2"),
+    modules=(
+        "voiceveil.anonymization.identity",
+        "voiceveil.anonymization.signal.b2",
+        "voiceveil.anonymization.xvector.systems",
+    ),
 )
 
 S = TypeVar("S", bound=type[Anonymizer])

@@ -33,6 +33,7 @@ class Settings:
     rate: int
     format: Format
     encoding: Encoding
+    models: dict[str, str]
 
     @property
     def can_go_on(self) -> bool:
@@ -51,6 +52,7 @@ class Settings:
             "rate": self.rate,
             "format": self.format,
             "encoding": self.encoding,
+            **({"models": self.models} if self.models else {}),
         }
 
     def rng(self, index: int, utterance: Utterance) -> np.random.Generator:
@@ -95,7 +97,7 @@ def make_settings(
     else:
         key = Key.fresh() if seed is None else Key.from_seed(seed)
     made = system(chosen) if isinstance(chosen, str) else chosen
-    return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding)
+    return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
 
 
 def _is_whole(value: object) -> bool:

@@ -22,6 +22,7 @@ examples:
   voiceveil anonymize data/libri_dev_trials_f data --seed 1         writes data/libri_dev_trials_f_b2
   voiceveil anonymize data/libri_dev_trials_f data --draws official --set edges=official
   voiceveil anonymize librispeech:/corpora/LibriSpeech/dev-clean out --system d1
+  voiceveil anonymize recordings/ hidden/ --system b1b --weights exp/decoder --set gender=random
 """
 AFTER_INTERRUPTION = "; the same command goes on where it stopped (at speaker level only with --seed or --key-file)"
 
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--system", default="b2", metavar="NAME", help="see `voiceveil systems`, or MODULE:CLASS (default: b2)"
     )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
+    parser.add_argument("--weights", metavar="DIR", help="trained weights of the system: short for --set weights=DIR")
     parser.add_argument(
         "--level",
         choices=["utterance", "speaker"],

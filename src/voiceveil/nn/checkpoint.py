@@ -18,7 +18,7 @@ from voiceveil.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim
 
-__all__ = ["load_tensors", "load_training", "read_record", "save_tensors", "save_training"]
+__all__ = ["load_tensors", "load_training", "read_any_record", "read_record", "save_tensors", "save_training"]
 
 _KEY = "voiceveil"
 _LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
@@ -38,6 +38,12 @@ def read_record(path: Path, kind: str) -> dict[str, Any]:
     """The record of a file of that kind; an ``InputError`` if it is something else."""
     with _opened(path) as file:
         return _record(file, path, kind)
+
+
+def read_any_record(path: Path) -> dict[str, Any]:
+    """The record of a file of any kind; empty if it is of other software."""
+    with _opened(path) as file:
+        return _any_record(file, path)
 
 
 def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -66,6 +72,14 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _record(file: BinaryIO, path: Path, kind: str) -> dict[str, Any]:
+    record = _any_record(file, path)
+    found = record.get("kind", "weights of other software")
+    if found != kind:
+        raise InputError(f"this is {found!r}, not {kind!r}", where=path, fix="give a file that `voiceveil train` wrote")
+    return record
+
+
+def _any_record(file: BinaryIO, path: Path) -> dict[str, Any]:
     """From the header: its length in 8 bytes, then JSON, in which the record is text."""
     size = int.from_bytes(file.read(8), "little")
     try:
@@ -75,10 +89,7 @@ def _record(file: BinaryIO, path: Path, kind: str) -> dict[str, Any]:
         record = json.loads(texts[_KEY]) if _KEY in texts else {}
     except (ValueError, AttributeError, TypeError) as error:
         raise InputError("not a safetensors file, or a damaged one", where=path) from error
-    found = record.get("kind", "weights of other software") if isinstance(record, dict) else "something else"
-    if found != kind:
-        raise InputError(f"this is {found!r}, not {kind!r}", where=path, fix="give a file that `voiceveil train` wrote")
-    return dict(record)
+    return dict(record) if isinstance(record, dict) else {"kind": "something else"}
 
 
 def save_training(path: Path, modules: nn.Module, optimizer: optim.Optimizer, record: Mapping[str, Any]) -> None:

@@ -171,8 +171,8 @@ def _load(path: Path, stamp: int) -> Pool:
         return Pool(
             tuple(record["ids"]),
             np.array(list(record["genders"]), dtype=np.str_),
-            arrays["embeddings"],
-            arrays["log_f0"],
+            arrays["embeddings"].astype(np.float32),  # those that ship are in half precision
+            arrays["log_f0"].astype(np.float32),
             record["encoder"],
             PldaScorer(arrays["plda.centre"], None, model, by_count=False),
             path,

@@ -1,0 +1,86 @@
+"""Turn what `voiceveil train` wrote into weights that ship: NAME.safetensors in half precision, and their card.
+
+    python scripts/ship_weights.py b1b exp/decoder --data "LibriSpeech train-clean-5 ..." --licence "CC BY 4.0" \\
+        --command "voiceveil train source-filter ..." --figures figures.json --needs "Moonshine tiny (...)"
+
+FOLDER has model.safetensors and record.json, or pool.safetensors. The figures are a JSON object, measured with the
+file that ships: run this once without them, measure, and run it again. The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.nn.checkpoint import load_tensors, read_any_record, save_tensors
+from voiceveil.run.ledger import sha256_file
+from voiceveil.weights import store
+
+
+def main() -> None:
+    """Write the file and its card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="in the store")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", required=True, help="what it was trained on")
+    parser.add_argument("--licence", required=True, help="of the data")
+    parser.add_argument("--command", required=True, help="that trained it")
+    parser.add_argument("--needs", default="", help="models of other packages whose features it takes")
+    parser.add_argument("--figures", type=Path, help="JSON object of measured figures")
+    parser.add_argument("--out", type=Path, default=store.FOLDER, help="default: the store of the package")
+    args = parser.parse_args()
+    pool = args.folder / "pool.safetensors"
+    file = pool if pool.exists() else args.folder / "model.safetensors"
+    target = args.out / f"{args.name}.safetensors"
+    ship(file, target)
+    card = {
+        "name": args.name,
+        **described(file),
+        "data": args.data,
+        "licence": args.licence,
+        "needs": args.needs,
+        "command": args.command,
+        "figures": json.loads(args.figures.read_text(encoding="utf-8")) if args.figures else {},
+        "bytes": target.stat().st_size,
+        "sha256": sha256_file(target),
+    }
+    (args.out / "cards").mkdir(exist_ok=True)
+    with atomic_path(args.out / "cards" / f"{args.name}.json") as part:
+        part.write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(json.dumps(card, indent=1, ensure_ascii=False))
+
+
+def ship(file: Path, target: Path) -> None:
+    """Copy tensors and record; those in single precision become half precision, double stays as it is."""
+    import torch
+
+    kind = str(read_any_record(file).get("kind"))
+    tensors, record = load_tensors(file, kind)
+    save_tensors(target, {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}, record)
+
+
+def described(file: Path) -> dict[str, Any]:
+    """Kind, architecture and training, from the record in the file and the one beside it."""
+    record = read_any_record(file)
+    if "ids" in record:
+        genders = {gender: record["genders"].count(gender) for gender in ("f", "m")}
+        return {"kind": record["kind"], "speakers": genders, "encoder": record["encoder"]}
+    training = json.loads((file.parent / "record.json").read_text(encoding="utf-8"))
+    return {
+        "kind": record["kind"],
+        "architecture": record["size"],
+        "parameters": training["parameters"],
+        "parts": record["parts"],
+        "precision": "half on disk, single in memory",
+        "steps": training["settings"]["plan"]["steps"],
+        "training_hours": round(training["training_seconds"] * training["threads"] / 3600, 2),
+        "validation_loss": training["validation"],
+        "training_data": training["settings"]["data"],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The work of resynthesis: a recording is taken apart, gets another voice, and is put together again.
+
+    samples -> level -> content, F0, embedding -> pseudo-speaker -> synthesiser -> level of the original
+
+Recordings longer than 45 s go in pieces of 30 s that overlap by one second, so that memory is bounded; two pieces are
+joined where the overlap is quietest. The pseudo-speaker is drawn once, from the first piece that is not silent. The
+result has as many samples as the recording; digital silence stays silent.
+
+Conventions: 16 kHz; see :mod:`voiceveil.anonymization.xvector.synthesis` for shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from voiceveil.anonymization.xvector import f0 as pitch_frames
+from voiceveil.anonymization.xvector.content import FRAME, normalised, on_frames
+from voiceveil.anonymization.xvector.parts import parts
+from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
+from voiceveil.anonymization.xvector.pseudo import PseudoSpeaker, Strategy
+from voiceveil.anonymization.xvector.synthesis import Array, Synthesiser, load_synthesiser
+from voiceveil.audio import Samples, Waveform
+from voiceveil.errors import InputError
+from voiceveil.nn.synthesis_data import LEVEL, Parts
+from voiceveil.run.ledger import sha256_file
+from voiceveil.weights import store
+
+if TYPE_CHECKING:
+    from voiceveil.anonymization.xvector.resynthesis import Resynthesis
+
+__all__ = ["Engine", "ResynthesisStream", "engine_of", "fingerprints"]
+
+RATE = 16000
+PIECE, OVERLAP = 30 * RATE, RATE
+#: The last piece has at least half of that, and all that is left.
+REST = 15 * RATE
+#: What is shorter is heard with silence behind it.
+SHORTEST = int(0.3 * RATE)
+#: Half a step of 16-bit PCM: a quieter piece is silence.
+SILENCE = 2.0**-16
+_FADE = 320
+_LOWEST, _HIGHEST = 50.0, 600.0  # Hz
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """The parts of a system, loaded. ``moved``: F0 gets the mean of the pseudo-speaker."""
+
+    parts: Parts
+    pool: Pool
+    strategy: Strategy
+    synthesiser: Synthesiser
+    moved: bool
+
+    def pseudo_speaker(self, samples: Samples, rng: np.random.Generator) -> PseudoSpeaker:
+        """Whom the speaker of some samples becomes; the gender is estimated from the embedding."""
+        source = unit(self.parts.speaker(_audible(samples)))
+        return self.strategy.draw(source, self.pool.gender_of(source), self.pool, rng)
+
+    def f0(self, samples: Samples) -> Array:
+        """F0 in Hz of every frame of the samples."""
+        return pitch_frames.on_frames(self.parts.pitch(_audible(samples)), self.parts.pitch, len(samples))
+
+    def content(self, samples: Samples) -> Array:
+        """Content at every frame of the samples."""
+        part = self.parts.content
+        return on_frames(normalised(part(_audible(samples))), part.hop, part.offset, -(-len(samples) // FRAME))
+
+
+class ResynthesisStream:
+    """An engine at work on one recording; see :class:`voiceveil.anonymization.contract.Stream`."""
+
+    def __init__(self, engine: Engine, rng: np.random.Generator) -> None:
+        self._engine, self._rng = engine, rng
+        self._waiting = np.zeros(0, dtype=np.float32)
+        self._tail: Samples | None = None
+        self._pseudo: PseudoSpeaker | None = None
+        self._shift: float | None = None
+
+    def push(self, samples: Samples) -> Samples:
+        """Take the next samples; return those that are finished."""
+        self._waiting = np.concatenate([self._waiting, samples])
+        finished = [np.zeros(0, dtype=np.float32)]
+        while len(self._waiting) >= PIECE + REST:
+            made = self._joined(self._waiting[:PIECE])
+            finished.append(made[:-OVERLAP])
+            self._tail = made[-OVERLAP:]
+            self._waiting = self._waiting[PIECE - OVERLAP :]
+        return np.concatenate(finished)
+
+    def close(self) -> Samples:
+        """The rest."""
+        return self._joined(self._waiting) if len(self._waiting) else self._waiting
+
+    def finish(self, samples: Samples, peak: float) -> Samples:
+        """What is too loud for full scale is made quieter, all of it."""
+        return samples * np.float32(0.999 / peak) if peak > 0.999 else samples
+
+    def _joined(self, samples: Samples) -> Samples:
+        made = self._resynthesised(samples)
+        if self._tail is not None:
+            made[:OVERLAP] = _crossfaded(self._tail, made[:OVERLAP], samples[:OVERLAP])
+        return made
+
+    def _resynthesised(self, samples: Samples) -> Samples:
+        if np.abs(samples).max() < SILENCE:
+            return np.zeros_like(samples)
+        engine = self._engine
+        if self._pseudo is None:
+            self._pseudo = engine.pseudo_speaker(samples, self._rng)
+        f0 = self._intonation(engine.f0(samples), self._pseudo)
+        made = engine.synthesiser(engine.content(samples), f0, self._pseudo.embedding, self._rng)[: len(samples)]
+        return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
+
+    def _intonation(self, f0: Array, pseudo: PseudoSpeaker) -> Array:
+        """The source's, or moved by the distance between the two voices, which is found where the first is heard."""
+        voiced = f0 > 0
+        if not self._engine.moved or not voiced.any():
+            return f0
+        if self._shift is None:
+            self._shift = float(np.exp(pseudo.log_f0 - np.log(f0[voiced]).mean()))
+        return np.where(voiced, np.clip(f0 * self._shift, _LOWEST, _HIGHEST), 0.0).astype(np.float32)
+
+
+def _audible(samples: Samples) -> Waveform:
+    """Samples at the common level, of a length that every part can take."""
+    loud = samples * np.float32(LEVEL / max(1e-9, _rms(samples)))
+    return Waveform(np.pad(loud, (0, max(0, SHORTEST - len(loud)))), RATE)
+
+
+def _rms(samples: Samples) -> float:
+    return float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
+
+
+def _crossfaded(old: Samples, new: Samples, heard: Samples) -> Samples:
+    """From one piece to the next within 20 ms, at the place where the recording is quietest."""
+    energy = np.convolve(np.square(heard, dtype=np.float64), np.ones(_FADE), mode="valid")
+    start = int(energy.argmin())
+    weight = np.clip((np.arange(len(heard)) - start) / _FADE, 0, 1).astype(np.float32)
+    return old * (1 - weight) + new * weight
+
+
+def engine_of(system: Resynthesis) -> Engine:
+    """The parts of a system, loaded once a process; an ``InputError`` if one is missing or does not fit the others."""
+    if find_spec("torch") is None or find_spec("safetensors") is None:
+        raise InputError(f"{system.name} needs torch, which is not installed", fix="pip install 'voiceveil[neural]'")
+    weights = _weights_file(system)
+    pool = _pool_file(system, weights)
+    return _engine(system, weights, pool, _stamp(weights), _stamp(pool))
+
+
+def fingerprints(system: Resynthesis) -> dict[str, str]:
+    """Name -> hash or version of every model that the output of a system depends on."""
+    engine = engine_of(system)
+    weights = _weights_file(system)
+    files = {"weights": weights, "pool": _pool_file(system, weights)}
+    return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
+
+
+@lru_cache(maxsize=2)
+def _engine(system: Resynthesis, weights: Path, pool: Path, *stamps: int) -> Engine:
+    loaded, voices = load_synthesiser(weights), load_pool(pool)
+    pieces = parts(content=system.content, pitch=system.pitch, speaker=system.speaker)
+    ours = pieces.fingerprints()
+    for name in ("content", "speaker"):
+        if loaded.parts.get(name) != ours[name]:
+            what = f"these weights were trained with another {name}: {loaded.parts.get(name)!r}, not {ours[name]!r}"
+            raise InputError(what, where=weights, fix=f"--set {name}=NAME as in the training, or other weights")
+    if voices.encoder != ours["speaker"]:
+        what = f"this pool is of another speaker encoder: {voices.encoder!r}, not {ours['speaker']!r}"
+        raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
+    chosen = system.chosen_strategy()
+    chosen.check(voices)
+    return Engine(pieces, voices, chosen, loaded.synthesiser, system.intonation == "moved")
+
+
+def _weights_file(system: Resynthesis) -> Path:
+    """The user's, whose hash is that of the record beside it; or those that ship."""
+    if not system.weights:
+        if not system.shipped:
+            fix = "train them (see `voiceveil train --help`) and give --weights DIR"
+            raise InputError(f"no weights of {system.name} ship with voiceveil", fix=fix)
+        return store.path(system.shipped)
+    given = Path(system.weights)
+    file = given / "model.safetensors" if given.is_dir() else given
+    if not file.is_file():
+        raise InputError("no weights here", where=file, fix="give the folder that `voiceveil train` wrote")
+    expected = store.trained_sha256(file)
+    return file if expected is None else store.checked(file, expected, fix="copy the whole folder again")
+
+
+def _pool_file(system: Resynthesis, weights: Path) -> Path:
+    """The one that is named; else one that lies beside the weights; else the one that ships."""
+    if system.pool:
+        given = Path(system.pool)
+        return given / "pool.safetensors" if given.is_dir() else given
+    beside = weights.parent / "pool.safetensors"
+    return beside if system.weights and beside.is_file() else store.path("pool")
+
+
+def _stamp(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.is_file() else 0

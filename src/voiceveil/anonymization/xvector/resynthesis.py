@@ -1,0 +1,68 @@
+"""What all systems of resynthesis share: the parameters that name their parts, and the way through a recording.
+
+A system is a declaration: which part it has for content, pitch, speaker, pseudo-speaker, and which weights; see
+:mod:`voiceveil.anonymization.xvector.systems`. The work is done in :mod:`voiceveil.anonymization.xvector.engine`, which
+is imported when it begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from voiceveil.anonymization.contract import Anonymizer, Stream
+from voiceveil.anonymization.parameters import parameter
+from voiceveil.audio import Samples
+
+if TYPE_CHECKING:
+    from voiceveil.anonymization.xvector.pseudo import Strategy
+
+__all__ = ["Resynthesis"]
+
+
+@dataclass(frozen=True)
+class Resynthesis(Anonymizer):
+    """Content and F0 of the source with the voice of a pseudo-speaker."""
+
+    preload: ClassVar[tuple[str, ...]] = ("voiceveil.anonymization.xvector.ready",)
+    #: Name in the store of weights of what is used by default; "": nothing ships.
+    shipped: ClassVar[str] = ""
+
+    weights: str = parameter("", "folder that `voiceveil train` wrote (default: what ships, if anything does)")
+    pool: str = parameter("", "pool of speakers, by `voiceveil train pool` (default: the one that ships)")
+    content: str = parameter("moonshine", "content features, NAME or NAME:MODEL")
+    pitch: str = parameter("swift", "pitch tracker: swift, or yaapt as in the challenges")
+    speaker: str = parameter("campplus", "speaker encoder, NAME or NAME:FOLDER")
+    strategy: str = parameter("pool-farthest", "pseudo-speaker: pool-farthest, pool-nearest, pool-random")
+    gender: Literal["same", "other", "random"] = parameter("same", "of the pseudo-speaker, seen from the source's")
+    distance: Literal["plda", "cosine"] = parameter("plda", "between the source and the speakers of the pool")
+    candidates: int = parameter(80, "farthest speakers of the pool, N (in the challenges 200)", low=1)
+    averaged: int = parameter(40, "of them drawn and averaged, N* (in the challenges 100)", low=1)
+    intonation: Literal["source", "moved"] = parameter("source", "F0 as it is, or with the pseudo-speaker's mean")
+
+    def chosen_strategy(self) -> Strategy:
+        """The strategy, whose fields are those of our parameters that have their names."""
+        from voiceveil.anonymization.xvector.pseudo import strategies
+
+        cls = strategies[self.strategy]
+        return cls(**{f.name: getattr(self, f.name) for f in fields(cls) if hasattr(self, f.name)})  # type: ignore[arg-type]
+
+    def models(self) -> dict[str, str]:
+        """Hashes of weights and pool, fingerprints of the parts."""
+        from voiceveil.anonymization.xvector.engine import fingerprints
+
+        return fingerprints(self)
+
+    def stream(self, rng: np.random.Generator) -> Stream:
+        """A recording in overlapping pieces."""
+        from voiceveil.anonymization.xvector.engine import ResynthesisStream, engine_of
+
+        return ResynthesisStream(engine_of(self), rng)
+
+    def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
+        """The same with all of the recording at once."""
+        stream = self.stream(rng)
+        made = np.concatenate([stream.push(samples), stream.close()])
+        return stream.finish(made, float(np.abs(made).max()))
