@@ -1,0 +1,45 @@
+"""Write a report on an evaluation: one HTML file that needs nothing else, for experts and for those who decide.
+
+RESULTS is the folder that `voiceveil evaluate` has written, its results.json, or an official result file (which has
+figures alone). Nothing is measured anew, so that it takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+EXAMPLES = """\
+examples:
+  voiceveil report results/b2
+  voiceveil report results/b2 --compare results/mine B3=result_for_rank_sttts --out b2.html
+  voiceveil report results/b2 --audio 3 --title "B2, for the data-protection officer"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder of an evaluation, or a results file")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: report.html beside RESULTS)")
+    parser.add_argument("--title", default="", help="the heading of the page")
+    parser.add_argument("--compare", nargs="+", default=[], metavar="OTHER", help="other results, or NAME=PATH")
+    parser.add_argument(
+        "--audio",
+        type=int,
+        default=0,
+        metavar="N",
+        help="put recordings of the N worst protected speakers into the page, original and anonymized: personal data "
+        "(default: none)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page and say where it is."""
+    from voiceveil.report.page import Options, write_report
+
+    options = Options(title=args.title, compare=args.compare, audio=args.audio)
+    path = write_report(args.results, args.out, options)
+    print(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    if args.audio:
+        print("note: it holds recordings of speakers, original ones among them: personal data")
+    return 0

@@ -1,0 +1,59 @@
+"""DET curves: misses against false alarms of each attacker, on axes where normal scores give straight lines.
+
+Conventions: both axes are the probit of a rate, from 0.5 % to 80 %. A curve near the lower left is an attacker who
+recognises people; one on the diagonal from the upper left to the lower right through 50 % guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri
+
+from voiceveil import metrics
+from voiceveil.report.material import Scored
+from voiceveil.report.svg import grid, svg
+
+__all__ = ["det_svg"]
+
+_WIDTH, _HEIGHT, _FRAME = 380.0, 378.0, (50.0, 12.0, 368.0, 330.0)
+_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
+_LOW, _HIGH = 0.005, 0.85
+
+
+def det_svg(scored: Sequence[tuple[int, Scored]], title: str) -> str:
+    """The curves of one set; the number before each says which line style it has."""
+    left, top, right, bottom = _FRAME
+    ends = ndtri(np.array([_LOW, _HIGH]))
+
+    def share(rate: float) -> float:
+        return float((ndtri(min(max(rate, _LOW), _HIGH)) - ends[0]) / (ends[1] - ends[0]))
+
+    def x(rate: float) -> float:
+        return left + share(rate) * (right - left)
+
+    def y(rate: float) -> float:
+        return bottom - share(rate) * (bottom - top)
+
+    titles = ("false alarms (%): another person accepted", "misses (%): the person not recognised")
+    parts = list(grid(x, y, _FRAME, (_TICKS, _TICKS), titles, lambda rate: f"{100 * rate:g}"))
+    parts.append(f'<path class="equal" d="M{x(_LOW):.1f} {y(_LOW):.1f}L{x(_HIGH):.1f} {y(_HIGH):.1f}"/>')
+    for style, one in scored:
+        curve = metrics.det_curve(*one.trials.classes())
+        parts.append(f'<path class="curve s{style}" d="{_path(curve.p_fa, curve.p_miss, _FRAME, ends)}"/>')
+        rate = one.figure.value
+        parts.append(f'<circle class="eer s{style}" cx="{x(rate):.1f}" cy="{y(rate):.1f}" r="3.5"/>')
+    return svg(_WIDTH, _HEIGHT, title, parts)
+
+
+def _path(p_fa: np.ndarray, p_miss: np.ndarray, frame: tuple[float, float, float, float], ends: np.ndarray) -> str:
+    """The visible part of a curve, at most one vertex a pixel."""
+    inside = (p_fa >= _LOW) & (p_fa <= _HIGH) & (p_miss >= _LOW) & (p_miss <= _HIGH)
+    if not inside.any():
+        return ""
+    left, top, right, bottom = frame
+    across, up = ((ndtri(rate[inside]) - ends[0]) / (ends[1] - ends[0]) for rate in (p_fa, p_miss))
+    pixels = np.stack([left + across * (right - left), bottom - up * (bottom - top)], axis=1).round()
+    keep = np.concatenate([[True], np.abs(np.diff(pixels, axis=0)).sum(axis=1) > 0])
+    return "M" + "L".join(f"{a:g} {b:g}" for a, b in pixels[keep])

@@ -1,0 +1,127 @@
+"""The report: one HTML file that needs nothing else, made from the folder of an evaluation's results.
+
+Conventions: data is never code. Everything that comes from corpora or results is escaped by the template; the drawings
+are made of numbers and escaped text; there is no script at all, and the page's own policy (CSP) allows none: only its
+one style sheet, by its hash, and ``data:`` audio. The page loads nothing from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.challenges.official import read_results
+from voiceveil.challenges.results import Results
+from voiceveil.errors import InputError
+from voiceveil.report import sections
+from voiceveil.report.excerpts import excerpts
+from voiceveil.report.material import Material, load_material
+from voiceveil.report.plane import planes
+from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
+
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["Options", "render", "write_report"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a report has beyond the results: its title, other results to show, how many speakers can be heard."""
+
+    title: str = ""
+    compare: Sequence[str | Path] = ()
+    audio: int = 0
+
+
+def write_report(path: str | Path, out: str | Path | None = None, options: Options | None = None) -> Path:
+    """Write the report on ``path``, a folder of results or a results file; by default ``report.html`` beside it."""
+    chosen = Options() if options is None else options
+    if chosen.audio < 0:
+        raise InputError(f"audio of {chosen.audio} speakers", fix="give 0 or more")
+    source = Path(path)
+    material = load_material(source)
+    others = [_other(spec) for spec in chosen.compare]
+    target = (source if source.is_dir() else source.parent) / "report.html" if out is None else Path(out)
+    html = render(material, others, chosen)
+    with atomic_path(target) as part:
+        part.write_text(html, encoding="utf-8")
+    return target
+
+
+def _other(spec: str | Path) -> Results:
+    """Results to compare with: a path, or NAME=PATH."""
+    name, equals, path = str(spec).partition("=")
+    return read_results(path, system=name) if equals and not Path(spec).exists() else read_results(spec)
+
+
+def render(material: Material, others: Sequence[Results], options: Options) -> str:
+    """The page."""
+    style = (files("voiceveil.report") / "templates" / "report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; media-src data:; base-uri 'none'; form-action 'none'"
+    speakers = sections.speakers(material)
+    context: dict[str, Any] = {
+        "policy": policy,
+        "title": options.title or f"{material.results.system}: how well does it protect?",
+        "results": material.results,
+        "info": material.results.info,
+        "findings": findings(material),
+        "warnings": warnings(material),
+        "caveats": caveats(material),
+        "strongest": material.strongest(),
+        "planes": planes(material, others),
+        "attacks": sections.attacks(material),
+        "curves": sections.curves(material),
+        "genders": sections.genders(material),
+        "speakers": speakers,
+        "excerpts": excerpts(material, speakers.worst, options.audio),
+        "audio": options.audio,
+        "similarity": sections.similarity(material),
+        "words": sections.words(material),
+        "emotions": sections.emotions(material),
+        "pitch": sections.pitch(material),
+        "further": sections.further(material),
+        "health": sections.health(material),
+        "command": sections.command(material),
+    }
+    # The style is the page's own and stands in it as it is: its hash is in the policy.
+    return _template().render(context, style=_markup(style))
+
+
+@lru_cache(maxsize=1)
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("voiceveil.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "shown": shown, "drawing": _markup, "printable": _printable}
+    environment.finalize = _printable
+    environment.globals["knowledge_of"] = KNOWLEDGE
+    return environment.get_template("report.html")
+
+
+def _markup(text: str) -> Any:
+    """Text that is HTML already: the style sheet and the drawings, never data."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 -- its own parts are escaped where they are made
+
+
+def _printable(value: Any) -> Any:
+    """Control characters of data, which HTML may not hold, become the replacement sign; drawings stay."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in value)
+    return value

@@ -1,0 +1,43 @@
+"""The published results of the challenges' baselines, as points of reference.
+
+They were measured by the challenges' own attackers and recognisers, not by those of an evaluation here: a point beside
+a point says where others stand, not by how much one is better.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from voiceveil.challenges.results import Figure, Results
+
+__all__ = ["published"]
+
+_MODELS = {2020: "ASV_eval", 2022: "ASV_eval^anon", 2024: "ASV_eval^anon"}
+
+
+@lru_cache(maxsize=4)
+def published(edition: int) -> tuple[Results, ...]:
+    """The baselines of an edition, 2020, 2022 or 2024; none of another."""
+    data = tomllib.loads((files("voiceveil.report") / "published.toml").read_text(encoding="utf-8"))
+    return tuple(
+        Results(row["system"], f"vpc{edition}", tuple(_figures(row)), {"source": row["file"]})
+        for row in data["baseline"]
+        if row["edition"] == edition
+    )
+
+
+def _figures(row: dict[str, dict[str, float]]) -> list[Figure]:
+    from voiceveil.challenges.official.names import trial_fields
+
+    figures = []
+    for name, value in row["eer"].items():
+        fields: dict[str, Any] = dict(trial_fields(name) or {})
+        figures.append(Figure("eer", value, conditions="aa", model=_MODELS[int(str(row["edition"]))], **fields))
+    for metric in ("wer", "uar"):
+        for name, value in row.get(metric, {}).items():
+            dataset = name.removesuffix("_asr")
+            figures.append(Figure(metric, value, dataset, split=dataset.rpartition("_")[2], conditions="a"))
+    return figures

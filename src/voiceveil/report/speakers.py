@@ -1,0 +1,69 @@
+"""The EER of each speaker: an average hides whom a system does not protect.
+
+Conventions: a speaker's targets are the trials of their own voice, the nontargets those of all others against their
+enrollment. The interval is over this speaker's utterances and the other speakers: what another recording session with
+other impostors might give. Of many speakers the worst one looks worse than they are; the interval says how much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from voiceveil.report.material import Scored
+from voiceveil.stats import Estimate, ScoredTrials, estimate
+
+__all__ = ["SpeakerEer", "by_speaker"]
+
+_FEWEST = 5  # target trials for an interval
+
+
+@dataclass(frozen=True)
+class SpeakerEer:
+    """The EER of one speaker; no interval (NaN) with fewer than five target trials."""
+
+    speaker: str
+    set: str
+    gender: str
+    eer: Estimate
+    targets: int
+    closest: str  # the utterance of theirs that the attacker recognised best
+
+
+def by_speaker(scored: Scored, *, resamples: int = 300) -> list[SpeakerEer]:
+    """All speakers with target and nontarget trials, the worst protected first."""
+    trials, found = scored.trials, []
+    for code in np.unique(trials.enroll[trials.target]):
+        mine = trials.enroll == code
+        own, others = mine & trials.target, mine & ~trials.target
+        if not others.any():
+            continue
+        best = np.flatnonzero(own)[int(trials.score[own].argmax())]
+        found.append(
+            SpeakerEer(
+                scored.speakers[code],
+                str(scored.figure.detail.get("set", "")),
+                scored.figure.gender,
+                _estimate(trials, own, others, resamples),
+                int(own.sum()),
+                str(scored.utterances[best]),
+            )
+        )
+    return sorted(found, key=lambda one: (one.eer.value, one.eer.high, one.speaker))
+
+
+def _estimate(trials: ScoredTrials, own: np.ndarray, others: np.ndarray, resamples: int) -> Estimate:
+    """Units are the target utterances, each a "speaker" of its own, and the other speakers."""
+    targets = int(own.sum())
+    score = np.concatenate([trials.score[own], trials.score[others]])
+    target = np.arange(len(score)) < targets
+    utterance = np.arange(targets)
+    enroll = np.concatenate([utterance, np.full(int(others.sum()), targets)])
+    speaker = np.concatenate([utterance, targets + 1 + trials.speaker[others]])
+    units = ScoredTrials(score, target, enroll, speaker, of="utterances")
+    if targets >= _FEWEST:
+        return estimate(units, "eer", resamples=resamples)
+    from voiceveil.metrics import eer
+
+    return Estimate(eer(*units.classes()), np.nan, np.nan, n=targets, of="utterances", unit="%")

@@ -1,0 +1,217 @@
+"""What an evaluation means, in plain words, for somebody who decides about data and has no time for a table.
+
+Conventions: each finding has a grade (good, middling, poor, unknown) that is said in words and a sign, never by colour
+alone. The limits of the grades are ours, written beside them; no law and no challenge has set them. A grade goes by
+the less favourable end of the 95 % interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from voiceveil.challenges.ranking import Average
+from voiceveil.challenges.results import Figure
+from voiceveil.metrics.challenge import MIN_PITCH_CORRELATION
+from voiceveil.report.material import Attack, Material
+from voiceveil.stats import Estimate, average
+
+__all__ = ["KNOWLEDGE", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
+
+Grade = Literal["good", "middling", "poor", "unknown"]
+
+#: What an attacker knows, for a sentence that begins with "it".
+KNOWLEDGE = {
+    "unprotected": "hears original speech on both sides",
+    "ignorant": "does not know that the recordings are anonymized",
+    "lazy-informed": "knows the system and anonymizes its own recordings of a person with it",
+    "semi-informed": "knows the system, and has learned from speech that the system has anonymized",
+    "similar-system": "has learned from speech that a similar system has anonymized",
+    "free": "uses no model of voices, only what anybody can measure",
+}
+_RATES = ("eer", "wer", "uar", "deid", "eer_rocch", "average_eer", "average_wer")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the summary: a question, its answer in few words with a grade, and what was measured."""
+
+    question: str
+    grade: Grade
+    answer: str
+    text: str
+    limits: str = ""  # how the grade is made
+
+
+def percent(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A rate as a reader sees it.
+
+    >>> percent(0.0809, 0.0607, 0.114), percent(0.3)
+    ('8.1 % [6.1, 11.4]', '30.0 %')
+    """
+    if low is None or high is None or low != low or high != high:
+        return f"{100 * value:.1f} %"
+    return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def shown(figure: Figure) -> str:
+    """A figure with its interval, in its unit."""
+    if figure.metric in _RATES:
+        return percent(figure.value, figure.low, figure.high)
+    unit = {"gvd": " dB", "zebra_population": " bit", "cllr": " bit", "min_cllr": " bit"}.get(figure.metric, "")
+    interval = "" if figure.low is None or figure.high is None else f" [{figure.low:.3g}, {figure.high:.3g}]"
+    return f"{figure.value:.3g}{unit}{interval}"
+
+
+def mean_of(figures: tuple[Figure, ...] | list[Figure]) -> Average:
+    """The plain mean over sets of different speakers, with an interval if all have one."""
+    if any(f.low is None or f.high is None for f in figures):
+        return Average(sum(f.value for f in figures) / len(figures))
+    made = average([Estimate(f.value, f.low or 0.0, f.high or 0.0, se=0.0) for f in figures])
+    return Average(made.value, made.low, made.high)
+
+
+def findings(material: Material) -> list[Finding]:
+    """The summary: who is protected, and what is left of words, emotions and intonation."""
+    return [_privacy(material), _words(material), _emotions(material), _intonation(material)]
+
+
+def _shown(one: Average) -> str:
+    return percent(one.value, one.low, one.high)
+
+
+def _privacy(material: Material) -> Finding:
+    question = "Can somebody still tell who speaks?"
+    main = material.strongest()
+    if main is None:
+        return Finding(question, "unknown", "Not measured", "No attacker was run on the anonymized speech.")
+    eer = mean_of(main.figures)
+    low = eer.value if eer.low is None else eer.low
+    grade: Grade = "poor" if low < 0.2 else "middling" if low < 0.4 else "good"
+    answer = {
+        "poor": "Often, yes: weak protection",
+        "middling": "Sometimes: partial protection",
+        "good": "Hardly, by the attackers we tried",
+    }[grade]
+    if main.knowledge in ("ignorant", "lazy-informed", "free"):
+        if grade == "good":
+            grade = "middling"
+        answer += " (no attacker had learned from the system)"
+    who = KNOWLEDGE.get(main.knowledge, "")
+    text = (
+        f"The strongest attacker that was tried ({main.model}{': it ' + who if who else ''}) is given two recordings "
+        f"and says whether one person speaks in both. Set so that both kinds of mistakes are equally frequent, it is "
+        f"wrong in {_shown(eer)} of the cases. Guessing would be wrong in 50 %: that would be perfect protection."
+    )
+    plain = next((one for one in material.attacks() if one.conditions == "oo" and not one.is_free), None)
+    if plain is not None:
+        text += f" Without any protection, an attacker is wrong in {_shown(mean_of(plain.figures))}."
+    limits = "weak: EER below 20 %, partial: below 40 %, by the lower end of the interval"
+    return Finding(question, grade, answer, text, limits)
+
+
+def _words(material: Material) -> Finding:
+    question = "Are the words kept?"
+    pair = _before_and_after(material, "wer")
+    if pair is None:
+        return Finding(question, "unknown", "Not measured", "No recogniser was run on the anonymized speech.")
+    before, after = pair
+    high = after.value if after.high is None else after.high
+    added = high - before.value
+    grade: Grade = "good" if added <= 0.05 else "middling" if added <= 0.15 else "poor"
+    answer = {"good": "Yes, nearly all", "middling": "Mostly", "poor": "Many are lost, to a machine at least"}[grade]
+    text = (
+        f"A speech recogniser gets {_shown(before)} of the words wrong in the original speech and {_shown(after)} in "
+        f"the anonymized speech. People may understand more, or less, than it does."
+    )
+    return Finding(question, grade, answer, text, "good: up to 5 points more errors; mostly: up to 15")
+
+
+def _emotions(material: Material) -> Finding:
+    question = "Are emotions kept?"
+    pair = _before_and_after(material, "uar")
+    if pair is None:
+        return Finding(question, "unknown", "Not measured", "No speech with emotion labels was evaluated.")
+    before, after = pair
+    classes = max((len(f.detail.get("recalls", {})) for f in material.results.find("uar")), default=0) or 4
+    chance = 1 / classes
+    low = after.value if after.low is None else after.low
+    kept = (low - chance) / max(before.value - chance, 1e-9)
+    grade: Grade = "good" if kept >= 0.8 else "middling" if kept >= 0.5 else "poor"
+    answer = {"good": "Yes, mostly", "middling": "In part", "poor": "Largely lost, to a machine at least"}[grade]
+    text = (
+        f"A recogniser of {classes} emotions is right in {_shown(before)} of the original and {_shown(after)} of the "
+        f"anonymized speech (mean over the emotions); guessing gives {100 * chance:.0f} %."
+    )
+    return Finding(question, grade, answer, text, "good: 80 % of what is above chance is kept; in part: 50 %")
+
+
+def _intonation(material: Material) -> Finding:
+    question = "Is the intonation kept?"
+    rows = [row for rows in material.details.utterances.values() for row in rows if row.pitch_correlation is not None]
+    figures = material.results.find("pitch_correlation")
+    if figures:
+        rho = mean_of(figures)
+    elif rows:
+        from voiceveil.stats import mean
+
+        known = [row.pitch_correlation or 0.0 for row in rows]
+        found = mean(known, [row.speaker or row.utterance for row in rows])
+        rho = Average(found.value, max(found.low, -1.0), min(found.high, 1.0))
+    else:
+        return Finding(question, "unknown", "Not measured", "No pitch was tracked.")
+    low = rho.value if rho.low is None else rho.low
+    grade: Grade = "good" if low >= 0.7 else "middling" if low > MIN_PITCH_CORRELATION else "poor"
+    answer = {"good": "Yes", "middling": "In part", "poor": "No"}[grade]
+    interval = "" if rho.low is None or rho.high is None else f" [{rho.low:.2f}, {rho.high:.2f}]"
+    text = (
+        f"The correlation of the pitch curves before and after is {rho.value:.2f}{interval}, where 1 is unchanged. "
+        f"The 2022 challenge asks for more than {MIN_PITCH_CORRELATION:g} on every data set."
+    )
+    return Finding(question, grade, answer, text, "good: 0.7 or more; in part: above 0.3")
+
+
+def _before_and_after(material: Material, metric: str) -> tuple[Average, Average] | None:
+    sides = []
+    for conditions in ("o", "a"):
+        found = material.results.find(metric, conditions=conditions)
+        large = [f for f in found if f.detail.get("language_model") == "tglarge"] or list(found)
+        if not large:
+            return None
+        sides.append(mean_of(large))
+    return sides[0], sides[1]
+
+
+def warnings(material: Material) -> list[str]:
+    """What a reader must know before any figure: attackers that should not be trusted, and those that are missing."""
+    return [*_of_health(material), *_of_attackers(material.attacks())]
+
+
+def _of_health(material: Material) -> Iterator[str]:
+    for one in material.results.info.get("health", ()):
+        if isinstance(one, dict):
+            yield from (f"{one.get('attacker', 'an attacker')}: {line}" for line in one.get("warnings") or ())
+
+
+def _of_attackers(attacks: tuple[Attack, ...]) -> Iterator[str]:
+    against = [one for one in attacks if "a" in one.conditions]
+    if against and not any(one.knowledge in ("semi-informed", "similar-system") for one in against):
+        yield (
+            "No attacker has learned from speech of this system. Those who have are usually far stronger: the "
+            "protection may be much weaker than these figures say."
+        )
+
+
+def caveats(material: Material) -> list[str]:
+    """What the figures do not show."""
+    speakers = {row.speaker for rows in material.details.utterances.values() for row in rows if row.speaker}
+    who = f"the {len(speakers)} speakers" if speakers else "the speakers"
+    return [
+        "Only the attackers listed here were tried. A stronger one may recognise more; none proves that nobody can.",
+        "What is said can give a person away (names, places, style). That is neither hidden nor measured here.",
+        f"The figures are averages over {who} of these recordings; another language, microphone or way of speaking may "
+        "differ, and a single person may be far less protected than the average (see the speakers).",
+        "An error rate is no statement about the law. Whether data are anonymous also depends on who has what else.",
+        "Machine listeners stand for people: words, emotions and intonation were not judged by humans.",
+    ]

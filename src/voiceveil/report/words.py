@@ -1,0 +1,61 @@
+"""Which words get lost: those that a recogniser hears in the original and no longer in the anonymized speech.
+
+Conventions: a word is lost when it is deleted or heard as another; shares are of the times it was said, with a Wilson
+interval that takes the occurrences as independent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from voiceveil.challenges.details import Heard
+from voiceveil.metrics import word_errors
+from voiceveil.stats import Estimate, wilson
+
+__all__ = ["LostWord", "lost_words"]
+
+
+@dataclass(frozen=True)
+class LostWord:
+    """A word: how often it was said, how often lost, and what was heard instead most often ("" for nothing)."""
+
+    word: str
+    said: int
+    lost_original: int
+    lost_anonymized: int
+    share: Estimate  # lost in the anonymized speech
+    instead: tuple[tuple[str, int], ...]
+
+    @property
+    def extra(self) -> int:
+        """How many more are lost than in the original speech."""
+        return self.lost_anonymized - self.lost_original
+
+
+def lost_words(rows: Iterable[Heard]) -> list[LostWord]:
+    """All words of utterances that were recognised, those first of which anonymization has cost most."""
+    heard = [row for row in rows if row.reference]
+    if not heard:
+        return []
+    said: Counter[str] = Counter()
+    lost: list[Counter[str]] = [Counter(), Counter()]
+    instead: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    references = [row.reference or "" for row in heard]
+    sides = [[row.heard_original or "" for row in heard], [row.heard_anonymized or "" for row in heard]]
+    for side, hypotheses in enumerate(sides):
+        for alignment in word_errors(references, hypotheses).alignments:
+            for edit in alignment:
+                if edit.ref is None:
+                    continue
+                said[edit.ref] += side  # once, with the second side
+                if edit.operation != "hit":
+                    lost[side][edit.ref] += 1
+                    if side == 1:
+                        instead[edit.ref][edit.hyp or ""] += 1
+    words = [
+        LostWord(w, n, lost[0][w], lost[1][w], wilson(lost[1][w], n), tuple(instead[w].most_common(3)))
+        for w, n in said.items()
+    ]
+    return sorted(words, key=lambda one: (-one.extra, -one.share.value, one.word))

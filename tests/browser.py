@@ -1,0 +1,132 @@
+"""A real browser for tests of pages: Debian's chromium, headless, spoken to through a pipe (DevTools protocol)."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--mute-audio",
+    "--remote-debugging-pipe",
+]
+
+
+def chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Browser:
+    """One tab. ``events`` are all that the browser has said without being asked."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self._to, self._back = to, os.fdopen(back, "rb", buffering=0)
+        self._buffer = b""
+        self._number = 0
+        self._session: str | None = None
+        self.events: list[dict[str, Any]] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return dict(answer["result"])
+            self.events.append(answer)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            piece = self._back.read(1 << 16)
+            assert piece, "the browser has gone"
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(line))
+
+    def open(self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Show a page at a width and in a scheme; ``events`` are then those of this page."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.events.clear()
+        self.call("Page.navigate", url=page.resolve().as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._next())
+
+    def evaluate(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def screenshot(self, *, whole: bool = False) -> bytes:
+        """A PNG of the window, or of the whole page."""
+        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
+
+    def complaints(self) -> list[str]:
+        """Console messages, errors and violations of the page's policy."""
+        kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [json.dumps(event["params"]) for event in self.events if event.get("method") in kinds]
+
+    def requests(self) -> list[str]:
+        """Addresses that were asked for."""
+        asked = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [params["request"]["url"] for params in asked]
+
+
+@contextmanager
+def browse(profile: Path) -> Iterator[Browser]:
+    """A fresh browser with an empty profile."""
+    program = chromium()
+    assert program is not None
+    to_read, to_write = os.pipe()
+    back_read, back_write = os.pipe()
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for fd in (to_read, back_write)]
+
+    def wire() -> None:  # the browser reads commands from 3 and writes answers to 4
+        os.dup2(high[0], 3)
+        os.dup2(high[1], 4)
+
+    command = [program, *FLAGS, f"--user-data-dir={profile}"]
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, preexec_fn=wire, pass_fds=(3, 4), stdin=quiet, stdout=quiet, stderr=quiet)
+    for fd in (to_read, back_write, *high):
+        os.close(fd)
+    try:
+        browser = Browser(to_write, back_read)
+        yield browser
+        browser._session = None
+        browser.call("Browser.close")
+    finally:
+        os.close(to_write)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
