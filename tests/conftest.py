@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 # Compiled functions take their time at the first call: no limit for a single example.
 settings.register_profile("voiceveil", deadline=None)
 settings.load_profile("voiceveil")

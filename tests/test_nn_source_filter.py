@@ -1,0 +1,195 @@
+"""The compact source-filter decoder: its sources, its filters against a plain twin, and that it learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from voiceveil.dsp.excitation import DEFAULT_F0, continuous_f0, pulse_train
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from voiceveil.nn.soft_codes import SoftCodes, k_means  # noqa: E402
+from voiceveil.nn.source_filter import (  # noqa: E402
+    FRAME,
+    GAINS,
+    POINTS,
+    WINDOW,
+    Excitation,
+    SourceFilter,
+    SourceFilterSize,
+    mel_to_linear,
+)
+from voiceveil.nn.source_filter_task import SourceFilterTask, excitation  # noqa: E402
+from voiceveil.nn.synthesis_data import LEVEL, Batch  # noqa: E402
+from voiceveil.testing.voices import synthetic_voice  # noqa: E402
+
+SMALL = SourceFilterSize(content=12, speaker=6, width=32, blocks=1, fine_blocks=1)
+
+
+@given(st.lists(st.one_of(st.just(0.0), st.floats(60, 600)), min_size=1, max_size=30))
+def test_continuous_f0_keeps_voiced_frames_and_fills_the_others(values: list[float]) -> None:
+    f0 = np.array(values)
+    filled = continuous_f0(f0)
+    voiced = f0 > 0
+    assert (filled > 0).all()
+    if voiced.any():
+        np.testing.assert_allclose(filled[voiced], f0[voiced], rtol=1e-6)
+        assert filled.min() >= f0[voiced].min() * (1 - 1e-6)
+        assert filled.max() <= f0[voiced].max() * (1 + 1e-6)
+    else:
+        assert (filled == DEFAULT_F0).all()
+
+
+def test_pulse_train_is_the_sum_of_its_harmonics() -> None:
+    f0 = np.linspace(90, 310, 40)
+    centres = (np.arange(40) + 0.5) * FRAME - 0.5
+    pitch = np.interp(np.arange(40 * FRAME), centres, f0)
+    phase = 2 * np.pi * (0.3 + np.cumsum(pitch) / 16000)
+    harmonics = np.floor(8000 / pitch)
+    slow = np.ones(len(pitch))
+    for k in range(1, int(harmonics.max()) + 1):
+        slow += 2 * np.where(k <= harmonics, np.cos(k * phase), 0.0)
+    np.testing.assert_allclose(pulse_train(f0, 0.3), slow / np.sqrt(2 * harmonics + 1), atol=2e-4)
+
+
+@pytest.mark.parametrize("f0", [60.0, 111.0, 201.0, 333.0, 601.0])
+def test_pulse_train_has_unit_power_at_every_pitch(f0: float) -> None:
+    assert np.mean(pulse_train(np.full(400, f0)) ** 2) == pytest.approx(1.0, abs=0.02)
+
+
+def test_the_phase_does_not_drift_in_a_long_recording() -> None:
+    """An hour of 100 Hz: the last pulse stands where the first did within its period."""
+    long = pulse_train(np.full(60_000, 100.0))
+    np.testing.assert_allclose(long[: 160 * 10], long[-160 * 10 :], atol=1e-3)
+
+
+def test_gains_are_interpolated_to_the_bins() -> None:
+    spread = mel_to_linear(POINTS)
+    np.testing.assert_allclose(spread.sum(axis=0), 1.0, atol=1e-6)
+    assert spread.shape == (GAINS, POINTS // 2 + 1)
+    assert spread[0, 0] == 1.0
+    assert spread[-1, -1] == pytest.approx(1.0)
+
+
+def test_filters_of_gain_one_give_back_the_source() -> None:
+    """Frames overlap to a constant: with log gains of 0 for the noise and none of the pulses nothing is changed."""
+    network = SourceFilter(SMALL)
+    rng = np.random.default_rng(0)
+    source = excitation(np.full((1, 30), 120.0, dtype=np.float32), rng)
+    with torch.no_grad():
+        network.gains.weight.zero_()
+        network.gains.bias[:GAINS] = -40.0
+        network.gains.bias[GAINS:] = 0.0
+        result = network.waveform(torch.zeros(1, 30, 12), torch.full((1, 30), 120.0), torch.ones(1, 6), source)
+    inside = slice(WINDOW, -WINDOW)
+    np.testing.assert_allclose(result[0, inside], source.noise[0, inside], atol=1e-5)
+
+
+def test_synthesis_agrees_with_a_plain_twin() -> None:
+    """Frame by frame in numpy: window, transform, gain, back, add."""
+    torch.manual_seed(0)
+    network = SourceFilter(SMALL)
+    rng = np.random.default_rng(1)
+    frames = 17
+    f0 = np.where(np.arange(frames) % 5 == 0, 0, 140).astype(np.float32)[None]
+    content = rng.standard_normal((1, frames, 12)).astype(np.float32)
+    voice = rng.standard_normal((1, 6)).astype(np.float32)
+    source = excitation(f0, rng)
+    inputs = [torch.from_numpy(x) for x in (content, f0, voice)]
+    with torch.no_grad():
+        pulses, noise = (x[0].double().numpy() for x in network(*inputs))
+        fast = network.waveform(*inputs, source)[0].numpy()
+    spread = mel_to_linear(POINTS).astype(np.float64)
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
+    margin = POINTS
+    slow = np.zeros(frames * FRAME + 2 * margin)
+    for excite, gains in ((source.pulses, pulses), (source.noise, noise)):
+        padded = np.pad(excite[0].double().numpy(), margin)
+        for j in range(frames):
+            start = margin + j * FRAME + FRAME // 2 - WINDOW // 2
+            spectrum = np.fft.rfft(padded[start : start + WINDOW] * hann, POINTS) * np.exp(gains[j] @ spread)
+            response = np.fft.irfft(spectrum, POINTS)
+            before = (POINTS - WINDOW) // 2
+            for n in range(-before, POINTS - before):
+                slow[start + n] += response[n % POINTS] / 2
+    np.testing.assert_allclose(fast, slow[margin:-margin], atol=1e-5)
+
+
+def test_odd_numbers_of_frames_and_single_frames() -> None:
+    network = SourceFilter(SMALL)
+    for frames in (1, 2, 7):
+        pulses, noise = network(torch.zeros(2, frames, 12), torch.full((2, frames), 100.0), torch.ones(2, 6))
+        assert pulses.shape == noise.shape == (2, frames, GAINS)
+
+
+def test_soft_codes_against_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    codes, vectors = rng.standard_normal((20, 5)).astype(np.float32), rng.standard_normal((9, 5)).astype(np.float32)
+    soft = SoftCodes(20, 5, nearest=3)
+    soft.codes.copy_(torch.from_numpy(codes))
+    made = soft(torch.from_numpy(vectors)).numpy()
+    for vector, mean in zip(vectors, made, strict=True):
+        distances = [float(((vector - code) ** 2).sum()) for code in codes]
+        chosen = sorted(range(20), key=lambda i: distances[i])[:3]
+        weights = [1 / distances[i] for i in chosen]
+        slow = sum(w * codes[i] for w, i in zip(weights, chosen, strict=True)) / sum(weights)
+        np.testing.assert_allclose(mean, slow, atol=1e-4)
+
+
+def test_one_nearest_code_is_quantisation() -> None:
+    soft = SoftCodes(4, 2, nearest=1)
+    soft.codes.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    made = soft(torch.tensor([[[0.9, 0.2], [0.1, 0.4]]]))
+    np.testing.assert_allclose(made[0], [[1.0, 0.0], [0.0, 0.0]])
+
+
+def test_k_means_finds_groups_that_are_apart() -> None:
+    rng = np.random.default_rng(0)
+    centres = np.array([[0, 0], [10, 0], [0, 10], [10, 10]], dtype=np.float32)
+    vectors = (centres[rng.integers(4, size=400)] + 0.1 * rng.standard_normal((400, 2))).astype(np.float32)
+    codes = k_means(vectors, 12, rng)
+    for centre in centres:
+        assert np.sqrt(((codes - centre) ** 2).sum(axis=1)).min() < 0.3
+
+
+def _bands(samples: np.ndarray) -> np.ndarray:
+    """Mean magnitudes of 40 bands of 200 Hz."""
+    spectra = np.abs(np.fft.rfft(samples.reshape(-1, 640) * np.hanning(640), axis=1))[:, :320]
+    return spectra.reshape(-1, 40, 8).mean(axis=(0, 2))
+
+
+def test_it_overfits_two_utterances() -> None:
+    """Loss, gradients and synthesis agree: what it makes after training has the spectrum of the recording."""
+    frames = 60
+    waves = np.stack([synthetic_voice(s, 0, seconds=0.6).samples[: frames * FRAME] for s in (1, 2)])
+    waves *= LEVEL / np.sqrt((waves**2).mean(axis=1, keepdims=True))
+    rng = np.random.default_rng(0)
+    content = rng.standard_normal((2, frames, 12)).astype(np.float32)
+    f0 = np.full((2, frames), 130.0, dtype=np.float32)
+    batch = Batch(waves, content, f0, np.eye(2, 6, dtype=np.float32))
+    task = SourceFilterTask(SMALL, seed=0)
+    for group in task.optimizer.param_groups:
+        group["lr"] = 1e-2
+    first = task.step(batch, np.random.default_rng(0))
+    for number in range(150):
+        last = task.step(batch, np.random.default_rng(number))
+    assert last < 0.4 * first
+    with torch.no_grad():
+        inputs = [torch.from_numpy(x) for x in (content, f0, batch.speaker)]
+        made = task.network.waveform(*inputs, excitation(f0, np.random.default_rng(7))).numpy()
+    for real, copy in zip(waves, made, strict=True):
+        a, b = (np.log(_bands(x)) for x in (real, copy))
+        assert np.corrcoef(a, b)[0, 1] > 0.9
+        assert 0.4 < np.sqrt((copy**2).mean()) / LEVEL < 2.5
+
+
+def test_excitation_depends_on_the_generator_alone() -> None:
+    f0 = np.full((1, 5), 100.0, dtype=np.float32)
+    first, again, other = (excitation(f0, np.random.default_rng(seed)) for seed in (3, 3, 4))
+    assert torch.equal(first.pulses, again.pulses)
+    assert torch.equal(first.noise, again.noise)
+    assert not torch.equal(first.pulses, other.pulses)
+    assert isinstance(first, Excitation)
