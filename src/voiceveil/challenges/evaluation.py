@@ -17,6 +17,8 @@ from voiceveil.attack.sets import find_sets
 from voiceveil.challenges import measuring
 from voiceveil.challenges.anonymized import find_anonymized
 from voiceveil.challenges.circumstances import circumstances, started
+from voiceveil.challenges.collecting import collect
+from voiceveil.challenges.details import write_details
 from voiceveil.challenges.inventory import Inventory, take_inventory
 from voiceveil.challenges.measuring import Tools
 from voiceveil.challenges.official.tree import write_tree
@@ -119,6 +121,7 @@ def evaluate(
     seed: int | None = None,
     key_file: str | Path | None = None,
     cache_file: Path | None = None,
+    details: bool = True,
     quiet: bool = True,
     say: Say = lambda line: None,
 ) -> Results:
@@ -128,6 +131,7 @@ def evaluate(
 
     ``attackers``: see ``voiceveil attack``; those that learn are left out when there is no training set.
     ``cache_file``: where results are kept (default: ``cache.sqlite`` in the output); several systems may share one.
+    ``details``: keep what a report needs, see :mod:`voiceveil.challenges.details`.
     """
     inventory = evaluation.inventory
     notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
@@ -142,6 +146,9 @@ def evaluate(
         anonymized = _anonymize(evaluation, cache, jobs=jobs, seed=seed, key_file=key_file, quiet=quiet, say=say)
         tools = Tools(chosen, recogniser, cache, jobs, quiet)
         measured = _measure(evaluation, anonymized, tools, say)
+        if details:
+            say("collecting details for the report")
+            write_details(collect(inventory, anonymized, tools), evaluation.out)
         info = {
             "notes": notes + measured.notes,
             **measured.health,
