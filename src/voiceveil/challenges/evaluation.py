@@ -155,6 +155,7 @@ def evaluate(
             **circumstances(inventory, anonymized, tools, seed=seed, keyed=key_file is not None),
             "parameters": {} if evaluation.system is None else evaluation.system.parameters(),
             "suffix": evaluation.suffix,
+            "given": evaluation.system is None,
             "time": time.isoformat(),
         }
     finally:

@@ -2,7 +2,7 @@
 
 Works with whatever part of the data is there, and says what is missing; `--plan` says it beforehand, with what is
 cached and with the time and the disk that the rest will take. A second run does only what is new; a killed one goes on
-where it stopped. OUT holds the anonymized sets, the score files, results.json, and the cache of the evaluators, in
+where it stopped. OUT holds the anonymized sets, the score files, results.json, report.html with its details, and the cache of the evaluators, in
 which there are embeddings of the speakers: biometric data.
 """
 
@@ -20,6 +20,7 @@ from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
 from voiceveil.challenges.planning import Plan, make_plan
 from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
+from voiceveil.report.page import write_report
 
 EXAMPLES = """\
 examples:
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--seed", type=int, help="makes the anonymization repeatable")
     key.add_argument("--key-file", type=Path, metavar="FILE", help="the same, for who has the file")
+    parser.add_argument("--no-report", action="store_true", help="no report.html, and nothing kept for one")
     parser.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
@@ -94,13 +96,17 @@ def run(args: argparse.Namespace) -> int:
         evaluation,
         **options,
         jobs=args.jobs,
+        details=not args.no_report,
         quiet=args.quiet,
         say=lambda line: None if args.quiet else print(line, file=sys.stderr),
     )
+    report = None if args.no_report else write_report(out)
     if args.json:
         print((out / "results.json").read_text(), end="")
     else:
         print_results(results, out)
+        if report is not None:
+            print(f"report: {report}")
     return 0
 
 
