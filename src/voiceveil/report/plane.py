@@ -8,6 +8,7 @@ the challenge's weights among them; a result that lacks one of them is left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -18,7 +19,7 @@ from voiceveil.errors import InputError
 from voiceveil.metrics.challenge import Edition, Metric, Split, weights
 from voiceveil.report.material import Attack, Material, attacks_of
 from voiceveil.report.published import published
-from voiceveil.report.svg import Box, grid, place_names, scale, shorten, svg, text
+from voiceveil.report.svg import Axis, Box, grid, place_names, scale, shorten, svg, text
 
 __all__ = ["Plane", "Point", "planes"]
 
@@ -148,7 +149,8 @@ def _end(average: Average, end: str) -> float:
 
 def _draw(metric: str, points: Sequence[Point]) -> str:
     left, top, right, bottom = _FRAME
-    x = scale([50.0, *(_end(p.x, "high") for p in points)], left, right, from_zero=True, most=7)
+    most = max([50.0, *(_end(p.x, "high") for p in points)])
+    x = Axis(0.0, 10 * math.ceil(most / 10), 10.0, left, right)
     ends = [_end(p.y, end) for p in points for end in ("low", "high")]
     y = scale(ends, bottom, top, from_zero=metric == "wer")
     parts = list(grid(x, y, _FRAME, (x.ticks(), y.ticks()), ("EER (%), higher is more private", _TITLES[metric])))

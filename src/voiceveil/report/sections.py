@@ -236,11 +236,14 @@ def command(material: Material) -> str:
     if "voiceveil" not in info:
         return ""
     parts = ["voiceveil evaluate", f"--protocol {material.results.protocol}", "--data DATA"]
-    parts.append(f"--system {material.results.system}")
+    parts.append(f"--anon {info.get('suffix')}" if info.get("given") else f"--system {material.results.system}")
     for name, value in dict(info.get("parameters") or {}).items():
         parts.append(f"--set {name}={','.join(map(str, value)) if isinstance(value, list) else value}")
     if info.get("training"):
         parts.append(f"--train {' '.join(map(str, info['training']))}")
+    emotional = dict.fromkeys(f.dataset for f in material.results.find("uar") if not f.split)
+    if emotional:
+        parts.append(f"--emotion {' '.join(emotional)}")
     if info.get("attackers"):
         parts.append(f"--attackers {','.join(map(str, info['attackers']))}")
     parts.append(f"--recogniser {info.get('recogniser', 'moonshine')}")

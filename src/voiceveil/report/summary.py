@@ -45,14 +45,15 @@ class Finding:
 
 
 def percent(value: float, low: float | None = None, high: float | None = None) -> str:
-    """A rate as a reader sees it.
+    r"""A rate as a reader sees it.
 
-    >>> percent(0.0809, 0.0607, 0.114), percent(0.3)
-    ('8.1 % [6.1, 11.4]', '30.0 %')
+    >>> percent(0.0809, 0.0607, 0.114).replace("\N{NO-BREAK SPACE}", " "), percent(0.3)
+    ('8.1 % [6.1, 11.4]', '30.0\xa0%')
     """
+    rate = f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
     if low is None or high is None or low != low or high != high:
-        return f"{100 * value:.1f} %"
-    return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+        return rate
+    return f"{rate} [{100 * low:.1f},\N{NO-BREAK SPACE}{100 * high:.1f}]"
 
 
 def shown(figure: Figure) -> str:
