@@ -2,8 +2,8 @@
 
 Works with whatever part of the data is there, and says what is missing; `--plan` says it beforehand, with what is
 cached and with the time and the disk that the rest will take. A second run does only what is new; a killed one goes on
-where it stopped. OUT holds the anonymized sets, the score files, results.json, report.html with its details, and the cache of the evaluators, in
-which there are embeddings of the speakers: biometric data.
+where it stopped. OUT holds the anonymized sets, the score files, results.json, report.html and its details, and the
+cache of the evaluators, in which there are embeddings of the speakers: biometric data.
 """
 
 from __future__ import annotations
