@@ -20,6 +20,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -66,6 +67,7 @@ class Member:
     name: str
     size: int
     _source: _Readable = field(repr=False)
+    archive: Path | None = None
     _left: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,9 +76,10 @@ class Member:
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes; none at the end. A member that ends too early is an ``InputError``."""
         wanted = min(size, self._left)
-        data = self._source.read(wanted) if wanted else b""
-        if len(data) < wanted:
-            raise InputError(f"{self.name}: the archive ends in the middle of it", fix=_DAMAGED)
+        with _faults_of(self.archive, f"{self.name}: "):
+            data = self._source.read(wanted) if wanted else b""
+            if len(data) < wanted:
+                raise InputError(f"{self.name}: the archive ends in the middle of it", fix=_DAMAGED)
         self._left -= len(data)
         return data
 
@@ -89,25 +92,31 @@ class Member:
 def read_members(path: Path, limits: Limits | None = None) -> Iterator[Member]:
     """The files of an archive, one after the other."""
     limits = limits or Limits()
+    with _faults_of(path), path.open("rb") as file:
+        start = file.read(4)
+        file.seek(0)
+        if start[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield from _tar_members(_Counted(unpacked, file, limits), limits, path)
+        elif start in (b"PK\x03\x04", b"PK\x05\x06"):
+            yield from _zip_members(file, limits, path)
+        else:
+            yield from _tar_members(_Counted(file, file, limits), limits, path)
+
+
+@contextmanager
+def _faults_of(path: Path | None, member: str = "") -> Iterator[None]:
+    """Whatever goes wrong in the block is an ``InputError`` about this archive."""
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
-            file.seek(0)
-            if start[:2] == b"\x1f\x8b":
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield from _tar_members(_Counted(unpacked, file, limits), limits)
-            elif start in (b"PK\x03\x04", b"PK\x05\x06"):
-                yield from _zip_members(file, limits)
-            else:
-                yield from _tar_members(_Counted(file, file, limits), limits)
+        yield
     except InputError as error:
         if error.where is None:
             raise InputError(error.what, where=path, fix=error.fix) from error
         raise
-    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, struct.error) as error:
-        raise InputError(f"damaged: {error}", where=path, fix=_DAMAGED) from error
+    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, struct.error, ValueError) as error:
+        raise InputError(f"{member}damaged: {error}", where=path, fix=_DAMAGED) from error
     except OSError as error:  # gzip.BadGzipFile is one
-        raise InputError(f"cannot be read: {error.strerror or error}", where=path, fix=_DAMAGED) from error
+        raise InputError(f"{member}cannot be read: {error.strerror or error}", where=path, fix=_DAMAGED) from error
 
 
 class _Counted:
@@ -195,7 +204,7 @@ def _safe_name(raw: bytes, limits: Limits) -> str:
     return name
 
 
-def _tar_members(stream: _Counted, limits: Limits) -> Iterator[Member]:
+def _tar_members(stream: _Counted, limits: Limits, path: Path) -> Iterator[Member]:
     names = _Names(limits)
     extended: dict[str, bytes] = {}
     headers = 0
@@ -215,7 +224,8 @@ def _tar_members(stream: _Counted, limits: Limits) -> Iterator[Member]:
             stream.skip(padding)
             extended |= {"path": data.rstrip(b"\0")} if kind == b"L" else _pax(data, stream.member, kind == b"g")
             continue
-        safe = stream.member = _safe_name(extended.get("path", name), limits)
+        name = extended.get("path", name)  # the header itself has the beginning of a long one
+        safe = stream.member = _safe_name(name, limits)
         size = _number(extended["size"], 10, safe) if "size" in extended else size
         extended = {}
         if kind in _REFUSED or kind not in (b"0", b"\0", b"5", b"7"):
@@ -226,7 +236,7 @@ def _tar_members(stream: _Counted, limits: Limits) -> Iterator[Member]:
                 raise InputError(f"{safe}: a folder with content", fix="this is no submission")
             continue
         names.add(safe, size)
-        member = Member(safe, size, stream)
+        member = Member(safe, size, stream, path)
         yield member
         stream.skip(member._left + -size % _BLOCK)
 
@@ -271,7 +281,7 @@ def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
     return found
 
 
-def _zip_members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
+def _zip_members(file: BinaryIO, limits: Limits, path: Path) -> Iterator[Member]:
     packed = _check_directory(file)
     names = _Names(limits)
     with zipfile.ZipFile(file) as archive:
@@ -293,7 +303,7 @@ def _zip_members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
                 kept.append((name, info))
         for name, info in kept:
             with archive.open(info) as content:
-                yield Member(name, info.file_size, content)
+                yield Member(name, info.file_size, content, path)
 
 
 def _check_directory(file: BinaryIO) -> int:

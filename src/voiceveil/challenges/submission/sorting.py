@@ -29,6 +29,7 @@ _METADATA = frozenset(
 )
 _RESULTS = ("results_summary", "asr", "ser", "asv_orig")
 _ZIP = re.compile(r"exp/results_summary/result_for_submission(.*)\.zip")
+_RANK = re.compile(r"exp/results_summary/result_for_rank(.*)")
 
 Heard = Callable[[Member], None]
 
@@ -63,8 +64,9 @@ def sort_members(
     inner = folder / "inner.zip"
     names = sorted(known, key=len, reverse=True)
     for member in read_members(archive, limits):
-        if _ZIP.fullmatch(member.name):
-            _note_suffix(found, _ZIP.fullmatch(member.name)[1], member.name)  # type: ignore[index]
+        named = _ZIP.fullmatch(member.name)
+        if named is not None:
+            _note_suffix(found, named[1], member.name)
             _keep(member, inner, _LARGEST_ZIP)
         else:
             _sort(member, found, names)
@@ -127,6 +129,9 @@ def _sort_result(member: Member, rest: str, found: Sorted) -> None:
         if b"".join(member.blocks()) != (found.folder / member.name).read_bytes():
             found.faults.append((member.name, "is there twice, outside and inside the zip file, and differs"))
     else:
+        named = _RANK.fullmatch(member.name)
+        if named is not None:
+            _note_suffix(found, named[1], member.name)
         _keep(member, found.folder / member.name, _LARGEST_RESULT)
         found.results.add(member.name)
 

@@ -124,7 +124,7 @@ class Speech:
         try:
             form = read_wav(member)
         except InputError as error:
-            if "archive ends" in error.what:
+            if error.where is not None:  # it is the archive that is wrong, not this file
                 raise
             self.faults.append((member.name, error.what))
             return
