@@ -24,7 +24,7 @@ from voiceveil.anonymization.xvector.content import FRAME, normalised, on_frames
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import PseudoSpeaker, Strategy
-from voiceveil.anonymization.xvector.synthesis import Array, Synthesiser, load_synthesiser
+from voiceveil.anonymization.xvector.synthesis import Array, LoadedStage, load_stage, synthesise
 from voiceveil.audio import Samples, Waveform
 from voiceveil.errors import InputError
 from voiceveil.nn.synthesis_data import LEVEL, Parts
@@ -55,7 +55,7 @@ class Engine:
     parts: Parts
     pool: Pool
     strategy: Strategy
-    synthesiser: Synthesiser
+    chain: tuple[LoadedStage, ...]
     moved: bool
 
     def pseudo_speaker(self, samples: Samples, rng: np.random.Generator) -> PseudoSpeaker:
@@ -71,6 +71,10 @@ class Engine:
         """Content at every frame of the samples."""
         part = self.parts.content
         return on_frames(normalised(part(_audible(samples))), part.hop, part.offset, -(-len(samples) // FRAME))
+
+    def synthesised(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
+        """All frames with the voice of the pseudo-speaker, whose embedding has length 1 as those of the training."""
+        return synthesise(self.chain, content, f0, unit(pseudo.embedding), rng)
 
 
 class ResynthesisStream:
@@ -115,7 +119,7 @@ class ResynthesisStream:
         if self._pseudo is None:
             self._pseudo = engine.pseudo_speaker(samples, self._rng)
         f0 = self._intonation(engine.f0(samples), self._pseudo)
-        made = engine.synthesiser(engine.content(samples), f0, self._pseudo.embedding, self._rng)[: len(samples)]
+        made = engine.synthesised(engine.content(samples), f0, self._pseudo, self._rng)[: len(samples)]
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
 
     def _intonation(self, f0: Array, pseudo: PseudoSpeaker) -> Array:
@@ -150,44 +154,51 @@ def engine_of(system: Resynthesis) -> Engine:
     """The parts of a system, loaded once a process; an ``InputError`` if one is missing or does not fit the others."""
     if find_spec("torch") is None or find_spec("safetensors") is None:
         raise InputError(f"{system.name} needs torch, which is not installed", fix="pip install 'voiceveil[neural]'")
-    weights = _weights_file(system)
-    pool = _pool_file(system, weights)
-    return _engine(system, weights, pool, _stamp(weights), _stamp(pool))
+    weights = _weights_files(system)
+    pool = _pool_file(system)
+    return _engine(system, weights, pool, tuple(map(_stamp, (*weights, pool))))
 
 
 def fingerprints(system: Resynthesis) -> dict[str, str]:
     """Name -> hash or version of every model that the output of a system depends on."""
     engine = engine_of(system)
-    weights = _weights_file(system)
-    files = {"weights": weights, "pool": _pool_file(system, weights)}
+    weights = {
+        f"weights {stage}".strip(): file for stage, file in zip(system.stages, _weights_files(system), strict=True)
+    }
+    files = {**weights, "pool": _pool_file(system)}
     return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
 
 
 @lru_cache(maxsize=2)
-def _engine(system: Resynthesis, weights: Path, pool: Path, *stamps: int) -> Engine:
-    loaded, voices = load_synthesiser(weights), load_pool(pool)
+def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: tuple[int, ...]) -> Engine:
+    chain = tuple(load_stage(file, kinds) for file, kinds in zip(weights, system.stages.values(), strict=True))
+    voices = load_pool(pool)
     pieces = parts(content=system.content, pitch=system.pitch, speaker=system.speaker)
     ours = pieces.fingerprints()
-    for name in ("content", "speaker"):
-        if loaded.parts.get(name) != ours[name]:
-            what = f"these weights were trained with another {name}: {loaded.parts.get(name)!r}, not {ours[name]!r}"
-            raise InputError(what, where=weights, fix=f"--set {name}=NAME as in the training, or other weights")
+    for number, (stage, file) in enumerate(zip(chain, weights, strict=True)):
+        for name in ("speaker",) if number else ("content", "speaker"):  # what a later stage takes is another's output
+            if stage.parts.get(name) != ours[name]:
+                what = f"these weights were trained with another {name}: {stage.parts.get(name)!r}, not {ours[name]!r}"
+                raise InputError(what, where=file, fix=f"--set {name}=NAME as in the training, or other weights")
     if voices.encoder != ours["speaker"]:
         what = f"this pool is of another speaker encoder: {voices.encoder!r}, not {ours['speaker']!r}"
         raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
     chosen = system.chosen_strategy()
     chosen.check(voices)
-    return Engine(pieces, voices, chosen, loaded.synthesiser, system.intonation == "moved")
+    return Engine(pieces, voices, chosen, chain, system.intonation == "moved")
 
 
-def _weights_file(system: Resynthesis) -> Path:
-    """The user's, whose hash is that of the record beside it; or those that ship."""
+def _weights_files(system: Resynthesis) -> tuple[Path, ...]:
+    """Those of every stage: the user's, each with the hash that the record beside it states; or those that ship."""
     if not system.weights:
         if not system.shipped:
             fix = "train them (see `voiceveil train --help`) and give --weights DIR"
             raise InputError(f"no weights of {system.name} ship with voiceveil", fix=fix)
-        return store.path(system.shipped)
-    given = Path(system.weights)
+        return tuple(store.path("-".join(filter(None, (system.shipped, stage)))) for stage in system.stages)
+    return tuple(_trained(Path(system.weights) / stage) for stage in system.stages)
+
+
+def _trained(given: Path) -> Path:
     file = given / "model.safetensors" if given.is_dir() else given
     if not file.is_file():
         raise InputError("no weights here", where=file, fix="give the folder that `voiceveil train` wrote")
@@ -195,12 +206,12 @@ def _weights_file(system: Resynthesis) -> Path:
     return file if expected is None else store.checked(file, expected, fix="copy the whole folder again")
 
 
-def _pool_file(system: Resynthesis, weights: Path) -> Path:
-    """The one that is named; else one that lies beside the weights; else the one that ships."""
+def _pool_file(system: Resynthesis) -> Path:
+    """The one that is named; else one that lies with the user's weights; else the one that ships."""
     if system.pool:
         given = Path(system.pool)
         return given / "pool.safetensors" if given.is_dir() else given
-    beside = weights.parent / "pool.safetensors"
+    beside = Path(system.weights) / "pool.safetensors"
     return beside if system.weights and beside.is_file() else store.path("pool")
 
 

@@ -27,7 +27,9 @@ class Resynthesis(Anonymizer):
     """Content and F0 of the source with the voice of a pseudo-speaker."""
 
     preload: ClassVar[tuple[str, ...]] = ("voiceveil.anonymization.xvector.ready",)
-    #: Name in the store of weights of what is used by default; "": nothing ships.
+    #: Stages of synthesis: sub-folder of the weights -> the kinds of network that it may hold ("": the folder itself).
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("source-filter decoder",)}
+    #: Name in the store of the weights that are used by default, followed by "-" and the stage; "": nothing ships.
     shipped: ClassVar[str] = ""
 
     weights: str = parameter("", "folder that `voiceveil train` wrote (default: what ships, if anything does)")

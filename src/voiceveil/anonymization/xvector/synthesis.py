@@ -1,18 +1,20 @@
-"""Synthesisers: content, F0 and pseudo-speaker to a waveform, by the kind of network that a file of weights holds.
+"""Synthesis: content, F0 and pseudo-speaker to a waveform, in one stage or in several.
 
-Conventions: 16 kHz, frames of 160 samples; content (T, D), F0 (T,) in Hz with 0 for unvoiced, speaker (E,), waveform
-(160 T,). All that is random (noise, phases) is drawn from the generator that is given.
+Conventions: 16 kHz, frames of 160 samples. A stage takes content (T, D), F0 (T,) in Hz with 0 for unvoiced, a speaker
+(E,) of length 1, and a generator, from which it draws all that is random in it. It gives a waveform (160 T,), or, as an
+acoustic model does, mel spectra (T, 80), which are the content of the next stage.
 
-A new kind is a function with the decorator ``@synthesisers.register(kind)``, ``kind`` being that of the record in the
-file; it takes tensors and record and makes a :class:`Synthesiser`. This module does not import torch.
+A stage is a network whose weights are in a file; the ``kind`` in its record says which network. A new kind is a
+function with the decorator ``@stages.register(kind)`` that makes the stage from tensors and record. This module does
+not import torch: the stages do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,74 +24,106 @@ from voiceveil.nn.checkpoint import load_tensors, read_any_record
 from voiceveil.registry import Registry
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
-__all__ = ["Loaded", "Synthesiser", "load_synthesiser", "synthesisers"]
+__all__ = ["LoadedStage", "Stage", "load_stage", "stages", "synthesise"]
 
 Array = NDArray[np.float32]
+Stage = Callable[[Array, Array, Array, np.random.Generator], Array]
 Tensors = Mapping[str, "Tensor"]
+Record = Mapping[str, Any]
 
-
-class Synthesiser(Protocol):
-    """A network at work."""
-
-    def __call__(self, content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
-        """Content (T, D), F0 (T,), speaker (E,) to samples (160 T,)."""
-        ...
-
-
-synthesisers: Registry[Callable[[Tensors, dict[str, Any]], Synthesiser]] = Registry(
-    "kind of synthesiser", group="voiceveil.synthesisers"
-)
+#: Kind of network -> maker of the stage.
+stages: Registry[Callable[[Tensors, Record], Stage]] = Registry("kind of network", group="voiceveil.stages")
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
-    """A synthesiser, and the fingerprints of the parts whose features it was trained on."""
+class LoadedStage:
+    """A stage, and the fingerprints of the parts whose features it was trained on."""
 
-    synthesiser: Synthesiser
+    run: Stage
     parts: dict[str, str]
 
 
-def load_synthesiser(path: Path) -> Loaded:
-    """The synthesiser of a file of weights; half precision on disk is single precision in memory."""
+def synthesise(
+    chain: Sequence[LoadedStage], content: Array, f0: Array, speaker: Array, rng: np.random.Generator
+) -> Array:
+    """Through one stage after the other."""
+    for stage in chain:
+        content = stage.run(content, f0, speaker, rng)
+    return content
+
+
+def load_stage(path: Path, kinds: Sequence[str]) -> LoadedStage:
+    """The stage of a file of weights of one of the kinds; half precision on disk is single precision in memory."""
     import torch
 
     torch.set_num_threads(1)  # one thread a process, many processes
-    record = read_any_record(path)
-    kind = str(record.get("kind", "weights of other software"))
-    if kind not in synthesisers:
-        what = f"these are weights of another architecture: {kind!r} is no synthesiser"
-        raise InputError(what, where=path, fix=f"known: {', '.join(synthesisers)}")
+    kind = str(read_any_record(path).get("kind", "weights of other software"))
+    if kind not in kinds:
+        what = f"these are weights of another architecture: {kind!r}, not {' or '.join(map(repr, kinds))}"
+        raise InputError(what, where=path, fix="see `voiceveil train --help` for what makes them")
     tensors, record = load_tensors(path, kind)
     single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     try:
-        return Loaded(synthesisers[kind](single, record), dict(record["parts"]))
+        return LoadedStage(stages[kind](single, record), dict(record["parts"]))
     except (KeyError, TypeError, RuntimeError) as error:
         reason = (str(error).splitlines() or [""])[0]
         what = f"these are weights of another architecture than their record says: {reason}"
         raise InputError(what, where=path, fix="train it again, with this version of voiceveil") from error
 
 
-@synthesisers.register("source-filter decoder")
-def _source_filter(tensors: Tensors, record: dict[str, Any]) -> Synthesiser:
+@stages.register("source-filter decoder")
+def _source_filter(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize
     from voiceveil.nn.source_filter_task import excitation
 
     network = _with_weights(SourceFilter(SourceFilterSize(**record["size"])), tensors)
 
-    def synthesise(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
-        import torch
-
+    def run(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
         source = excitation(f0[None], rng)
-        with torch.inference_mode():
-            inputs = (torch.from_numpy(x[None]) for x in (content, f0, speaker))
-            return np.asarray(network.waveform(*inputs, source)[0].numpy(), dtype=np.float32)
+        return _called(lambda *inputs: network.waveform(*inputs, source), content, f0, speaker)
 
-    return synthesise
+    return run
+
+
+@stages.register("acoustic model")
+def _acoustic_model(tensors: Tensors, record: Record) -> Stage:
+    from voiceveil.nn.acoustic_model import AcousticModel
+
+    network = _with_weights(AcousticModel(**record["size"]), tensors)
+    return lambda content, f0, speaker, rng: _called(network.generate, content, f0, speaker)
+
+
+@stages.register("mel vocoder")
+def _vocoder(tensors: Tensors, record: Record) -> Stage:
+    from voiceveil.nn.nsf import HnSincNsf
+
+    network = _with_weights(HnSincNsf(**record["size"]), tensors)
+
+    def run(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
+        generator = _torch_generator(rng)
+        return _called(lambda *inputs: network.synthesize(*inputs, generator=generator), content, f0, speaker)
+
+    return run
 
 
 def _with_weights(network: nn.Module, tensors: Tensors) -> Any:
     """The network in evaluation mode, with all of its weights."""
     network.load_state_dict(dict(tensors))
     return network.eval()
+
+
+def _called(function: Callable[..., Tensor], *arrays: Array) -> Array:
+    """A function of batches on one item."""
+    import torch
+
+    with torch.inference_mode():
+        return np.asarray(function(*(torch.from_numpy(x[None]) for x in arrays))[0].numpy(), dtype=np.float32)
+
+
+def _torch_generator(rng: np.random.Generator) -> torch.Generator:
+    import torch
+
+    return torch.Generator().manual_seed(int(rng.integers(2**40)))

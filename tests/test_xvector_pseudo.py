@@ -1,0 +1,167 @@
+"""Pseudo-speakers: B1's draw against a slow twin and the official code's results, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from voiceveil.anonymization.xvector.pool import Pool, unit
+from voiceveil.anonymization.xvector.pseudo import (
+    PoolFarthest,
+    PoolNearest,
+    PoolRandom,
+    official_picks,
+    strategies,
+)
+from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
+from voiceveil.errors import InputError
+
+
+def make_pool(each: int = 12, dimension: int = 6, seed: int = 0) -> Pool:
+    """``each`` speakers of either gender, four utterances a speaker."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((2 * each, dimension)) + np.repeat([[1.5], [-1.5]], each, axis=0)
+    utterances = centres[:, None] + 0.3 * rng.standard_normal((2 * each, 4, dimension))
+    scorer = Plda(by_count=False).fit(utterances.reshape(-1, dimension), np.repeat(np.arange(2 * each), 4))
+    return Pool(
+        tuple(f"s{i}" for i in range(2 * each)),
+        np.array(["f"] * each + ["m"] * each),
+        utterances.mean(axis=1).astype(np.float32),
+        np.linspace(5.3, 4.6, 2 * each, dtype=np.float32),
+        "encoder 1",
+        scorer,
+        Path("pool.safetensors"),
+    )
+
+
+def slow_cosine(a: np.ndarray, b: np.ndarray) -> float:
+    dot = sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(float(x) ** 2 for x in a)) / math.sqrt(sum(float(x) ** 2 for x in b))
+
+
+@pytest.mark.parametrize("gender", ["f", "m"])
+@pytest.mark.parametrize(("chosen", "pseudo_gender"), [("same", "fm"), ("other", "mf")])
+def test_the_farthest_are_those_that_a_loop_finds(gender: str, chosen: str, pseudo_gender: str) -> None:
+    pool = make_pool()
+    source = np.random.default_rng(1).standard_normal(6).astype(np.float32)
+    strategy = PoolFarthest("cosine", chosen, candidates=7, averaged=3)  # type: ignore[arg-type]
+    wanted = dict(zip("fm", pseudo_gender, strict=True))[gender]
+    rows = [row for row in range(len(pool)) if pool.genders[row] == wanted]
+    farthest = sorted(rows, key=lambda row: slow_cosine(source, pool.embeddings[row]))[:7]
+    assert strategy.ranked(source, wanted, pool).tolist() == farthest
+    generator = np.random.default_rng(5)
+    generator.integers(2)
+    order = generator.permutation(len(pool))
+    taken = sorted(farthest, key=lambda row: int(order[row]))[:3]
+    drawn = strategy.draw(source, gender, pool, np.random.default_rng(5))
+    mean = [sum(float(pool.embeddings[row][i]) for row in taken) / 3 for i in range(6)]
+    np.testing.assert_allclose(drawn.embedding, mean, rtol=1e-6)
+    assert drawn.log_f0 == pytest.approx(np.mean([pool.log_f0[row] for row in taken]))
+
+
+def test_plda_ranks_by_its_log_likelihood_ratio() -> None:
+    pool = make_pool()
+    source = pool.embeddings[0] + 0.1
+    rows = pool.of_gender("f")
+    scores = [pool.plda(pool.embeddings[[row]], np.array([1]), source[None])[0, 0] for row in rows]
+    expected = [int(row) for _, row in sorted(zip(scores, rows, strict=True))][:5]
+    assert PoolFarthest("plda", candidates=5, averaged=2).ranked(source, "f", pool).tolist() == expected
+    assert PoolNearest("plda", candidates=5, averaged=2).ranked(source, "f", pool)[0] == 0  # itself
+
+
+def test_every_candidate_is_drawn_equally_often() -> None:
+    pool = make_pool()
+    strategy = PoolFarthest("cosine", candidates=6, averaged=3)
+    source = pool.embeddings[3]
+    candidates = strategy.ranked(source, "f", pool)
+    counts = np.zeros(len(pool))
+    for seed in range(600):
+        rng = np.random.default_rng(seed)
+        rng.integers(2)
+        place = rng.permutation(len(pool))
+        counts[candidates[np.argsort(place[candidates])[:3]]] += 1
+    assert counts.sum() == 1800
+    # 300 expected each, standard deviation 12; four of them
+    assert (np.abs(counts[candidates] - 300) < 50).all()
+
+
+def test_at_speaker_level_a_slightly_other_source_gives_nearly_the_same_pseudo_speaker() -> None:
+    """The lists of candidates differ, the order of the pool does not."""
+    pool, rng = make_pool(each=60, dimension=24), np.random.default_rng(2)
+    strategy = PoolFarthest("cosine", candidates=40, averaged=20)
+    near, far = [], []
+    for seed in range(30):
+        source = pool.embeddings[seed]
+        other = source + 0.3 * rng.standard_normal(24).astype(np.float32)
+        first = strategy.draw(source, "f", pool, np.random.default_rng(seed)).embedding
+        near.append(np.linalg.norm(first - strategy.draw(other, "f", pool, np.random.default_rng(seed)).embedding))
+        far.append(np.linalg.norm(first - strategy.draw(source, "f", pool, np.random.default_rng(999)).embedding))
+    assert np.mean(near) < 0.6 * np.mean(far)
+    shared = strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(1)).embedding
+    assert np.array_equal(shared, strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(1)).embedding)
+
+
+def test_a_random_gender_is_drawn_from_the_generator() -> None:
+    pool = make_pool()
+    strategy = PoolRandom("random")
+    females = sum(
+        strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(seed)).log_f0 > 4.95 for seed in range(200)
+    )
+    assert 70 < females < 130
+    for seed in range(20):
+        assert strategies["pool-random"]().draw(pool.embeddings[0], "m", pool, np.random.default_rng(seed)).log_f0 < 5
+
+
+def test_the_first_official_picks_as_written_in_the_challenge_s_runs() -> None:
+    """``random.seed('0')``: the string, not the number."""
+    first, second = islice(official_picks(0), 2)
+    assert first[:5].tolist() == [92, 20, 65, 199, 54]
+    assert len(set(first.tolist())) == 100
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("level", ["spk", "utt"])
+@pytest.mark.parametrize("cross", ["false", "true"])
+@pytest.mark.parametrize("proximity", ["farthest", "nearest"])
+def test_equal_to_the_official_pseudo_x_vectors(reference: Path, level: str, cross: str, proximity: str) -> None:
+    data = np.load(reference / "pseudo_xvectors_cosine_seed0.npz", allow_pickle=False)
+    nothing = PldaScorer(np.zeros(512), None, TwoCovariance(np.zeros(512), np.eye(512), np.eye(512)))
+    pool = Pool(
+        tuple(data["pool_ids"]), data["pool_gender"], data["pool_x"], np.zeros(520, dtype=np.float32), "x", nothing
+    )
+    strategy = {"farthest": PoolFarthest, "nearest": PoolNearest}[proximity]("cosine")
+    picks = official_picks(0)
+    for speaker, gender in (("1272", "m"), ("1462", "f")):
+        wanted = gender if cross == "false" else {"f": "m", "m": "f"}[gender]
+        candidates = strategy.ranked(data[f"src_{speaker}"], wanted, pool)
+        pick = next(picks)
+        for number in range(2):
+            if level == "utt" and number:
+                pick = next(picks)
+            made = strategy.mean(candidates[pick], pool).embedding
+            official = data[f"pseudo_{level}_cg-{cross}_{proximity}_{speaker}-0-{number:04}"]
+            assert np.array_equal(made, official.astype(np.float32))
+
+
+def test_a_pool_that_is_too_small_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        PoolFarthest(candidates=200, averaged=100).check(make_pool(each=12))
+    assert str(caught.value) == (
+        "pool.safetensors: the pool has 12 speakers of gender f, and 200 candidates are asked for "
+        "(give a larger pool (voiceveil train pool), or at most --set candidates=12)"
+    )
+    with pytest.raises(InputError, match=r"cannot average 9 of 8 candidates \(set averaged to at most candidates\)"):
+        PoolFarthest(candidates=8, averaged=9).check(make_pool(each=12))
+    PoolFarthest(candidates=12, averaged=12).check(make_pool(each=12))
+
+
+def test_the_gender_of_a_voice_is_that_of_the_nearer_mean() -> None:
+    pool = make_pool(each=40, dimension=16)
+    means = [np.mean([unit(v) for v in pool.embeddings[pool.of_gender(g)]], axis=0) for g in "fm"]
+    for vector in np.random.default_rng(3).standard_normal((50, 16)).astype(np.float32):
+        distances = [np.linalg.norm(unit(vector) - mean) for mean in means]
+        assert pool.gender_of(vector) == "fm"[int(np.argmin(distances))]

@@ -1,0 +1,316 @@
+"""Resynthesis around a decoder: lengths, silence, pieces, workers, and every way in which its models may be wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_xvector_pseudo import make_pool
+from tests.tiny_decoder import write_decoder
+from voiceveil.anonymization import system, systems
+from voiceveil.anonymization.xvector import engine
+from voiceveil.anonymization.xvector.pool import load_pool, save_pool
+from voiceveil.anonymization.xvector.resynthesis import Resynthesis
+from voiceveil.anonymization.xvector.synthesis import LoadedStage
+from voiceveil.audio import Samples, Waveform, load, save
+from voiceveil.cli.main import main
+from voiceveil.errors import InputError
+from voiceveil.testing import check_anonymizer, synthetic_voice
+from voiceveil.weights import store
+
+RATE = 16000
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_decoder(tmp_path_factory.mktemp("decoder"))
+
+
+@pytest.fixture(scope="module")
+def b1b(weights: Path) -> Resynthesis:
+    made = system("b1b", weights=str(weights))
+    assert isinstance(made, Resynthesis)
+    return made
+
+
+def converted(made: Resynthesis, samples: Samples, seed: int = 0) -> Samples:
+    return made.convert(Waveform(samples, RATE), np.random.default_rng(seed)).samples
+
+
+@pytest.mark.slow
+def test_the_system_that_ships_keeps_the_contract(weights: Path) -> None:
+    shipped = "b1b" in store.names()
+    check_anonymizer(system("b1b") if shipped else system("b1b", weights=str(weights)))
+
+
+# --- What goes in -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 159, 160, 161, 800, 4799, 4801, 20011])
+def test_as_many_samples_come_out_as_go_in(b1b: Resynthesis, count: int) -> None:
+    """Also under 0.3 s: 4800 samples."""
+    samples = synthetic_voice(seconds=1.5).samples[:count]
+    made = converted(b1b, samples)
+    assert len(made) == count
+    assert np.isfinite(made).all()
+
+
+def test_the_level_is_that_of_the_original(b1b: Resynthesis) -> None:
+    samples = synthetic_voice(seconds=1.0).samples
+    for gain in (1e-3, 0.3):
+        made = converted(b1b, np.float32(gain) * samples)
+        assert np.std(made) == pytest.approx(gain * np.std(samples), rel=0.01)
+    loud = converted(b1b, samples / np.abs(samples).max())
+    assert np.abs(loud).max() <= 1.0
+
+
+def test_silence_stays_silent_and_speech_after_it_is_heard(b1b: Resynthesis) -> None:
+    assert not converted(b1b, np.zeros(RATE, dtype=np.float32)).any()
+    assert not converted(b1b, np.full(RATE, 1e-6, dtype=np.float32)).any()
+
+
+def test_unvoiced_speech_becomes_a_sound_of_the_same_level(b1b: Resynthesis) -> None:
+    noise = (0.1 * np.random.default_rng(0).standard_normal(RATE)).astype(np.float32)
+    assert not engine.engine_of(b1b).f0(noise).any()
+    assert np.std(converted(b1b, noise)) == pytest.approx(np.std(noise), rel=0.01)
+
+
+# --- The pseudo-speaker -------------------------------------------------------------------------------------------
+
+
+def test_the_pseudo_speaker_and_nothing_else_changes_the_voice(b1b: Resynthesis) -> None:
+    samples = synthetic_voice(seconds=1.0).samples
+    same, other = (engine.engine_of(replace(b1b, gender=g)) for g in ("same", "other"))  # type: ignore[arg-type]
+    source = same.pool.gender_of(same.parts.speaker(Waveform(samples, RATE)))
+    drawn = [made.pseudo_speaker(samples, np.random.default_rng(1)).embedding for made in (same, other)]
+    assert [same.pool.gender_of(vector) for vector in drawn] == [source, {"f": "m", "m": "f"}[source]]
+
+
+def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -> None:
+    made = engine.engine_of(replace(b1b, intonation="moved", strategy="pool-random"))
+    stream = engine.ResynthesisStream(made, np.random.default_rng(0))
+    samples = synthetic_voice(seconds=1.0).samples
+    pseudo = made.pseudo_speaker(samples, np.random.default_rng(0))
+    f0 = made.f0(samples)
+    moved = stream._intonation(f0, pseudo)
+    assert np.array_equal(moved > 0, f0 > 0)
+    assert np.log(moved[moved > 0]).mean() == pytest.approx(pseudo.log_f0, abs=1e-3)
+    unvoiced = np.zeros(5, dtype=np.float32)
+    assert np.array_equal(stream._intonation(unvoiced, pseudo), unvoiced)
+
+
+# --- Long recordings ----------------------------------------------------------------------------------------------
+
+
+class Echo:
+    """A decoder that gives back what it is told to: positions show how pieces are put together."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def __call__(self, content: Samples, f0: Samples, speaker: Samples, rng: np.random.Generator) -> Samples:
+        self.lengths.append(len(f0))
+        return np.repeat(f0, 160).astype(np.float32)
+
+
+def test_pieces_join_to_what_the_whole_would_be(b1b: Resynthesis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every frame of every piece comes out once, where it belongs; no piece is longer than 45 s."""
+    echo = Echo()
+    made = replace(engine.engine_of(b1b), chain=(LoadedStage(echo, {}),))
+    monkeypatch.setattr(engine.Engine, "content", lambda self, samples: np.zeros((1, 1), dtype=np.float32))
+    monkeypatch.setattr(engine.Engine, "f0", lambda self, samples: samples[::160])  # the recording tells its frames
+    recording = np.repeat(np.linspace(0.2, 0.6, 100 * 103, dtype=np.float32), 160)  # 103 s
+    stream = engine.ResynthesisStream(made, np.random.default_rng(0))
+    pieces = [stream.push(recording[i : i + 7000]) for i in range(0, len(recording), 7000)]
+    joined = np.concatenate([*pieces, stream.close()])
+    np.testing.assert_allclose(joined, recording, rtol=1e-4)
+    assert echo.lengths == [3000, 3000, 3000, 1600]
+    assert max(map(len, pieces)) == 29 * RATE
+
+
+def test_pieces_are_joined_where_it_is_quietest() -> None:
+    heard = np.ones(RATE, dtype=np.float32)
+    heard[6000:6400] = 0
+    joined = engine._crossfaded(np.full(RATE, 1, np.float32), np.full(RATE, 2, np.float32), heard)
+    assert (joined[:6000] == 1).all()
+    assert (joined[6400:] == 2).all()
+    assert (np.diff(joined) >= 0).all()
+
+
+# --- Runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_do_not_depend_on_the_number_of_workers(weights: Path, tmp_path: Path) -> None:
+    for speaker in range(2):
+        for number in range(2):
+            save(tmp_path / "in" / f"s{speaker}" / f"u{number}.wav", synthetic_voice(speaker, number, seconds=0.7))
+    key = tmp_path / "secret.key"
+    key.write_bytes(bytes(range(32)))
+    outputs = []
+    for jobs in ("1", "2"):
+        out = tmp_path / f"out{jobs}"
+        options = ["--system", "b1b", "--weights", str(weights), "--key-file", str(key), "--level", "speaker"]
+        assert main(["anonymize", str(tmp_path / "in"), str(out), *options, "--jobs", jobs, "--quiet"]) == 0
+        outputs.append({path.name + path.parent.name: path.read_bytes() for path in out.rglob("*.wav")})
+    assert len(outputs[0]) == 4
+    assert outputs[0] == outputs[1]
+
+
+def test_a_run_does_not_go_on_with_other_weights(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
+    own = tmp_path / "own"
+    own.mkdir()
+    model = own / "model.safetensors"
+    model.write_bytes((weights / "model.safetensors").read_bytes())
+    command = ["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b1b", "--weights", str(own)]
+    assert main([*command, "--seed", "1", "--quiet"]) == 0
+    data = bytearray(model.read_bytes())
+    data[-2] ^= 1
+    model.write_bytes(bytes(data))
+    assert main([*command, "--seed", "1", "--quiet"]) == 1
+    assert "models" in capsys.readouterr().err
+
+
+# --- Models that will not do --------------------------------------------------------------------------------------
+
+
+def refused(made: Resynthesis) -> str:
+    with pytest.raises(InputError) as caught:
+        made.models()
+    return str(caught.value)
+
+
+def test_torch_is_named_with_its_extra_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    out = tmp_path / "out"
+    assert main(["anonymize", str(tmp_path / "in"), str(out), "--system", "b1b", "--quiet"]) == 1
+    message = "b1b needs torch, which is not installed (pip install 'voiceveil[neural]')"
+    assert capsys.readouterr().err.strip().endswith(message)
+    assert not out.exists()
+
+
+def test_a_pool_smaller_than_n_is_refused_before_the_work_begins(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
+    out = tmp_path / "out"
+    options = ["--system", "b1b", "--weights", str(weights), "--set", "candidates=200", "--set", "averaged=100"]
+    assert main(["anonymize", str(tmp_path / "in"), str(out), *options, "--quiet"]) == 1
+    error = capsys.readouterr().err
+    assert "the pool has 130 speakers of gender f, and 200 candidates are asked for" in error
+    assert "at most --set candidates=130" in error
+    assert not out.exists()
+
+
+def test_a_pool_of_another_encoder_is_refused(b1b: Resynthesis, tmp_path: Path) -> None:
+    save_pool(tmp_path / "pool.safetensors", make_pool())
+    message = refused(replace(b1b, pool=str(tmp_path)))
+    assert "this pool is of another speaker encoder: 'encoder 1', not 'campplus 1" in message
+    assert message.endswith("(voiceveil train pool --speaker campplus)")
+
+
+def test_a_pool_beside_the_weights_is_taken(weights: Path, tmp_path: Path) -> None:
+    own = write_decoder(tmp_path / "own")
+    pool = load_pool(store.path("pool"))
+    few = np.concatenate([pool.of_gender("f")[:90], pool.of_gender("m")[:90]])
+    save_pool(
+        own / "pool.safetensors",
+        replace(
+            pool,
+            ids=tuple(pool.ids[row] for row in few),
+            genders=pool.genders[few],
+            embeddings=pool.embeddings[few],
+            log_f0=pool.log_f0[few],
+        ),
+    )
+    made = system("b1b", weights=str(own))
+    assert isinstance(made, Resynthesis)
+    assert len(engine.engine_of(made).pool) == 180
+
+
+def test_weights_for_other_features_are_refused(tmp_path: Path) -> None:
+    folder = write_decoder(tmp_path, content="content bottleneck 7")
+    message = refused(system("b1b", weights=str(folder)))  # type: ignore[arg-type]
+    assert "these weights were trained with another content: 'content bottleneck 7', not 'content moonshine" in message
+    assert message.endswith("(--set content=NAME as in the training, or other weights)")
+
+
+def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
+    save_pool(tmp_path / "model.safetensors", make_pool())
+    message = refused(system("b1b", weights=str(tmp_path)))  # type: ignore[arg-type]
+    assert "these are weights of another architecture: 'pool of speakers', not 'source-filter decoder' (see " in message
+
+    from voiceveil.nn.checkpoint import load_tensors, save_tensors
+
+    folder = write_decoder(tmp_path / "wrong")
+    tensors, record = load_tensors(folder / "model.safetensors", "source-filter decoder")
+    record["size"]["width"] = 32
+    save_tensors(folder / "model.safetensors", tensors, record)
+    (folder / "record.json").unlink()
+    message = refused(system("b1b", weights=str(folder)))  # type: ignore[arg-type]
+    assert "these are weights of another architecture than their record says: Error(s) in loading" in message
+
+
+def test_weights_that_were_changed_are_refused(tmp_path: Path) -> None:
+    folder = write_decoder(tmp_path)
+    model = folder / "model.safetensors"
+    data = bytearray(model.read_bytes())
+    data[-1] ^= 1
+    model.write_bytes(bytes(data))
+    expected = json.loads((folder / "record.json").read_text())["sha256"][:12]
+    message = refused(system("b1b", weights=str(folder)))  # type: ignore[arg-type]
+    assert message.startswith(f"{model}: the weights were changed: their sha256 begins with ")
+    assert message.endswith(f"it should with {expected} (copy the whole folder again)")
+
+
+def test_weights_that_are_not_there(tmp_path: Path) -> None:
+    message = refused(system("b1b", weights=str(tmp_path / "nowhere")))  # type: ignore[arg-type]
+    assert message == f"{tmp_path / 'nowhere'}: no weights here (give the folder that `voiceveil train` wrote)"
+
+
+def test_unknown_parts_are_refused(b1b: Resynthesis) -> None:
+    assert "unknown content features 'moonshin' (did you mean moonshine?)" in refused(replace(b1b, content="moonshin"))
+    assert "unknown pseudo-speaker strategy" in refused(replace(b1b, strategy="pool-farhest"))
+
+
+def test_official_draws_are_refused(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
+    command = ["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b1b", "--weights", str(weights)]
+    assert main([*command, "--draws", "official", "--quiet"]) == 1
+    assert "the official draws of b1b hold for the challenge's own x-vectors and lists alone" in capsys.readouterr().err
+
+
+def test_every_resynthesis_names_its_source_and_says_what_ships() -> None:
+    for name in systems:
+        if issubclass(systems[name], Resynthesis) and not systems[name].shipped:
+            assert f"no weights of {name} ship with voiceveil" in refused(system(name))  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_half_an_hour_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Path) -> None:
+    """Over 30 minutes at a fraction of the cost: most of it is digital silence, which is passed through."""
+    import resource
+
+    wave = synthetic_voice(seconds=60.0)
+    recording = np.zeros(31 * 60 * RATE, dtype=np.float32)
+    recording[: len(wave)] = recording[-len(wave) :] = wave.samples
+    save(tmp_path / "long.wav", Waveform(recording, RATE))
+    converted(b1b, wave.samples)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    command = ["anonymize", str(tmp_path / "long.wav"), str(tmp_path / "out.wav"), "--system", "b1b"]
+    assert main([*command, "--weights", b1b.weights, "--seed", "1", "--quiet"]) == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; the recording has 116 MB
+    made = load(tmp_path / "out.wav")
+    assert len(made) == len(recording)
+    assert not made.samples[2 * 60 * RATE : -2 * 60 * RATE].any()
+    assert np.std(made.samples[-RATE * 50 :]) > 1e-3
