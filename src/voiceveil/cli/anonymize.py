@@ -63,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the batch; 1 if an utterance failed."""
-    made = find_system(args.system, args.set)
+    chosen = args.set if args.weights is None else [*args.set, f"weights={args.weights}"]
+    made = find_system(args.system, chosen)
     named = args.output.suffix.lower().removeprefix(".")
     summary = anonymize(
         args.input,

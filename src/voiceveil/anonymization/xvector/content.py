@@ -66,7 +66,11 @@ class Content(Protocol):
 
 
 #: Name -> maker of content features from the part after the colon of ``name:MODEL``.
-contents: Registry[Callable[[str], Content]] = Registry("content features", group="voiceveil.contents")
+contents: Registry[Callable[[str], Content]] = Registry(
+    "content features",
+    group="voiceveil.contents",
+    modules=("voiceveil.anonymization.xvector.content_ssl",),
+)
 
 
 def content_features(spec: str) -> Content:

@@ -1,0 +1,100 @@
+"""The weights that ship: cards that tell everything, hashes, the sum of their sizes, and that a wheel has them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scripts import ship_weights
+
+from tests.tiny_decoder import write_decoder
+from voiceveil.anonymization import systems
+from voiceveil.anonymization.xvector.pool import load_pool
+from voiceveil.anonymization.xvector.resynthesis import Resynthesis
+from voiceveil.errors import InputError
+from voiceveil.nn.checkpoint import load_tensors
+from voiceveil.run.ledger import sha256_file
+from voiceveil.weights import store
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("name", store.names())
+def test_every_card_tells_everything_and_its_hash_holds(name: str) -> None:
+    card = store.card(name)
+    assert card["name"] == name
+    for key in ("kind", "data", "licence", "command", "sha256", "bytes", "figures"):
+        assert card[key], f"{name}: {key}"
+    assert {"architecture", "training_hours"} <= card.keys() or "speakers" in card
+    path = store.path(name)
+    assert (sha256_file(path), path.stat().st_size) == (card["sha256"], card["bytes"])
+
+
+def test_all_weights_have_a_card_and_stay_small() -> None:
+    files = list(store.FOLDER.glob("*.safetensors"))
+    assert sorted(file.stem for file in files) == store.names()
+    assert sum(file.stat().st_size for file in files) < 45e6
+
+
+def test_a_wheel_has_them() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["voiceveil"]
+    packed = {path for pattern in patterns for path in (ROOT / "src" / "voiceveil").glob(pattern)}
+    assert packed >= {*store.FOLDER.glob("*.safetensors"), *store.FOLDER.glob("cards/*.json")}
+
+
+def test_what_a_system_says_that_ships_does() -> None:
+    for name in systems:
+        cls = systems[name]
+        if issubclass(cls, Resynthesis) and cls.shipped:
+            assert {"-".join(filter(None, (cls.shipped, stage))) for stage in cls.stages} <= set(store.names())
+
+
+def test_the_pool_that_ships() -> None:
+    pool = load_pool(store.path("pool"))
+    assert {gender: len(pool.of_gender(gender)) for gender in "fm"} == {"f": 130, "m": 131}
+    assert pool.embeddings.dtype == np.float32
+    assert np.mean([pool.gender_of(e) == g for e, g in zip(pool.embeddings, pool.genders, strict=True)]) > 0.95
+    mean = {gender: np.exp(pool.log_f0[pool.of_gender(gender)].mean()) for gender in "fm"}
+    assert 100 < mean["m"] < 140 < 170 < mean["f"] < 220
+
+
+def test_changed_missing_and_unknown_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "FOLDER", tmp_path)
+    (tmp_path / "cards").mkdir()
+    file = tmp_path / "voice.safetensors"
+    file.write_bytes(b"weights")
+    (tmp_path / "cards" / "voice.json").write_text(json.dumps({"sha256": sha256_file(file)}))
+    assert store.path("voice") == file
+    file.write_bytes(b"otherwise")
+    with pytest.raises(InputError) as caught:
+        store.path("voice")
+    assert str(caught.value) == (
+        f"{file}: the weights were changed: their sha256 begins with {sha256_file(file)[:12]}, "
+        f"it should with {store.card('voice')['sha256'][:12]} (install voiceveil again)"
+    )
+    file.unlink()
+    with pytest.raises(InputError) as caught:
+        store.path("voice")
+    assert str(caught.value) == f"{file}: the weights are missing (install voiceveil again)"
+    with pytest.raises(
+        InputError, match=r"no weights of the name 'voise' ship with voiceveil \(did you mean voice\?\)"
+    ):
+        store.path("voise")
+
+
+def test_shipped_weights_are_half_as_long_and_the_same_every_time(tmp_path: Path) -> None:
+    model = write_decoder(tmp_path) / "model.safetensors"
+    first, second = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    ship_weights.ship(model, first)
+    ship_weights.ship(model, second)
+    assert first.read_bytes() == second.read_bytes()
+    full, record = load_tensors(model, "source-filter decoder")
+    half, same = load_tensors(first, "source-filter decoder")
+    assert record == same
+    for name, tensor in full.items():
+        assert half[name].element_size() == 2
+        np.testing.assert_allclose(half[name].float(), tensor, rtol=1e-3, atol=1e-6)
