@@ -17,11 +17,12 @@ from typing import ClassVar
 import numpy as np
 
 from voiceveil.anonymization.contract import register
+from voiceveil.anonymization.parameters import parameter
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
-__all__ = ["B1b"]
+__all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl"]
 
 
 @register("b1b")
@@ -41,3 +42,40 @@ class B1b(Resynthesis):
             f"the official draws of {self.name} hold for the challenge's own x-vectors and lists alone",
             fix="use --seed or --key-file",
         )
+
+
+@register("b1a")
+@dataclass(frozen=True)
+class B1a(B1b):
+    """As b1b, in two stages: an acoustic model makes mel spectra, a neural source-filter vocoder the waveform.
+
+    B1.a of VoicePrivacy 2022 and B1 of 2020. ``weights`` is a folder with the sub-folders ``am`` and ``nsf``, which
+    `voiceveil train am` and `voiceveil train nsf` write.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2022, section 6.1 (B1.a); VoicePrivacy 2020, section 3.1 (B1)"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"am": ("acoustic model",), "nsf": ("mel vocoder",)}
+    shipped: ClassVar[str] = ""
+
+
+@register("b1b-resnet")
+@dataclass(frozen=True)
+class B1bResNet(B1b):
+    """As b1b, with embeddings of a ResNet-34: an alternative of VoicePrivacy 2022.
+
+    The encoder is trained by `voiceveil train asv --model resnet34`; decoder and pool with its embeddings.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2022, section 6.4.1"
+    shipped: ClassVar[str] = ""
+    speaker: str = parameter("resnet34", "speaker encoder: resnet34:FOLDER")
+
+
+@register("b1b-ssl")
+@dataclass(frozen=True)
+class B1bSsl(B1b):
+    """As b1b, with the last layer of a self-supervised network as content: an alternative of VoicePrivacy 2022."""
+
+    source: ClassVar[str] = "VoicePrivacy 2022, section 6.4.3"
+    shipped: ClassVar[str] = ""
+    content: str = parameter("ssl", "content features: ssl:FOLDER or ssl:HUB_ID")
