@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import hilbert
 
 from voiceveil.dsp.excitation import DEFAULT_F0, continuous_f0, pulse_train
 
@@ -21,6 +22,7 @@ from voiceveil.nn.source_filter import (  # noqa: E402
     SourceFilter,
     SourceFilterSize,
     mel_to_linear,
+    minimum_phase,
 )
 from voiceveil.nn.source_filter_task import SourceFilterTask, excitation  # noqa: E402
 from voiceveil.nn.synthesis_data import LEVEL, Batch  # noqa: E402
@@ -98,10 +100,10 @@ def test_synthesis_agrees_with_a_plain_twin() -> None:
     content = rng.standard_normal((1, frames, 12)).astype(np.float32)
     voice = rng.standard_normal((1, 6)).astype(np.float32)
     source = excitation(f0, rng)
-    inputs = [torch.from_numpy(x) for x in (content, f0, voice)]
+    inputs = tuple(torch.from_numpy(x) for x in (content, f0, voice))
     with torch.no_grad():
         pulses, noise = (x[0].double().numpy() for x in network(*inputs))
-        fast = network.waveform(*inputs, source)[0].numpy()
+        fast = network.waveform(inputs[0], inputs[1], inputs[2], source)[0].numpy()
     spread = mel_to_linear(POINTS).astype(np.float64)
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
     margin = POINTS
@@ -110,12 +112,24 @@ def test_synthesis_agrees_with_a_plain_twin() -> None:
         padded = np.pad(excite[0].double().numpy(), margin)
         for j in range(frames):
             start = margin + j * FRAME + FRAME // 2 - WINDOW // 2
-            spectrum = np.fft.rfft(padded[start : start + WINDOW] * hann, POINTS) * np.exp(gains[j] @ spread)
-            response = np.fft.irfft(spectrum, POINTS)
-            before = (POINTS - WINDOW) // 2
-            for n in range(-before, POINTS - before):
-                slow[start + n] += response[n % POINTS] / 2
+            filtered = np.fft.rfft(padded[start : start + WINDOW] * hann, POINTS) * _minimum_phase(gains[j] @ spread)
+            slow[start : start + POINTS] += np.fft.irfft(filtered, POINTS) / 2
     np.testing.assert_allclose(fast, slow[margin:-margin], atol=1e-5)
+
+
+def _minimum_phase(logarithmic: np.ndarray) -> np.ndarray:
+    """By its definition: the phase is the Hilbert transform of the logarithmic magnitude, negated."""
+    analytic = hilbert(np.concatenate([logarithmic, logarithmic[-2:0:-1]]))
+    return np.asarray(np.exp(logarithmic - 1j * analytic.imag[: len(logarithmic)]))
+
+
+def test_minimum_phase_rings_after_the_pulse() -> None:
+    logarithmic = 2 * np.cos(np.linspace(0, 9, POINTS // 2 + 1))
+    made = minimum_phase(torch.from_numpy(logarithmic)[None])[0].numpy()
+    np.testing.assert_allclose(np.abs(made), np.exp(logarithmic), rtol=1e-9)
+    np.testing.assert_allclose(made, _minimum_phase(logarithmic), rtol=1e-9)
+    response = np.fft.irfft(made)
+    assert (response[: POINTS // 2] ** 2).sum() > 0.999 * (response**2).sum()
 
 
 def test_odd_numbers_of_frames_and_single_frames() -> None:
@@ -129,7 +143,7 @@ def test_soft_codes_against_a_loop() -> None:
     rng = np.random.default_rng(0)
     codes, vectors = rng.standard_normal((20, 5)).astype(np.float32), rng.standard_normal((9, 5)).astype(np.float32)
     soft = SoftCodes(20, 5, nearest=3)
-    soft.codes.copy_(torch.from_numpy(codes))
+    soft.load_state_dict({"codes": torch.from_numpy(codes)})
     made = soft(torch.from_numpy(vectors)).numpy()
     for vector, mean in zip(vectors, made, strict=True):
         distances = [float(((vector - code) ** 2).sum()) for code in codes]
@@ -141,7 +155,7 @@ def test_soft_codes_against_a_loop() -> None:
 
 def test_one_nearest_code_is_quantisation() -> None:
     soft = SoftCodes(4, 2, nearest=1)
-    soft.codes.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    soft.load_state_dict({"codes": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])})
     made = soft(torch.tensor([[[0.9, 0.2], [0.1, 0.4]]]))
     np.testing.assert_allclose(made[0], [[1.0, 0.0], [0.0, 0.0]])
 
@@ -158,7 +172,7 @@ def test_k_means_finds_groups_that_are_apart() -> None:
 def _bands(samples: np.ndarray) -> np.ndarray:
     """Mean magnitudes of 40 bands of 200 Hz."""
     spectra = np.abs(np.fft.rfft(samples.reshape(-1, 640) * np.hanning(640), axis=1))[:, :320]
-    return spectra.reshape(-1, 40, 8).mean(axis=(0, 2))
+    return np.asarray(spectra.reshape(-1, 40, 8).mean(axis=(0, 2)))
 
 
 def test_it_overfits_two_utterances() -> None:
@@ -178,8 +192,8 @@ def test_it_overfits_two_utterances() -> None:
         last = task.step(batch, np.random.default_rng(number))
     assert last < 0.4 * first
     with torch.no_grad():
-        inputs = [torch.from_numpy(x) for x in (content, f0, batch.speaker)]
-        made = task.network.waveform(*inputs, excitation(f0, np.random.default_rng(7))).numpy()
+        inputs = tuple(torch.from_numpy(x) for x in (content, f0, batch.speaker))
+        made = task.network.waveform(inputs[0], inputs[1], inputs[2], excitation(f0, np.random.default_rng(7))).numpy()
     for real, copy in zip(waves, made, strict=True):
         a, b = (np.log(_bands(x)) for x in (real, copy))
         assert np.corrcoef(a, b)[0, 1] > 0.9
