@@ -4,7 +4,7 @@ PIP = .venv/bin/pip install --quiet --disable-pip-version-check --constraint con
 .PHONY: demo test lint bench clean
 .DEFAULT_GOAL := demo
 
-demo: .venv/demo.done  ## anonymize real speech and say where it is
+demo: .venv/demo.done  ## the whole way on a small corpus, to a report
 	.venv/bin/voiceveil demo demo --overwrite
 
 test: .venv/dev.done  ## all tests
@@ -26,11 +26,11 @@ clean:
 	scripts/venv.sh
 	touch $@
 
+# torch is named beside the packages that need it, so that one resolution picks its pinned version.
 .venv/demo.done: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[demo]'
+	$(PIP) torch==2.13.0 --editable '.[demo,asv,asr]'
 	touch $@
 
-# torch is named beside the packages that need it, so that one resolution picks its pinned version.
 .venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) torch==2.13.0 --editable '.[dev]'
 	touch $@

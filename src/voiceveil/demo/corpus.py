@@ -22,8 +22,8 @@ __all__ = ["NOTE", "make_corpus"]
 
 NOTE = (
     "The voices are synthetic: they were made on this machine by eSpeak NG, a formant synthesiser, and are no "
-    "recordings of people. The sets only have the names of LibriSpeech's. The figures are measured, but they say how these "
-    "few voices fare, and nothing about anybody's privacy."
+    "recordings of people. The sets only have the names of LibriSpeech's. The figures are measured, but they say how "
+    "these few voices fare, and nothing about anybody's privacy."
 )
 
 #: Voices of each gender: the first are attacked, the others train the attacker.
