@@ -86,7 +86,8 @@ def make_set(data: Path, name: str, spoken: list[Utterance], trials: Trials | No
     write_kaldi(Corpus(name, tuple(spoken), trials), data / name)
 
 
-def _spoken(data: Path, name: str, speakers: list[int], count: int, gender: str, role: str = "") -> list[Utterance]:
+def spoken(data: Path, name: str, speakers: list[int], count: int, gender: str, role: str = "") -> list[Utterance]:
+    """Utterances of a set to make."""
     # Each set has chapters of its own: the ids of enrollment and trials differ, as in LibriSpeech.
     chapter = 100 + sorted(SETS).index(name)
     return [
@@ -103,20 +104,20 @@ def _spoken(data: Path, name: str, speakers: list[int], count: int, gender: str,
     ]
 
 
-def make_challenge(data: Path, *, only: tuple[str, ...] = ("dev", "test", "emotion", "train")) -> Path:
-    """The sets of the 2024 challenge, or some of them, in ``data``."""
+def make_challenge(data: Path, *, only: tuple[str, ...] = ("dev", "test", "emotion", "train"), count: int = 3) -> Path:
+    """The sets of the 2024 challenge, or some of them, in ``data``; ``count``: trial utterances of each speaker."""
     for split, first in (("dev", 10), ("test", 40)):
         if split not in only:
             continue
         speakers = {"f": [first + k for k in range(4)], "m": [first + 10 + k for k in range(4)]}
         name = f"libri_{split}_enrolls"
-        make_set(data, name, [u for g in "fm" for u in _spoken(data, name, speakers[g], 2, g, "enroll")])
+        make_set(data, name, [u for g in "fm" for u in spoken(data, name, speakers[g], 2, g, "enroll")])
         for gender in "fm":
             name = f"libri_{split}_trials_{gender}"
-            spoken = _spoken(data, name, speakers[gender], 3, gender, "trial")
-            pairs = [(str(s), u.id, str(s) == u.speaker) for s in speakers[gender] for u in spoken]
+            heard = spoken(data, name, speakers[gender], count, gender, "trial")
+            pairs = [(str(s), u.id, str(s) == u.speaker) for s in speakers[gender] for u in heard]
             columns = [np.array(column) for column in zip(*pairs, strict=True)]
-            make_set(data, name, spoken, Trials(columns[0], columns[1], columns[2]))
+            make_set(data, name, heard, Trials(columns[0], columns[1], columns[2]))
     for split, first in (("dev", 70), ("test", 80)) if "emotion" in only else ():
         emotional = [
             Utterance(f"{s}-{e}", data / "audio" / f"IEMOCAP_{split}" / f"{s}-{e}.wav", speaker=str(s), gender="f",
@@ -126,5 +127,5 @@ def make_challenge(data: Path, *, only: tuple[str, ...] = ("dev", "test", "emoti
         ]  # fmt: skip
         make_set(data, f"IEMOCAP_{split}", emotional)
     if "train" in only:
-        make_set(data, "train-clean-360", _spoken(data, "train-clean-360", [90, 91], 2, "f"))
+        make_set(data, "train-clean-360", spoken(data, "train-clean-360", [90, 91], 2, "f"))
     return data

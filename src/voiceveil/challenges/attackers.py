@@ -1,4 +1,4 @@
-"""Whose EERs count, where a system was attacked by several.
+"""How the protocol's attackers score, and whose EERs count where a system was attacked by several.
 
 Conventions: the model of a figure is the attacker's name, and in our own results what it knew:
 ``campplus-adapted (semi-informed)``, ``campplus (lazy-informed)``. In the challenges' files it is ``ASV_eval``,
@@ -8,11 +8,22 @@ trained on original speech, or the semi-informed ``ASV_eval^anon``, trained on a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
+from voiceveil.challenges.inventory import Inventory
 from voiceveil.challenges.results import Figure
 from voiceveil.errors import InputError
 
-__all__ = ["attacker_of", "choose_attacker", "is_by", "is_semi_informed"]
+__all__ = ["attacker_of", "choose_attacker", "is_by", "is_semi_informed", "scoring_of"]
+
+
+def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
+    """The protocol's scoring if the data allow it; or else cosines, and a note why."""
+    if inventory.protocol.scoring != "plda":
+        return "cosine", []
+    if inventory.training:
+        return "plda", []
+    return "cosine", ["scores are cosines: the PLDA of the protocol needs training speech, and there is none"]
 
 
 def attacker_of(model: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from voiceveil import attack, metrics, utility
 from voiceveil.attack.embedding import embed
+from voiceveil.challenges.attackers import scoring_of
 from voiceveil.challenges.inventory import Inventory
 from voiceveil.challenges.protocol import Verification
 from voiceveil.challenges.results import Figure
@@ -25,6 +26,7 @@ __all__ = ["Tools", "distinctiveness", "emotions", "pitch", "verification", "wor
 
 #: Metrics of trials beyond the EER that a protocol may ask for. Cllr is not among them: it needs LLRs for scores.
 _OF_TRIALS = {"min_cllr": "min_cllr", "d_sys": "d_sys", "zebra": "zebra_population"}
+_FEWEST = 20  # target trials, for a histogram of two bins
 _NO_CLLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
 
 
@@ -48,13 +50,16 @@ def verification(
 ) -> tuple[list[Figure], dict[str, Any], list[str]]:
     """EERs of all attackers (and what else the protocol asks of trials), the attackers' health, and notes."""
     places = {trials.set: one for one in inventory.verification for trials in one.trials}
+    scoring, notes = scoring_of(inventory)
     result = attack.run(
         data,
         anon=suffix,
         anon_data=anon_data,
         attackers=tools.attackers,
         sets=list(places),
+        scoring=scoring,
         train=[anon_data / f"{name}{suffix}" for name in inventory.training],
+        train_original=[data / name for name in inventory.training if scoring == "plda"],
         cache=tools.cache,
         out=out / "scores",
         jobs=tools.jobs,
@@ -69,13 +74,16 @@ def verification(
         scored = _scored(row.scores, data / row.set / "trials", inventory.corpora[row.set])
         method = inventory.protocol.eer
         official = {"method": method, "eer": metrics.eer(*scored.classes(), method=method)}
-        detail = {"trials": row.trials, "set": row.set, "method": "rocch", "official": official}
+        detail = {"trials": row.trials, "set": row.set, "method": "rocch", "official": official, "backend": row.backend}
         figures.append(_figure("eer", row.eer, place, {**detail, "scores": row.scores.relative_to(out).as_posix()}))
-        figures += _more_of_trials(scored, [*wanted, *(["cllr"] if row.llr and cllr else [])], place)
+        possible = [name for name in wanted if name != "d_sys" or scored.target.sum() >= _FEWEST]
+        figures += _more_of_trials(scored, [*possible, *(["cllr"] if row.llr and cllr else [])], place)
+        if possible != wanted:
+            notes.append(f"no D_sys of {row.set}: it needs {_FEWEST} target trials")
     health = {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
     without = sorted({row.attacker for row in result.rows if cllr and not row.llr})
-    notes = [f"no Cllr of {', '.join(without)}: {_NO_CLLR}"] if without else []
-    return figures, health, notes
+    notes += [f"no Cllr of {', '.join(without)}: {_NO_CLLR}"] if without else []
+    return figures, health, list(dict.fromkeys(notes))
 
 
 def _place(one: Verification, gender: str, conditions: str, model: str) -> dict[str, Any]:
