@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from voiceveil.attack.adaptation import Candidate, TrainingSet, adapt, candidates, training_accuracy, validate
+from voiceveil.attack.adaptation import (
+    Candidate,
+    TrainingSet,
+    adapt,
+    candidates,
+    recording_units,
+    training_accuracy,
+    validate,
+)
 from voiceveil.attack.backends import Cosine, Lda, Wccn
 from voiceveil.attack.plda import Plda
+from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
 
@@ -18,7 +30,12 @@ def training(seed: int = 0, *, speakers: int = 40, utterances: int = 12, signal:
     speaker = np.repeat(np.arange(speakers), utterances)
     x = rng.standard_normal((len(speaker), 16)) * np.r_[np.full(6, 0.6), np.full(10, 3.0)] + 2.0
     x[:, :6] += signal * rng.standard_normal((speakers, 6))[speaker]
-    return TrainingSet(x, None, speaker, np.where(speaker % 2 == 0, "f", "m"))
+    return TrainingSet(x, None, speaker, np.where(speaker % 2 == 0, "f", "m"), each(len(x)))
+
+
+def each(count: int) -> NDArray[np.str_]:
+    """Every utterance is a unit."""
+    return np.array([str(i) for i in range(count)])
 
 
 PLAIN = (Candidate(Cosine()), Candidate(Wccn(0.1)), Candidate(Lda(6)), Candidate(Plda(6)))
@@ -63,7 +80,7 @@ def test_candidates_on_the_trunk_need_a_last_layer() -> None:
     data = training()
     assert not any(one.on_trunk for one in candidates(data))
     layer = (np.eye(16)[:4], np.zeros(4))
-    deep = TrainingSet(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, layer)
+    deep = TrainingSet(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, data.unit, layer)
     assert any(one.on_trunk for one in candidates(deep))
     found = adapt(deep, [Candidate(Cosine()), Candidate(Lda(6), on_trunk=True)])
     assert found.candidate.on_trunk  # four of the six dimensions that matter are cut off by the layer
@@ -93,5 +110,32 @@ def test_speakers_with_one_utterance_are_of_use_as_others() -> None:
         None,
         np.concatenate([data.speaker, np.arange(100, 150)]),
         np.concatenate([data.gender, np.full(50, "f")]),
+        each(530),
     )
     assert 0.0 < validate(Candidate(Plda(6)), more) < 0.4
+
+
+def spoken(*names: tuple[str, str]) -> list[Utterance]:
+    return [Utterance(key, Path(f"{key}.wav"), speaker=speaker) for key, speaker in names]
+
+
+def test_sessions_are_read_out_of_ids() -> None:
+    several = [("84-121123-0000", "84"), ("84-121123-0001", "84"), ("84-121550-0000", "84")]
+    single = [("174-50561-0000", "174"), ("174-50561-0001", "174")]
+    other = [("p225_001", "p225"), ("x-y-z", "p225")]  # no session is known
+    found = recording_units(spoken(*several, *single, *other)).tolist()
+    assert found == ["84 121123", "84 121123", "84 121550", *(key for key, _ in single + other)]
+
+
+def test_sessions_are_not_on_both_sides() -> None:
+    """Speakers who cannot be told apart, in two rooms each: who hears a room again knows its speaker, and must not."""
+    rng = np.random.default_rng(1)
+    data = training(1, signal=0.0)
+    room = 2 * data.speaker + np.arange(len(data.speaker)) % 2  # two of six utterances for each speaker
+    heard = replace(data, embeddings=data.embeddings + 20.0 * rng.standard_normal((room.max() + 1, 16))[room])
+    honest = replace(heard, unit=np.array([f"room {i}" for i in room]), sessions=40)
+    shared, apart = (validate(Candidate(Cosine()), one) for one in (heard, honest))
+    assert apart > 0.38  # a hull is below 0.5
+    assert shared < apart - 0.1
+    found = adapt(honest, PLAIN[:1])
+    assert found.sessions == found.validated == 40

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from voiceveil import metrics
 from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Wccn, length_norm, scatter
 from voiceveil.attack.margin import MarginSoftmax
+from voiceveil.attack.normalization import SNorm
 from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance, fit_two_covariance
 from voiceveil.errors import InputError
 
@@ -69,7 +70,10 @@ def test_lda_and_wccn_whiten_what_varies_within_speakers() -> None:
     assert Lda(100).fit(x[:100], speaker[:100]).matrix.shape == (12, 4)  # type: ignore[union-attr]  # 5 speakers
 
 
-@pytest.mark.parametrize("backend", [Wccn(0.1), Lda(6), Plda(6), Plda(6, by_count=False), MarginSoftmax()])
+@pytest.mark.parametrize(
+    "backend",
+    [Wccn(0.1), Lda(6), Plda(6), Plda(6, by_count=False), MarginSoftmax(), SNorm(Lda(6), 20), SNorm(Plda(6), 20)],
+)
 def test_what_is_learned_helps_on_other_speakers(backend: Backend) -> None:
     rng = np.random.default_rng(2)
     x, speaker = world(rng, 60, 20)
@@ -177,12 +181,12 @@ def test_plda_scores_by_kaldis_definition() -> None:
     rng = np.random.default_rng(8)
     x, speaker = world(rng, 30, 8)
     scorer = Plda(5).fit(x, speaker)
-    model, k = scorer.model, 5
-    assert scorer.lda is not None
-    assert scorer.lda.shape == (12, k)
+    model, lda, k = scorer.model, scorer.lda, 5
+    assert lda is not None
+    assert lda.shape == (12, k)
 
     def prepared(mean: Floats, n: int) -> Floats:
-        y = (mean - scorer.mean) @ scorer.lda
+        y = (mean - scorer.mean) @ lda
         y = y * np.sqrt(k) / np.linalg.norm(y) - model.mean
         expected = model.between + model.within / n  # of a mean of n utterances of a new speaker
         return np.asarray(y * np.sqrt(k / (y @ np.linalg.solve(expected, y))))
@@ -212,3 +216,49 @@ def test_plda_scores_are_log_likelihood_ratios() -> None:
     assert metrics.cllr(target, nontarget) < metrics.min_cllr(target, nontarget) + 0.1
     for factor in (0.2, 2.0):
         assert metrics.cllr(factor * target, factor * nontarget) > metrics.cllr(target, nontarget)
+
+
+@pytest.mark.parametrize("backend", [Wccn(0.1), Plda(5)])
+def test_s_norm_equals_a_plain_loop(backend: Backend) -> None:
+    rng = np.random.default_rng(3)
+    x, speaker = world(rng, 12, 5)
+    enroll, counts, tests = x[:4] + 0.1, np.array([1, 2, 3, 4]), x[30:36]
+    found = SNorm(backend, 7).fit(x, speaker)(enroll, counts, tests)
+    plain = backend.fit(x, speaker)
+
+    def score(a: Floats, n: int, b: Floats) -> float:
+        return float(plain(a[None], np.array([n]), b[None])[0, 0])
+
+    cohort = [x[speaker == one].mean(axis=0) for one in range(12)]
+    for i in range(4):
+        for j in range(6):
+            raw = score(enroll[i], counts[i], tests[j])
+            z = sorted(score(enroll[i], counts[i], other) for other in cohort)[-7:]
+            t = sorted(score(other, 5, tests[j]) for other in cohort)[-7:]
+            normed = 0.5 * ((raw - np.mean(z)) / np.std(z) + (raw - np.mean(t)) / np.std(t))
+            assert found[i, j] == pytest.approx(normed, rel=1e-6)
+
+
+def test_s_norm_forgives_voices_that_score_high_with_everybody() -> None:
+    """Half of the speakers add a constant to all their scores: one threshold for all errs, unless it is removed."""
+    rng = np.random.default_rng(4)
+    x, speaker = world(rng, 60, 10, nuisance=0.5)
+
+    class Lambs:
+        """Cosines, with a bonus for whoever lies on one side (Doddington et al. 1998)."""
+
+        name = "lambs"
+
+        def fit(self, embeddings: Floats, speaker: Codes) -> object:
+            plain = Lda(6).fit(embeddings, speaker)
+            return lambda enroll, counts, test: plain(enroll, counts, test) + (enroll[:, :1] > 1.0) * 0.8
+
+    blocks = world(rng, 40, 12, nuisance=0.5)[0].reshape(40, 12, -1)
+    same = np.arange(40)[:, None] == np.repeat(np.arange(40), 6)[None]
+
+    def rate(backend: object) -> float:
+        scorer = backend.fit(x, speaker)  # type: ignore[attr-defined]
+        scores = scorer(blocks[:, :6].mean(axis=1), np.full(40, 6), blocks[:, 6:].reshape(240, -1))
+        return float(metrics.eer(scores[same], scores[~same]))
+
+    assert rate(SNorm(Lambs(), 30)) < 0.6 * rate(Lambs())  # type: ignore[arg-type]

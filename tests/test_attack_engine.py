@@ -22,9 +22,13 @@ from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.plda import Plda
 from voiceveil.attack.sets import find_sets
 from voiceveil.audio import Waveform, save
+from voiceveil.challenges.inventory import take_inventory
+from voiceveil.challenges.measuring import Tools, verification
+from voiceveil.challenges.protocol import load_protocol
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.testing import synthetic_voice
 
@@ -132,7 +136,7 @@ def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
         assert row.eer.low <= row.eer.value <= row.eer.high
     adapted = result.health[1]
     assert adapted.choice == adapted.tried[0][0]
-    assert len(adapted.tried) == 9
+    assert len(adapted.tried) == 12
     assert adapted.validation_eer == min(rate for _, rate in adapted.tried)
     assert all(0.3 < one.control_eer < 0.7 for one in result.health)
     json.dumps(result.as_dict())
@@ -143,7 +147,6 @@ def test_scores_are_those_of_a_plain_loop(made: Path) -> None:
     one = find_sets(made, anon="_b2")[0]
     encoder = PitchBumps()
     from voiceveil.attack.attackers import Means
-    from voiceveil.run.cache import Cache
 
     scores = EncoderAttacker(encoder).scores(one, "oa", Means(Cache(None)))
     assert one.anonymized is not None
@@ -279,6 +282,24 @@ def test_bad_options(made: Path, options: dict[str, Any], what: str) -> None:
         attack.run(made, **{"attackers": ["pitch-bumps"], **options})
 
 
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("campplus:{}/trials", "no weights of CAM++"),
+        ("campplus:{}/none.safetensors", "no such file of weights"),
+        ("trained:{}/trials", "not a safetensors file"),
+        ("ecapa:speechbrain/spkrec-ecapa-voxceleb", "give the folder that `voiceveil train asv` wrote"),  # a hub id
+    ],
+)
+def test_models_of_the_wrong_kind_are_found_before_the_work_begins(
+    made: Path, spec: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("the work has begun"))
+    names = f"pitch-bumps,{spec.format(made / 'toy_trials_x')}"
+    assert main(["attack", "--data", str(made), "--anon", "_b2", "--attacker", names]) == 1
+    assert what in capsys.readouterr().err
+
+
 def test_training_speakers_must_be_others(made: Path) -> None:
     with pytest.raises(InputError, match=r"8 training speaker.* are among those attacked"):
         attack.run(made, anon="_b2", attackers=["pitch-bumps-adapted"], train=[made / "toy_enrolls_b2"])
@@ -327,6 +348,35 @@ def test_plda_scores_from_end_to_end(made: Path, tmp_path: Path, capsys: pytest.
     lines = (tmp_path / "pitch-bumps" / "toy_trials_x.aa.scores").read_text().splitlines()
     found = next(float(line.split()[2]) for line in lines if line.startswith("p02 p05-11 "))
     assert found == pytest.approx(score, rel=1e-5)
+
+
+_PROTOCOL = """
+name = "toy"
+title = "Toy"
+metrics = ["eer", "cllr"]
+levels = {}
+conditions = ["oo", "oa", "aa"]
+scoring = "plda"
+[[verification]]
+dataset = "toy"
+split = "dev"
+enroll = "toy_enrolls"
+trials = [{ set = "toy_trials_x", gender = "f" }]
+"""
+
+
+def test_a_protocol_with_plda_gets_plda_where_there_is_training_speech(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text(_PROTOCOL)
+    protocol = load_protocol(tmp_path / "toy.toml")
+    tools = Tools(("pitch-bumps",), "", Cache(None))
+    with_training = take_inventory(protocol, made, train=["train"])
+    figures, _, notes = verification(with_training, made, made, "_b2", tmp_path / "a", tools)
+    assert {(f.metric, f.conditions) for f in figures} == {(m, c) for m in ("eer", "cllr") for c in ("oo", "oa", "aa")}
+    assert notes == []
+    figures, _, notes = verification(take_inventory(protocol, made), made, made, "_b2", tmp_path / "b", tools)
+    assert {f.metric for f in figures} == {"eer"}
+    assert notes[0] == "scores are cosines: the PLDA of the protocol needs training speech, and there is none"
+    assert "no Cllr of pitch-bumps" in notes[1]
 
 
 def test_a_directory_elsewhere_and_several_versions(data: Path, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 The attacker has anonymized speech of other speakers with known identities. From
 its embeddings a back-end is learned; which one is decided by cross-validation over *speakers* of that training data,
 never on the trials that are attacked. A fold mimics the attack: its speakers are enrolled with half of their utterances
-(at most twelve) and the rest are compared with them, women and men apart.
+(at most twelve) and others are compared with them, women and men apart. Speakers with several recording sessions are
+enrolled with some and heard in others, as in the challenges: a microphone that was heard before betrays its speaker.
 
 Conventions: as in :mod:`voiceveil.attack.backends`. A candidate works on embeddings, or on what the encoder's last
 layer sees (its trunk), where it stands in the place of that layer.
@@ -11,8 +12,11 @@ layer sees (its trunk), where it stands in the place of that layer.
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +24,22 @@ from numpy.typing import NDArray
 from voiceveil import metrics
 from voiceveil.attack.backends import Backend, Centered, Codes, Cosine, Floats, Lda, Scorer, Wccn
 from voiceveil.attack.margin import MarginSoftmax
+from voiceveil.attack.normalization import SNorm
 from voiceveil.attack.plda import Plda
+from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
 
-__all__ = ["Adapted", "Candidate", "TrainingSet", "adapt", "candidates", "training_accuracy", "validate"]
+__all__ = [
+    "Adapted",
+    "Candidate",
+    "TrainingSet",
+    "adapt",
+    "candidates",
+    "recording_units",
+    "training_accuracy",
+    "validate",
+]
 
 _FOLDS = 4
 _ENROLLED = 12  # utterances at most: about what the challenges' speakers have
@@ -31,13 +47,18 @@ _ENROLLED = 12  # utterances at most: about what the challenges' speakers have
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Labelled training speech: ``embeddings`` (n, d), ``trunk`` (n, w) or None, ``speaker`` and ``gender`` (n,)."""
+    """Labelled training speech: ``embeddings`` (n, d), ``trunk`` (n, w) or None, ``speaker`` and ``gender`` (n,).
+
+    ``unit`` (n,) says what must not be both in the enrollment and in the trials, see :func:`recording_units`.
+    """
 
     embeddings: Floats
     trunk: Floats | None
     speaker: Codes
     gender: NDArray[np.str_]
+    unit: NDArray[np.str_]
     layer: tuple[Floats, Floats] | None = None  # weight (d, w) and bias (d,) from trunk to embedding
+    sessions: int = 0  # how many speakers have several recording sessions
 
     def vectors(self, on_trunk: bool) -> Floats:
         """What a candidate works on."""
@@ -46,6 +67,21 @@ class TrainingSet:
         if self.trunk is None:
             raise InputError("this encoder has no last layer that can be adapted")
         return self.trunk
+
+
+def recording_units(utterances: Sequence[Utterance]) -> NDArray[np.str_]:
+    """The recording session of each utterance, or the utterance itself where a speaker has but one session.
+
+    A session is what ids tell: the second part of ``<speaker>-<session>-<number>``, as in LibriSpeech and VoxCeleb.
+    """
+    sessions, of_speaker = [], defaultdict(set)
+    for utterance in utterances:
+        parts = re.split("[-_]", utterance.id)
+        told = len(parts) > 2 and parts[0] == utterance.speaker
+        sessions.append(f"{parts[0]} {parts[1]}" if told else "")
+        of_speaker[utterance.speaker].add(sessions[-1])
+    listed = zip(utterances, sessions, strict=True)
+    return np.array([session if len(of_speaker[u.speaker]) > 1 and session else u.id for u, session in listed])
 
 
 @dataclass(frozen=True)
@@ -77,6 +113,8 @@ class Adapted:
     accuracy: float  # of the training speakers' identification
     speakers: int
     utterances: int
+    validated: int  # of the speakers have enough utterances to be enrolled,
+    sessions: int  # and so many of them were enrolled in one recording session and heard in another
 
     @property
     def validation_eer(self) -> float:
@@ -87,18 +125,21 @@ class Adapted:
 def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
     """All that are tried, simple ones first."""
     plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(60)]
-    plain += [Plda(60, by_count=False), MarginSoftmax()]
+    plain += [Plda(60, by_count=False), MarginSoftmax(), SNorm(Wccn(0.05)), SNorm(Wccn(0.3)), SNorm(Lda(60))]
     found = [Candidate(backend) for backend in plain]
     if training.trunk is not None and training.layer is not None:
-        deep: list[Backend] = [Wccn(0.3), Lda(60, 0.3), Plda(60, 0.3, by_count=False)]
+        deep: list[Backend] = [Wccn(0.3), Lda(60, 0.3), Plda(60, 0.3, by_count=False), SNorm(Wccn(0.1))]
         found += [Candidate(backend, True) for backend in (*deep, MarginSoftmax(start=training.layer))]
     return tuple(found)
 
 
-def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None) -> Adapted:
-    """Validate the candidates on held-out speakers, and fit the best one to all training data."""
+def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, cache: Cache | None = None) -> Adapted:
+    """Validate the candidates on held-out speakers, and fit the best one to all training data.
+
+    ``cache`` keeps how they did, which is long in the making, by the content of the training data.
+    """
     tried = candidates(training) if tried is None else tried
-    rates = [validate(one, training) for one in tried]
+    rates = [validate(one, training) for one in tried] if cache is None else _known_rates(tried, training, cache)
     ranked = sorted(zip(rates, tried, strict=True), key=lambda pair: pair[0])  # stable: of equals the simpler one
     best = ranked[0][1]
     scorer = best.backend.fit(training.vectors(best.on_trunk), training.speaker)
@@ -111,7 +152,27 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None) -> Ad
         accuracy,
         len(np.unique(training.speaker)),
         len(training.speaker),
+        int((np.unique(training.speaker, return_counts=True)[1] >= 4).sum()),
+        training.sessions,
     )
+
+
+def _known_rates(tried: Sequence[Candidate], training: TrainingSet, cache: Cache) -> list[float]:
+    """The same as ``validate`` of each, where nothing is computed twice."""
+    content = hashlib.sha256()
+    for field in fields(training):
+        value = getattr(training, field.name)
+        for array in map(np.ascontiguousarray, value if isinstance(value, tuple) else [] if value is None else [value]):
+            content.update(f"{field.name} {array.dtype} {array.shape} ".encode() + array.tobytes())
+    rates = []
+    for one in tried:
+        key = hashlib.sha256(f"validation 1 {one!r} {content.hexdigest()}".encode()).digest()
+        rate = cache.get(key)
+        if rate is None:
+            rate = validate(one, training)
+            cache.put(key, rate)
+        rates.append(float(rate))
+    return rates
 
 
 def validate(candidate: Candidate, training: TrainingSet) -> float:
@@ -121,7 +182,7 @@ def validate(candidate: Candidate, training: TrainingSet) -> float:
     for held_out, groups in _folds(training):
         scorer = candidate.backend.fit(vectors[~held_out], training.speaker[~held_out])
         for group in groups:
-            target, nontarget = _attack(scorer, vectors[group], training.speaker[group])
+            target, nontarget = _attack(scorer, vectors[group], training.speaker[group], training.unit[group])
             rates.append(metrics.eer(target, nontarget))
     return float(np.mean(rates))
 
@@ -151,21 +212,36 @@ def _folds(training: TrainingSet) -> Iterator[tuple[NDArray[np.bool_], list[Code
         )
 
 
-def _attack(scorer: Scorer, vectors: Floats, speaker: Codes) -> tuple[Floats, Floats]:
+def _attack(scorer: Scorer, vectors: Floats, speaker: Codes, unit: NDArray[np.str_]) -> tuple[Floats, Floats]:
     """Target and nontarget scores within a group of held-out speakers."""
     means, counts, names = [], [], []
     rest: list[int] = []
     for label in np.unique(speaker):
         rows = np.flatnonzero(speaker == label)
-        half = min(len(rows) // 2, _ENROLLED) if len(rows) >= 4 else 0
-        if half:
-            means.append(vectors[rows[:half]].mean(axis=0))
-            counts.append(half)
+        enrolled, others = _split(rows, unit[rows])
+        if len(enrolled):
+            means.append(vectors[enrolled].mean(axis=0))
+            counts.append(len(enrolled))
             names.append(label)
-        rest += rows[half:].tolist()
+        rest += others.tolist()
     scores = scorer(np.array(means), np.array(counts), vectors[rest])
     same = np.array(names)[:, None] == speaker[rest][None]
     return scores[same], scores[~same]
+
+
+def _split(rows: Codes, unit: NDArray[np.str_]) -> tuple[Codes, Codes]:
+    """Rows for enrollment and for trials: the first units up to half of the rows, or to twelve, and the other units.
+
+    Nothing is enrolled of a speaker with less than four utterances.
+    """
+    half = min(len(rows) // 2, _ENROLLED)
+    names, first, size = np.unique(unit, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    count = max(int((np.cumsum(size[order]) <= half).sum()), 1)
+    if len(rows) < 4 or count == len(names):
+        return rows[:0], rows
+    inside = np.isin(unit, names[order[:count]])
+    return rows[inside][:half], rows[~inside]
 
 
 def training_accuracy(scorer: Scorer, vectors: Floats, speaker: Codes) -> float:

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates
+from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates, recording_units
 from voiceveil.attack.backends import Cosine, Floats, Scorer
 from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
 from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder
@@ -179,7 +179,7 @@ class AdaptedAttacker:
         if self.adapted is None:
             data = training_set(self.encoder, means.training, means)
             tried = [one for one in candidates(data) if one.llr or self.scoring != "plda"]
-            self.adapted = adapt(data, tried)
+            self.adapted = adapt(data, tried, cache=means.cache)
         return self.adapted
 
     def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
@@ -206,10 +206,12 @@ def training_set(by: SpeakerEncoder, corpora: Sequence[Corpus], means: Means) ->
     vectors = np.concatenate(parts)
     speaker = np.unique([str(u.speaker) for u in listed], return_inverse=True)[1].reshape(-1).astype(np.int64)
     gender = np.array([u.gender or "" for u in listed])
+    unit = recording_units(listed)
+    sessions = len({u.speaker for u, name in zip(listed, unit, strict=True) if name != u.id})
     if not isinstance(by, Layered):
-        return TrainingSet(vectors, None, speaker, gender)
+        return TrainingSet(vectors, None, speaker, gender, unit, None, sessions)
     weight, bias = (np.asarray(array, dtype=np.float64) for array in by.last_layer())
-    return TrainingSet(vectors @ weight.T + bias, vectors, speaker, gender, (weight, bias))
+    return TrainingSet(vectors @ weight.T + bias, vectors, speaker, gender, unit, (weight, bias), sessions)
 
 
 @dataclass

@@ -9,6 +9,7 @@ speaker's enrollment embeddings with single embeddings; a higher score says "the
 * :class:`Wccn`      the angle after whitening what varies within speakers (Hatch, Kajarekar and Stolcke 2006)
 * :class:`Lda`       the angle in the directions that tell speakers apart, whitened in the same way
 * :class:`~voiceveil.attack.plda.Plda`  a likelihood ratio
+* :class:`~voiceveil.attack.normalization.SNorm`  any of these, compared with the scores of other people
 """
 
 from __future__ import annotations

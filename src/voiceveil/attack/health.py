@@ -79,6 +79,9 @@ def diagnose(
         choice, tried = found.candidate.name, found.validation
         if found.speakers < _SPEAKERS:
             warnings.append(f"it was adapted on {found.speakers} speakers only")
+        if 2 * found.sessions < found.validated:
+            known = f"{found.sessions} of {found.validated} training speakers"
+            warnings.append(f"{known} are known to have several recording sessions: its validation EER is too good")
         if found.candidate.name == "cosine":
             warnings.append("nothing that it learned helped on held-out speakers: it is the lazy-informed attacker")
         if own_eer is not None and lazy_eer is not None and own_eer > lazy_eer:

@@ -23,7 +23,8 @@ EXAMPLES = """\
 attackers:
   campplus            a ready-made encoder of original speech: unprotected, ignorant, lazy-informed
   campplus-adapted    the same, adapted to anonymized speech of other speakers (--train): semi-informed
-  trained:FOLDER      an encoder that `voiceveil train asv` has made; trained-adapted:FOLDER adapts it
+  trained:FOLDER      an encoder that `voiceveil train asv` has made, from nothing (ecapa) or from CAM++
+                      (campplus-tuned); trained-adapted:FOLDER learns a back-end behind it (--train)
   free                duration, pauses, pitch and file order: what needs no model
 
 examples:

@@ -18,12 +18,13 @@ from voiceveil.nn.asv_training import train_asv
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
-HELP = "train a speaker encoder: ECAPA-TDNN, x-vector or ResNet34"
+HELP = "train a speaker encoder: ECAPA-TDNN, x-vector, ResNet34; or fine-tune CAM++"
 EXAMPLES = """\
 examples:
   voiceveil train asv --model ecapa --data data/train-clean-360 --out exp/asv_orig
   voiceveil train asv --model ecapa --data data/train-clean-360_b2 --trained-on anonymized --out exp/asv_anon_b2
   voiceveil train asv --model ecapa --recipe official --data data/train-clean-360 --out exp/asv_official --device cuda
+  voiceveil train asv --model campplus-tuned --data data/train-clean-360_b2 --trained-on anonymized --out exp/tuned_b2
   voiceveil train asv --model xvector --data librispeech:/corpora/train-clean-100 more/speech --out exp/xvector
 """
 

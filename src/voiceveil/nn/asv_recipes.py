@@ -121,6 +121,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ),
     ("xvector", "fixed"): Recipe("fixed", 10, 64, 2.0, 4.0, OneCycle(1e-3)),
     ("resnet34", "fixed"): Recipe("fixed", 10, 64, 2.0, 2.0, OneCycle(2e-3)),
+    ("campplus-tuned", "fixed"): Recipe("fixed", 5, 32, 3.0, 3.0, OneCycle(2e-4)),
 }
 
 

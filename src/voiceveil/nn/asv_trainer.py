@@ -66,11 +66,29 @@ class Trainer:
             parts.train, self.numbers, store, plan, subtract_mean=kind.centred, seed=settings["seed"]
         )
         self.network = kind.network(settings["channels"])
+        start = kind.begin()
         self.head = kind.head(self.network, len(self.numbers))
+        if start:
+            self.network.load_state_dict(start)
+            self._begin_head()
         self.modules = torch.nn.ModuleDict({"network": self.network, "head": self.head}).to(device)
         self.optimizer = _optimizer(plan, self.modules)
         self.state = State()
         self.steps = self.batches.count * plan.epochs
+
+    def _begin_head(self) -> None:
+        """The speakers' weights are the means of their first chunks: a network that knows voices is not to unlearn."""
+        import torch
+
+        size = round(self.plan.longest * FRAMES_A_SECOND)
+        first: dict[str, list[Any]] = {speaker: [] for speaker in self.numbers}
+        for utterance in self.parts.train:
+            if len(own := first[str(utterance.speaker)]) < 4:
+                own.append(embed(self.network.eval(), self.kind, self.store.read(utterance)[:size]))
+        means = np.stack([np.mean(own, axis=0) for own in first.values()])
+        head: Any = self.head
+        with torch.no_grad():
+            head.weight.copy_(torch.nn.functional.normalize(torch.from_numpy(means)))
 
     def run(self, checkpoint_every: float, *, quiet: bool) -> dict[str, Any]:
         """Train to the end, from the checkpoint if there is one; returns the record."""
@@ -222,6 +240,7 @@ def _optimizer(plan: Recipe, modules: torch.nn.Module) -> torch.optim.Optimizer:
     import torch
 
     rate = plan.schedule.rate(0, 1)
+    learned = [parameter for parameter in modules.parameters() if parameter.requires_grad]
     if plan.optimizer == "adam":
-        return torch.optim.Adam(modules.parameters(), lr=rate, weight_decay=plan.weight_decay, fused=True)
-    return torch.optim.SGD(modules.parameters(), lr=rate, momentum=0.5, weight_decay=plan.weight_decay)
+        return torch.optim.Adam(learned, lr=rate, weight_decay=plan.weight_decay, fused=True)
+    return torch.optim.SGD(learned, lr=rate, momentum=0.5, weight_decay=plan.weight_decay)

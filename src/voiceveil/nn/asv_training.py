@@ -63,6 +63,7 @@ def train_asv(
     kind = speaker_model(model)
     plan = _planned(recipe_for(model, recipe), epochs, batch_size, seconds_per_chunk)
     check_device(device, threads)
+    kind.begin()  # weights that are missing are found before the work begins
     utterances = collect(corpora)
     settings = {
         "model": model,
