@@ -15,8 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -28,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 import voiceveil as vv
+from timing import seconds
 from voiceveil.audio import save
 from voiceveil.dsp.mcadams import McAdams
 from voiceveil.testing import synthetic_voice
@@ -64,16 +63,6 @@ def plain_mcadams(samples: NDArray[np.float32], alpha: float) -> Signal:
         moved = np.real(np.poly(np.abs(roots) * np.exp(1j * angle)))
         out[start : start + 320] += lfilter([1.0], moved, lfilter(a, [1.0], frame)) * window
     return out
-
-
-def seconds(function: Callable[[], object], repeats: int) -> float:
-    """The best of several runs: what the machine can do when nothing else is in the way."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def conversion(speech: NDArray[np.float32]) -> None:

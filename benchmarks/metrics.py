@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 from numpy.typing import NDArray
 
+from timing import seconds
 from voiceveil import metrics, stats
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.stats import ScoredTrials, measures
@@ -40,16 +40,6 @@ class Row:
     plain: float
     against: str
     difference: float | None = None
-
-
-def seconds(function: Callable[[], object], repeats: int = 5) -> float:
-    """The best of several runs: what the machine can do when nothing else is in the way."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def scores(n: int, share: float = 0.05) -> tuple[Floats, Floats]:

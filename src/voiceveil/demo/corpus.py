@@ -31,8 +31,6 @@ _VOICES = {
     "f": "f1 f2 f3 f4 f5 Annie linda steph belinda Alicia Andrea anika aunty grandma steph2 steph3 shelby whisperf",
     "m": "m1 m2 m3 m4 m5 m6 m7 m8 Alex Andy Gene Lee adam benjamin caleb david edward john",
 }
-_ATTACKED = 8
-_ENROLLED, _TRIALS, _TRAINED = 3, 5, 4  # utterances of a speaker
 
 #: From "Alice's Adventures in Wonderland" (Lewis Carroll, 1865).
 _SENTENCES = """\
@@ -105,21 +103,28 @@ def _speakers(gender: str) -> list[_Speaker]:
     return [_Speaker(f"{gender}{number:02d}", gender, f"en-us+{v}", number) for number, v in enumerate(voices)]
 
 
-def make_corpus(folder: Path) -> None:
-    """Write ``libri_dev_enrolls``, ``libri_dev_trials_f``, ``libri_dev_trials_m`` and ``libri_train`` into a folder."""
+def make_corpus(
+    folder: Path, *, attacked: int = 8, others: int = 10, utterances: tuple[int, int, int] = (3, 5, 4)
+) -> None:
+    """Write ``libri_dev_enrolls``, ``libri_dev_trials_f``, ``libri_dev_trials_m`` and ``libri_train`` into a folder.
+
+    ``attacked`` and ``others``, who train the attacker, are speakers of each gender, at most 18 together;
+    ``utterances``: of a speaker for enrollment, for trials, for training.
+    """
+    enrolled, tried, trained = utterances
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "NOTE.txt").write_text(f"{NOTE}\n", encoding="utf-8")
     audio = folder / "audio"
-    attacked = {gender: _speakers(gender)[:_ATTACKED] for gender in "fm"}
-    others = [speaker for gender in "fm" for speaker in _speakers(gender)[_ATTACKED:]]
-    everybody = [*attacked["f"], *attacked["m"]]
-    _write(folder / "libri_dev_enrolls", _spoken(everybody, audio, range(_ENROLLED), "enroll"))
-    for gender, speakers in attacked.items():
-        spoken = list(_spoken(speakers, audio, range(_ENROLLED, _ENROLLED + _TRIALS), "trial"))
+    victims = {gender: _speakers(gender)[:attacked] for gender in "fm"}
+    learners = [speaker for gender in "fm" for speaker in _speakers(gender)[attacked : attacked + others]]
+    everybody = [*victims["f"], *victims["m"]]
+    _write(folder / "libri_dev_enrolls", _spoken(everybody, audio, range(enrolled), "enroll"))
+    for gender, speakers in victims.items():
+        spoken = list(_spoken(speakers, audio, range(enrolled, enrolled + tried), "trial"))
         pairs = [(speaker.name, u.id, speaker.name == u.speaker) for speaker in speakers for u in spoken]
         columns = [np.array(column) for column in zip(*pairs, strict=True)]
         _write(folder / f"libri_dev_trials_{gender}", spoken, Trials(*columns))
-    _write(folder / "libri_train", _spoken(others, audio, range(_TRAINED), ""))
+    _write(folder / "libri_train", _spoken(learners, audio, range(trained), ""))
 
 
 def _spoken(speakers: Sequence[_Speaker], audio: Path, indices: range, role: str) -> Iterator[Utterance]:

@@ -22,6 +22,9 @@ from voiceveil.run.progress import Progress
 
 __all__ = ["Evaluator", "extract"]
 
+#: Utterances that are worth another process: it takes seconds to start, as it loads the model.
+_SHARE = 50
+
 Value = TypeVar("Value", covariant=True)
 
 
@@ -82,6 +85,7 @@ def extract(
     work = {u.id: u.path.stat().st_size for u in waiting}
     progress = Progress(len(waiting), sum(work.values()), style="quiet" if quiet else "auto")
     modules = (type(evaluator).__module__, *getattr(evaluator, "preload", ()))
+    jobs = min(jobs, 1 + len(waiting) // _SHARE)
     started, audio = time.monotonic(), 0.0
     try:
         for utterance, result in run_items(_Work(evaluator), waiting, jobs=jobs, preload=modules):
@@ -92,7 +96,7 @@ def extract(
             results[utterance.id] = value
             progress.add(work=work[utterance.id], audio=seconds)
             audio += seconds
-        store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * min(jobs, max(len(waiting), 1)))
+        store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * jobs)
     finally:
         progress.close()
         if cache is None:

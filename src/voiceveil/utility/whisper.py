@@ -20,6 +20,7 @@ from voiceveil.utility.segment import cut_at_pauses
 
 __all__ = ["Whisper"]
 
+_RATE = 16000  # Hz
 _FEWEST = 400  # samples: one window of its spectrogram
 _HEARD = 30.0
 
@@ -38,18 +39,10 @@ class Whisper:
     batch_seconds: float = 0.0
     device: str = "cpu"
 
+    rate, minimum = _RATE, _FEWEST / _RATE
+
     def __post_init__(self) -> None:
         check_files(self.folder, "whisper", ("tokenizer.json", "vocab.json"))
-
-    @property
-    def rate(self) -> int:
-        """16 kHz."""
-        return 16000
-
-    @property
-    def minimum(self) -> float:
-        """25 ms: one window of the spectrogram."""
-        return _FEWEST / self.rate
 
     def fingerprint(self) -> str:
         """The model's files and the options that change a transcript."""
