@@ -1,0 +1,108 @@
+"""Content features: the inner layers of Moonshine's encoder, their timing, and their way to the frames of synthesis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import voiceveil as vv
+from voiceveil.anonymization.xvector import f0 as f0_frames
+from voiceveil.anonymization.xvector.content import FRAME, MoonshineContent, content_features, normalised, on_frames
+from voiceveil.errors import InputError
+from voiceveil.utility import moonshine
+from voiceveil.utility.pitch_trackers import Autocorrelation
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+
+@pytest.fixture(scope="module")
+def speech_of_the_wheel() -> vv.Waveform:
+    """Six seconds of real speech that come with the model."""
+    folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
+    return vv.Waveform(vv.load(folder / "two_cities.wav", rate=16000).samples[: 6 * 16000], 16000)
+
+
+def test_the_last_layer_is_behind_the_inner_ones(speech_of_the_wheel: vv.Waveform) -> None:
+    """Layer 6 is what the file gives as it is; the layers before it are others, ever less like it."""
+    layers = [normalised(MoonshineContent(layer)(speech_of_the_wheel)) for layer in (1, 3, 5, 6)]
+    assert {layer.shape for layer in layers} == {((96000 - 895) // 384 + 1, 288)}
+    likeness = [abs(float(np.mean(layer * layers[-1]))) for layer in layers]
+    assert likeness == sorted(likeness)
+    assert likeness[-1] == pytest.approx(1.0, abs=1e-3)
+    assert likeness[0] < 0.5
+
+
+def test_pieces_of_a_long_recording_agree_with_the_whole(speech_of_the_wheel: vv.Waveform) -> None:
+    whole = MoonshineContent(longest=10.0)(speech_of_the_wheel)
+    pieces = MoonshineContent(longest=2.5)(speech_of_the_wheel)
+    assert whole.shape == pieces.shape
+    assert np.mean(normalised(whole) * normalised(pieces)) > 0.85
+
+
+@pytest.mark.parametrize("speed", [0.85, 1.18])
+def test_content_at_another_speed_keeps_its_time(speech_of_the_wheel: vv.Waveform, speed: float) -> None:
+    """Shifted against the usual speed by a frame to either side, it fits worse."""
+    frames = len(speech_of_the_wheel) // FRAME
+
+    def content(at: float) -> np.ndarray:
+        part = MoonshineContent(speed=at)
+        return on_frames(normalised(part(speech_of_the_wheel)), part.hop, part.offset, frames)
+
+    usual, other = content(1.0), content(speed)
+    fits = {lag: float(np.mean(usual[20:-20] * other[20 + lag : frames - 20 + lag])) for lag in (-3, -2, 0, 2, 3)}
+    assert max(fits, key=fits.__getitem__) == 0
+    assert fits[0] > 0.8
+
+
+@pytest.mark.parametrize(("spec", "what"), [("moonshine:7", "no layer 7"), ("moonshine:x", "'x' is no layer")])
+def test_no_such_layer(spec: str, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        content_features(spec)
+
+
+def test_too_short_for_one_vector() -> None:
+    with pytest.raises(InputError):
+        MoonshineContent()(vv.Waveform(np.zeros(500, dtype=np.float32), 16000))
+
+
+@given(
+    arrays.arrays(np.float32, st.tuples(st.integers(1, 9), st.just(2)), elements=st.floats(-5, 5, width=32)),
+    st.sampled_from([64.0, 160.0, 384.0, 453.12]),
+    st.integers(1, 30),
+    st.integers(0, 10),
+)
+def test_on_frames_interpolates(content: np.ndarray, hop: float, frames: int, first: int) -> None:
+    offset = 100.0
+    made = on_frames(content, hop, offset, frames, first)
+    centres = offset + hop * np.arange(len(content))
+    for column in range(2):
+        at = (np.arange(first, first + frames) + 0.5) * FRAME
+        np.testing.assert_allclose(made[:, column], np.interp(at, centres, content[:, column]), atol=1e-4)
+
+
+@given(arrays.arrays(np.float32, (12, 3), elements=st.floats(-9, 9, width=32)), st.floats(0.5, 4), st.floats(-3, 3))
+def test_normalised_content_knows_neither_level_nor_scale(content: np.ndarray, scale: float, shift: float) -> None:
+    if (content.std(axis=0) < 0.1).any():
+        return
+    np.testing.assert_allclose(normalised(scale * content + shift), normalised(content), atol=1e-3)
+
+
+def test_pitch_on_frames_is_the_nearest_value() -> None:
+    tracker = Autocorrelation()
+    samples = 16050
+    track = np.arange(100.0, 197.0)  # of the 97 frames of this tracker
+    made = f0_frames.on_frames(track, tracker, samples)
+    assert len(made) == 101
+    assert (made > 0).sum() == 97
+    times = tracker.first(samples) + 0.01 * np.arange(len(track))
+    for frame, value in enumerate(made):
+        distance = np.abs(times - (frame + 0.5) / 100)
+        if distance.min() > 0.0051:
+            assert value == 0
+        elif distance.min() < 0.0049:
+            assert value == track[distance.argmin()]
