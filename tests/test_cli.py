@@ -162,7 +162,7 @@ def test_check_of_a_class_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = call(capsys, "demo", tmp_path)
+    code, out, _ = call(capsys, "demo", tmp_path, "--listen")
     assert code == 0
     for line in out.splitlines():
         if line.startswith(f"  {tmp_path}"):

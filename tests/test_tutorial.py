@@ -1,7 +1,8 @@
-"""The tutorial, exactly as it stands in docs/tutorial.md, on a corpus of a few synthetic voices."""
+"""The tutorial, exactly as it stands in docs/tutorial.md, on a few synthetic voices; and other pages' examples."""
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -14,7 +15,8 @@ from voiceveil.challenges.results import Results
 from voiceveil.demo.corpus import make_corpus
 from voiceveil.demo.espeak import INSTALL, is_installed
 
-TEXT = (Path(__file__).resolve().parents[1] / "docs" / "tutorial.md").read_text()
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+TEXT = (DOCS / "tutorial.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -24,6 +26,12 @@ def blocks(language: str) -> list[str]:
 def test_about_thirty_lines() -> None:
     (code,) = blocks("python")
     assert len(code.splitlines()) <= 32
+
+
+def test_the_figures_of_the_page_on_metrics() -> None:
+    done = doctest.testfile(str(DOCS / "metrics.md"), module_relative=False)
+    assert done.attempted == 7
+    assert not done.failed
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ __all__ = ["VERBS", "main"]
 
 #: Verb -> one line, in the order of the work.
 VERBS: dict[str, str] = {
-    "demo": "anonymize real speech that comes with the package; start here",
+    "demo": "the whole way on a small corpus: anonymize, attack, measure, rank, report; start here",
     "systems": "list the anonymization systems and their parameters",
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
     "evaluate": "run the protocol of a challenge: anonymize, attack, recognise, measure",
