@@ -87,9 +87,8 @@ def test_a_pool_comes_back_as_it_was(tmp_path: Path) -> None:
     assert back.ids == pool.ids
     assert np.array_equal(back.embeddings, pool.embeddings)
     assert np.array_equal(back.log_f0, pool.log_f0)
-    source = pool.embeddings[:1]
-    counts = np.ones(len(pool), dtype=np.int64)
-    assert np.array_equal(back.plda(pool.embeddings, counts, source), pool.plda(pool.embeddings, counts, source))
+    vectors, counts = pool.embeddings.astype(np.float64), np.ones(len(pool), dtype=np.int64)
+    assert np.array_equal(back.plda(vectors, counts, vectors[:1]), pool.plda(vectors, counts, vectors[:1]))
 
 
 def test_a_damaged_pool_is_refused(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_the_farthest_are_those_that_a_loop_finds(gender: str, chosen: str, pseu
 
 def test_plda_ranks_by_its_log_likelihood_ratio() -> None:
     pool = make_pool()
-    source = pool.embeddings[0] + 0.1
+    source, vectors = pool.embeddings[0] + 0.1, pool.embeddings.astype(np.float64)
     rows = pool.of_gender("f")
-    scores = [pool.plda(pool.embeddings[[row]], np.array([1]), source[None])[0, 0] for row in rows]
+    scores = [pool.plda(vectors[[row]], np.array([1]), vectors[:1] + 0.1)[0, 0] for row in rows]
     expected = [int(row) for _, row in sorted(zip(scores, rows, strict=True))][:5]
     assert PoolFarthest("plda", candidates=5, averaged=2).ranked(source, "f", pool).tolist() == expected
     assert PoolNearest("plda", candidates=5, averaged=2).ranked(source, "f", pool)[0] == 0  # itself

@@ -73,10 +73,8 @@ class Pool:
 
     @cached_property
     def _between_genders(self) -> tuple[NDArray[np.float64], float]:
-        first, second = (
-            np.mean([unit(vector) for vector in self.embeddings[self.of_gender(gender)]], axis=0, dtype=np.float64)
-            for gender in GENDERS
-        )
+        units = self.embeddings / np.maximum(np.linalg.norm(self.embeddings, axis=1, keepdims=True), 1e-9)
+        first, second = (np.asarray(units[self.genders == g].mean(axis=0, dtype=np.float64)) for g in GENDERS)
         return second - first, float((second - first) @ (first + second) / 2)
 
 
