@@ -86,9 +86,10 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def screenshot(self, *, whole: bool = False) -> bytes:
-        """A PNG of the window, or of the whole page."""
-        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
+    def screenshot(self, width: int, height: int, *, scale: float = 1.0) -> bytes:
+        """A PNG of the top of the page."""
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
+        return base64.b64decode(self.call("Page.captureScreenshot", clip=clip)["data"])
 
     def complaints(self) -> list[str]:
         """Console messages, errors and violations of the page's policy."""
@@ -96,9 +97,9 @@ class Browser:
         return [json.dumps(event["params"]) for event in self.events if event.get("method") in kinds]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for."""
+        """Addresses that were asked for; ``data:`` is none (the browser's own audio player draws itself with such)."""
         asked = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
-        return [params["request"]["url"] for params in asked]
+        return [url for params in asked if not (url := params["request"]["url"]).startswith("data:")]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,6 +77,7 @@ def render(material: Material, others: Sequence[Results], options: Options) -> s
         "findings": findings(material),
         "warnings": warnings(material),
         "caveats": caveats(material),
+        "notes": sections.notes(material),
         "strongest": material.strongest(),
         "planes": planes(material, others),
         "attacks": sections.attacks(material),
@@ -107,7 +109,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "shown": shown, "drawing": _markup, "printable": _printable}
+    environment.filters |= {"percent": percent, "shown": shown, "drawing": _markup}
     environment.finalize = _printable
     environment.globals["knowledge_of"] = KNOWLEDGE
     return environment.get_template("report.html")
@@ -121,7 +123,7 @@ def _markup(text: str) -> Any:
 
 
 def _printable(value: Any) -> Any:
-    """Control characters of data, which HTML may not hold, become the replacement sign; drawings stay."""
+    """Control characters of data become the replacement sign: HTML may not hold them, or they turn text around."""
     if isinstance(value, str) and not hasattr(value, "__html__"):
-        return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in value)
+        return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in value)
     return value

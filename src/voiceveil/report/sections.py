@@ -28,6 +28,7 @@ __all__ = [
     "further",
     "genders",
     "health",
+    "notes",
     "pitch",
     "similarity",
     "speakers",
@@ -228,6 +229,13 @@ def health(material: Material) -> Part:
     """What is known of each attacker's training and soundness."""
     rows = tuple(one for one in material.results.info.get("health", ()) if isinstance(one, Mapping))
     return Part(rows=rows, missing="" if rows else "The results say nothing of the attackers' health.")
+
+
+def notes(material: Material) -> dict[str, list[str]]:
+    """What the evaluation has noted: the sets that were missing, and remarks."""
+    lines = [str(line) for line in material.results.info.get("notes", ())]
+    missing = [line.removeprefix("missing: ") for line in lines if line.startswith("missing: ")]
+    return {"missing": missing, "remarks": [line for line in lines if not line.startswith("missing: ")]}
 
 
 def command(material: Material) -> str:
