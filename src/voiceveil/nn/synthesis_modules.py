@@ -52,12 +52,59 @@ def _source_filter_plan(size: Size) -> Plan:
     return Plan(steps=8000)
 
 
+def _acoustic_model(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.acoustic_model import AcousticModel
+    from voiceveil.nn.b1_tasks import AcousticModelTask
+
+    torch.manual_seed(seed)
+    make = AcousticModel.small if size == "small" else AcousticModel
+    return AcousticModelTask(make(dimensions.content, dimensions.speaker), device)
+
+
+def _acoustic_model_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=3000, peak=1e-3) if size == "small" else Plan(steps=200_000, batch_size=32, peak=1e-4)
+
+
+def _vocoder(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.b1_tasks import VocoderTask
+    from voiceveil.nn.mel import BANDS
+    from voiceveil.nn.nsf import HnSincNsf
+
+    torch.manual_seed(seed)
+    make = HnSincNsf.small if size == "small" else HnSincNsf
+    return VocoderTask(make(BANDS, dimensions.speaker), device)
+
+
+def _vocoder_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=2000, batch_size=8, peak=2e-3) if size == "small" else Plan(330_000, batch_size=5, peak=1e-4)
+
+
 MODULES: dict[str, Module] = {
     "source-filter": Module(
         "compact source-filter decoder: content, F0 and speaker to a waveform, made for one core",
         128,
         _source_filter,
         _source_filter_plan,
+    ),
+    "am": Module(
+        "acoustic model of B1.a: content, F0 and speaker to mel spectra",
+        160,
+        _acoustic_model,
+        _acoustic_model_plan,
+    ),
+    "nsf": Module(
+        "vocoder of B1.a, hn-sinc-NSF: mel spectra, F0 and speaker to a waveform",
+        64,
+        _vocoder,
+        _vocoder_plan,
     ),
 }
 
