@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--attackers", default="campplus,campplus-adapted,free", metavar="LIST", help="see `voiceveil attack --help`"
     )
     parser.add_argument(
-        "--recogniser", default="moonshine", help="of words: moonshine, or a model (default: moonshine)"
+        "--recogniser", default="moonshine", help="of words: moonshine, pocketsphinx, or a model (default: moonshine)"
     )
     parser.add_argument(
         "--jobs", type=int, default=_cores(), metavar="N", help="processes (default: one a core, eight at most)"

@@ -81,7 +81,12 @@ class Factory(Protocol):
 recognisers: Registry[Factory] = Registry(
     "recogniser",
     group="voiceveil.recognisers",
-    modules=("voiceveil.utility.moonshine", "voiceveil.utility.ctc", "voiceveil.utility.whisper"),
+    modules=(
+        "voiceveil.utility.moonshine",
+        "voiceveil.utility.sphinx",
+        "voiceveil.utility.ctc",
+        "voiceveil.utility.whisper",
+    ),
 )
 
 
@@ -89,7 +94,7 @@ def recogniser(spec: str, *, online: bool = False) -> Recogniser:
     """A recogniser from what a user writes: ``NAME``, ``NAME:MODEL``, or a MODEL whose kind its files tell.
 
     MODEL is a folder or a hub id, see :mod:`voiceveil.utility.pretrained`. Examples: ``moonshine`` (the default,
-    embedded), ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``, ``models/mine``.
+    embedded), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``, ``models/mine``.
     """
     name, _, model = spec.partition(":")
     if name in recognisers:
