@@ -2,8 +2,8 @@
 
 The sets have the names that the plan of the VoicePrivacy 2024 Challenge gives to LibriSpeech's, because it is by these
 names that a protocol finds its data; ``NOTE.txt`` says what they are, and every report repeats it. A "speaker" is a
-voice of eSpeak NG with a pitch of its own, who speaks now faster, now slower. Nothing here is random: two demos make
-the same corpus.
+voice of eSpeak NG with a pitch of its own, who speaks now faster, now slower. Texts, voices, speeds and pitches are
+the same in every demo; the synthesiser's noise is not, so that figures differ a little.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 eSpeak NG is under the GNU GPL (version 3): it is an extra that nothing else here needs, and only what it says at run
 time is used. Its voices are formant synthesis: intelligible, and unlike any person.
 
-Conventions: speed in words a minute, pitch from 0 to 99 (50 is the voice's own).
+Conventions: speed in words a minute, pitch from 0 to 99 (50 is the voice's own). Its noise is drawn anew each time: the
+same text in the same voice gives other samples.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,7 @@ def is_installed() -> bool:
 
 
 def speak(text: str, voice: str, *, speed: int = 165, pitch: int = 50) -> Waveform:
-    """A text in a voice such as ``en-us+f2``."""
+    """A text in a voice such as ``en-us+f2``: language and variant."""
     return _engine().speak(text, voice, speed, pitch)
 
 
@@ -53,6 +55,7 @@ class _Engine:
         self._rate = self._library.espeak_Initialize(_SYNCHRONOUS, 0, data.encode(), 0)
         if self._rate <= 0:
             raise InputError("eSpeak NG finds no voices", where=data, fix=INSTALL)
+        self._variants = Path(data) / "voices" / "!v"
         self._heard: list[np.ndarray[Any, np.dtype[np.int16]]] = []
         self._callback = _CALLBACK(self._hear)  # kept: the library holds no reference of its own
         self._library.espeak_SetSynthCallback(self._callback)
@@ -64,7 +67,8 @@ class _Engine:
 
     def speak(self, text: str, voice: str, speed: int, pitch: int) -> Waveform:
         self._heard.clear()
-        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+        variant = self._variants / voice.partition("+")[2]  # it takes another voice for one that it does not know
+        if not variant.is_file() or self._library.espeak_SetVoiceByName(voice.encode()) != 0:
             raise InputError(f"eSpeak NG has no voice {voice!r}")
         self._library.espeak_SetParameter(_SPEED, speed, 0)
         self._library.espeak_SetParameter(_PITCH, pitch, 0)
