@@ -210,6 +210,23 @@ def test_tampering_is_found_and_named(
         assert any(line in fault for fault in found), found
 
 
+def test_messages_do_not_command_the_terminal(data: Path, members: Members, tmp_path: Path) -> None:
+    spoiled = edited(members, RANK, "libri   dev      f   original", "l\x1b[2Ji  dev      f   original")
+    verdict = check(build(tmp_path / "a.tar.gz", spoiled), data)
+    said = [*map(str, verdict.faults), *verdict.notes]
+    assert any("l\\x1b[2Ji_dev" in line for line in said)
+    assert all(line.isprintable() for line in said)
+
+
+def test_result_files_have_a_limit_of_size(
+    data: Path, members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = build(tmp_path / "a.tar.gz", members)
+    monkeypatch.setattr("voiceveil.challenges.submission.sorting._ALL_RESULTS", 10_000)
+    with pytest.raises(InputError, match=r"exp/\S+: with it there are more than 10000 bytes of results"):
+        check(path, data)
+
+
 def test_a_swap_is_found_without_our_list_if_the_lengths_differ(data: Path, members: Members, tmp_path: Path) -> None:
     longer = f"{WAV}/11-103-0002.wav"
     theirs = without(swapped(members, A, longer), SUMS)

@@ -137,9 +137,11 @@ def evaluate(
     notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
     chosen = able(attackers, inventory)
     notes += [f"attacker {name} left out: no training set" for name in attackers if name not in chosen]
-    for name in chosen:
-        make_attacker(name)  # a name that nobody has is found before the work begins
-    make_recogniser(recogniser)
+    # A name that nobody has is found before the work begins.
+    for name in chosen if inventory.verification else ():
+        make_attacker(name)
+    if "wer" in inventory.protocol.metrics and inventory.recognition:
+        make_recogniser(recogniser)
     time = started(evaluation.out)
     cache = Cache(evaluation.out / "cache.sqlite" if cache_file is None else cache_file)
     try:

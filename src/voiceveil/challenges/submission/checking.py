@@ -102,9 +102,14 @@ def check(
         {name: (len(one.member_of), len(one.original)) for name, one in speech.items()},
         sum(one.seconds for one in speech.values()) / 3600,
         again.compared,
-        tuple(Finding(*fault) for fault in [*faults, *found.faults, *heard, *again.faults]),
-        (*notes, *again.notes),
+        tuple(Finding(*map(_printable, fault)) for fault in [*faults, *found.faults, *heard, *again.faults]),
+        tuple(map(_printable, [*notes, *again.notes])),
     )
+
+
+def _printable(text: str) -> str:
+    """Without the characters that command a terminal: what is quoted comes from the archive."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _listener(progress: Progress) -> Any:

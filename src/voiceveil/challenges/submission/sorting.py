@@ -18,7 +18,8 @@ from voiceveil.errors import InputError
 
 __all__ = ["Sorted", "sort_members"]
 
-_LARGEST_RESULT = 64 << 20
+_LARGEST_RESULT = 32 << 20  # the largest are the aligned transcripts, of some ten megabytes
+_ALL_RESULTS = 1 << 30
 _LARGEST_ZIP = 1 << 30
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst")
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]+", re.ASCII)
@@ -43,6 +44,7 @@ class Sorted:
     results: set[str] = field(default_factory=set)
     unknown_sets: set[str] = field(default_factory=set)  # of the challenge, but not in the data to compare with
     faults: list[tuple[str, str]] = field(default_factory=list)
+    kept: int = 0  # bytes of result files
 
     def path(self, name: str) -> Path | None:
         """Where a result file is, None if the archive has none of that name."""
@@ -131,6 +133,10 @@ def _sort_result(member: Member, rest: str, found: Sorted) -> None:
         named = _RANK.fullmatch(member.name)
         if named is not None:
             _note_suffix(found, named[1], member.name)
+        found.kept += member.size
+        if found.kept > _ALL_RESULTS:
+            what = f"{member.name}: with it there are more than {_ALL_RESULTS} bytes of results"
+            raise InputError(what, where=member.archive, fix="this is no submission")
         _keep(member, found.folder / member.name, _LARGEST_RESULT)
         found.results.add(member.name)
 
@@ -138,7 +144,8 @@ def _sort_result(member: Member, rest: str, found: Sorted) -> None:
 def _keep(member: Member, path: Path, largest: int) -> None:
     """Write a member to a new file; its name has been checked, and nothing that is there is overwritten."""
     if member.size > largest:
-        raise InputError(f"{member.name}: {member.size} bytes, more than {largest}", fix="this is no submission")
+        what = f"{member.name}: {member.size} bytes, more than {largest}"
+        raise InputError(what, where=member.archive, fix="this is no submission")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         file.writelines(member.blocks())
