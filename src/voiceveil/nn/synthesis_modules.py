@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["MODULES", "Dimensions", "Module", "Size", "module"]
 
 Size = Literal["small", "paper"]
+#: The width of discriminators, of the published one.
+_DISCRIMINATORS: dict[Size, float] = {"small": 0.125, "paper": 1.0}
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,36 @@ def _vocoder_plan(size: Size) -> Plan:
     return Plan(steps=2000, batch_size=8, peak=2e-3) if size == "small" else Plan(330_000, batch_size=5, peak=1e-4)
 
 
+def _nsf_hifigan(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.discriminators import Discriminators
+    from voiceveil.nn.gan_task import GanTask
+    from voiceveil.nn.nsf import HnSincNsf
+
+    torch.manual_seed(seed)
+    make = HnSincNsf.small if size == "small" else HnSincNsf
+    return GanTask(make(dimensions.content, dimensions.speaker), Discriminators(_DISCRIMINATORS[size]), device)
+
+
+def _hifigan(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.discriminators import Discriminators
+    from voiceveil.nn.gan_task import GanTask
+    from voiceveil.nn.hifigan import HifiGan
+
+    torch.manual_seed(seed)
+    make = HifiGan.small if size == "small" else HifiGan
+    return GanTask(make(dimensions.content, dimensions.speaker), Discriminators(_DISCRIMINATORS[size]), device)
+
+
+def _gan_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=5000, peak=5e-4) if size == "small" else Plan(300_000, batch_size=32, peak=1e-4)
+
+
 MODULES: dict[str, Module] = {
     "source-filter": Module(
         "compact source-filter decoder: content, F0 and speaker to a waveform, made for one core",
@@ -105,6 +137,18 @@ MODULES: dict[str, Module] = {
         64,
         _vocoder,
         _vocoder_plan,
+    ),
+    "nsf-hifigan": Module(
+        "generator of B1.b: hn-sinc-NSF from content, F0 and speaker, against the discriminators of HiFi-GAN",
+        32,
+        _nsf_hifigan,
+        _gan_plan,
+    ),
+    "hifigan": Module(
+        "HiFi-GAN from content, F0 and speaker to a waveform",
+        32,
+        _hifigan,
+        _gan_plan,
     ),
 }
 
