@@ -240,8 +240,8 @@ def test_a_sample_stands_for_many(data: Path, tmp_path: Path) -> None:
     assert plan.sampled
     step = plan.steps[0]
     assert step.utterances == MANY + ENROLLED + TRIED
-    assert step.audio == pytest.approx(MANY * 13.0, rel=0.01)
-    assert plan.disk == pytest.approx(32_000 * MANY * 13.0, rel=0.01)
+    assert step.audio == pytest.approx(MANY * 13.0, rel=0.02)
+    assert plan.disk == pytest.approx(32_000 * MANY * 13.0, rel=0.02)
 
 
 def test_needs() -> None:
