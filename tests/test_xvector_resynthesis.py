@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.test_xvector_pseudo import make_pool
-from tests.tiny_decoder import write_decoder
+from tests.tiny_decoder import write_decoder, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool
@@ -140,6 +140,33 @@ def test_pieces_are_joined_where_it_is_quietest() -> None:
     assert (joined[:6000] == 1).all()
     assert (joined[6400:] == 2).all()
     assert (np.diff(joined) >= 0).all()
+
+
+# --- Two stages ---------------------------------------------------------------------------------------------------
+
+
+def test_b1a_is_a_chain_of_two_networks(tmp_path: Path) -> None:
+    made = system("b1a", weights=str(write_two_stages(tmp_path)))
+    assert {"weights am", "weights nsf", "pool"} < made.models().keys()
+    samples = synthetic_voice(seconds=0.5).samples[:7777]
+    first, again, other = (made.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert len(first) == len(samples)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    (tmp_path / "nsf" / "model.safetensors").unlink()
+    expected = (
+        f"{tmp_path / 'nsf' / 'model.safetensors'}: no weights here (give the folder that `voiceveil train` wrote)"
+    )
+    assert refused(made) == expected
+
+
+def test_the_stages_of_b1a_are_not_exchanged(tmp_path: Path) -> None:
+    folder = write_two_stages(tmp_path)
+    (folder / "am").rename(folder / "x")
+    (folder / "nsf").rename(folder / "am")
+    (folder / "x").rename(folder / "nsf")
+    message = refused(system("b1a", weights=str(folder)))
+    assert "these are weights of another architecture: 'mel vocoder', not 'acoustic model' (see " in message
 
 
 # --- Runs ---------------------------------------------------------------------------------------------------------

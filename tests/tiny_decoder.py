@@ -1,30 +1,48 @@
-"""A source-filter decoder of a few weights, as `voiceveil train` would write it: for tests of everything around it."""
+"""Networks of resynthesis of a few weights, as `voiceveil train` would write them: to test everything around them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.run.ledger import sha256_file
 
 
 def write_decoder(folder: Path, **changes: str) -> Path:
-    """``folder`` with model.safetensors and record.json; ``changes`` replace fingerprints of parts in the record."""
+    """A source-filter decoder; ``changes`` replace fingerprints of parts in its record."""
+    from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize
+
+    size = SourceFilterSize(width=16, blocks=1, fine_blocks=1)
+    return _write(folder, "source-filter decoder", lambda: SourceFilter(size), asdict(size), changes)
+
+
+def write_two_stages(folder: Path) -> Path:
+    """An acoustic model in ``am`` and a vocoder in ``nsf``."""
+    from voiceveil.nn.acoustic_model import AcousticModel
+    from voiceveil.nn.nsf import HnSincNsf
+
+    model = {"content": 288, "speaker": 192, "hidden": 16, "base": 16, "recurrent": 16}
+    vocoder = {"content": 80, "speaker": 192, "hidden": 8, "blocks": 1, "convolutions": 3, "recurrent": 8}
+    _write(folder / "am", "acoustic model", lambda: AcousticModel(**model), model, {})
+    _write(folder / "nsf", "mel vocoder", lambda: HnSincNsf(**vocoder), vocoder, {"content": "mel"})
+    return folder
+
+
+def _write(folder: Path, kind: str, make: Callable[[], Any], size: dict[str, Any], changes: dict[str, str]) -> Path:
+    """model.safetensors with random weights, and record.json."""
     import torch
 
     from voiceveil.nn.checkpoint import save_tensors
-    from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize
 
     folder.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = SourceFilter(SourceFilterSize(width=16, blocks=1, fine_blocks=1))
-    record = {
-        "kind": "source-filter decoder",
-        "size": network.record(),
-        "parts": {**parts().fingerprints(), **changes},
-    }
+        network = make()
+    record = {"kind": kind, "size": size, "parts": {**parts().fingerprints(), **changes}}
     save_tensors(folder / "model.safetensors", network.state_dict(), record)
     training = {"sha256": sha256_file(folder / "model.safetensors")}
     (folder / "record.json").write_text(json.dumps(training), encoding="utf-8")
