@@ -6,7 +6,7 @@ for is a second opinion: a system that is made from Moonshine's features may ple
 
 Model and decoder come inside the wheel of ``pocketsphinx``; nothing is fetched. Each utterance is decoded as if it were
 the first: cepstra are normalised over the utterance, and the estimate of the noise, which the decoder would carry over
-from one utterance to the next, is forgotten. So the transcripts do not depend on the order or on the number of processes.
+from one utterance to the next, is forgotten. So transcripts depend neither on the order nor on the number of processes.
 """
 
 from __future__ import annotations

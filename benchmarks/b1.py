@@ -1,0 +1,246 @@
+"""Systems side by side on the official LibriSpeech development sets: privacy, words, naturalness, pitch, speed.
+
+    python benchmarks/b1.py DATA --scratch DIR [--systems b2 b1b b1a,weights=FOLDER] [--utterances 100] [--second 30]
+
+DATA holds ``libri_dev_enrolls``, ``libri_dev_trials_f``, ``libri_dev_trials_m`` and the training speech ``libri_train``
+and ``libri_pool``, as Kaldi directories. A system is a name of `voiceveil systems`, with parameters after commas.
+
+All sets are anonymized whole, at the utterance level with a fixed seed, and attacked as `voiceveil evaluate` does; G_VD
+is of the whole sets of trials too. WER, DNSMOS and pitch correlation are measured on some utterances of each set of
+trials, the same for all systems and spread over the speakers; PocketSphinx, which is slow, hears a part of these. All
+that is found is kept in DIR: a killed run goes on where it stopped. Intervals are over speakers, 95 %. Speed is the
+processor time of one process, with all models that a system uses, once they are loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import numpy as np
+
+import voiceveil as vv
+from voiceveil import utility
+from voiceveil.anonymization import Anonymizer
+from voiceveil.anonymization.finding import find_system
+from voiceveil.challenges import measuring
+from voiceveil.challenges.evaluation import evaluate, prepare
+from voiceveil.challenges.inventory import Inventory
+from voiceveil.challenges.measuring import Tools
+from voiceveil.challenges.protocol import Protocol, load_protocol
+from voiceveil.challenges.results import Figure, Results
+from voiceveil.corpus import Corpus, Utterance, open_corpus
+from voiceveil.errors import InputError
+from voiceveil.metrics.similarity import diagonal_dominance
+from voiceveil.run.cache import Cache
+from voiceveil.stats import Estimate, average, ratio
+from voiceveil.stats.intervals import difference_interval
+
+SEED = 2024
+ATTACKERS = ("campplus", "campplus-adapted")
+#: Row of the table -> attacker, what it knows.
+ATTACKS = {
+    "EER, unprotected, f / m": "campplus (unprotected)",
+    "EER, ignorant, f / m": "campplus (ignorant)",
+    "EER, lazy-informed, f / m": "campplus (lazy-informed)",
+    "EER, semi-informed (adapted), f / m": "campplus-adapted (semi-informed)",
+}
+#: Recogniser -> its rows of the table.
+WORDS = {
+    "moonshine": ("WER, Moonshine tiny", "that of the original = 1"),
+    "pocketsphinx": ("WER, PocketSphinx", "that of the original = 1 (PocketSphinx)"),
+}
+Column = dict[str, str]
+
+
+def development() -> Protocol:
+    """The challenge of 2024 without its test sets and its emotions."""
+    whole = load_protocol("vpc2024")
+    parts = {"verification": whole.verification, "recognition": whole.recognition}
+    dev = {name: tuple(one for one in part if one.split == "dev") for name, part in parts.items()}
+    return replace(
+        whole, metrics=("eer", "gvd"), emotion=(), verification=dev["verification"], recognition=dev["recognition"]
+    )
+
+
+def chosen(corpus: Corpus, count: int) -> set[str]:
+    """The ids of so many utterances, as many of each speaker; fewer are always among more."""
+    rng = np.random.default_rng(SEED)
+    ranked = [
+        (rank, float(rng.random()), utterances[i].id)
+        for _, utterances in sorted(corpus.by_speaker.items(), key=lambda item: str(item[0]))
+        for rank, i in enumerate(rng.permutation(len(utterances)))
+    ]
+    return {name for *_, name in sorted(ranked)[:count]}
+
+
+def part(corpora: Mapping[str, Corpus], keep: Mapping[str, set[str]]) -> dict[str, Corpus]:
+    """The sets of trials with the utterances to keep alone."""
+
+    def kept(corpus: Corpus, ids: set[str]) -> Corpus:
+        return corpus.filter(lambda utterance: utterance.id in ids)
+
+    return {name: kept(corpora[name], ids) for name, ids in keep.items()}
+
+
+def attacks(results: Results) -> tuple[Column, Column]:
+    """The EERs: of the original speech, and of the anonymized."""
+    found = {row: _genders(results.find("eer", model=model)) for row, model in ATTACKS.items()}
+    first = next(iter(ATTACKS))
+    return {first: found[first]}, {row: text for row, text in found.items() if row != first}
+
+
+def _genders(figures: Sequence[Figure]) -> str:
+    values = [Estimate(f.value, f.low or 0.0, f.high or 0.0, unit="%") for f in figures]
+    return " / ".join(map(str, values)) or "–"
+
+
+def distinctiveness(results: Results) -> Column:
+    """G_VD in dB; its interval from weights of the speakers, as a bootstrap draws them."""
+    cells = []
+    for figure in results.find("deid"):
+        oo, aa = (np.array(figure.detail["matrices"][side]) for side in ("oo", "aa"))
+        n = len(oo)
+        draws = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), size=1000)
+        drawn = [w for w in draws if np.count_nonzero(w) > 1]
+        gains = [10 * np.log10(diagonal_dominance(aa, w) / diagonal_dominance(oo, w)) for w in drawn]
+        value = 10 * np.log10(diagonal_dominance(aa) / diagonal_dominance(oo))
+        found = difference_interval(float(value), np.array(gains), n)
+        cells.append(str(Estimate(found.value, found.low, found.high)))
+    return {"G_VD in dB, f / m": " / ".join(cells)}
+
+
+def words(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> tuple[Column, Column]:
+    """WER before and after, and how many times as many errors there are."""
+    figures, heard = measuring.words(small, anonymized, tools)
+    rate, times = WORDS[tools.recogniser]
+    before, after = ({rate: _genders([f for f in figures if f.conditions == side])} for side in "oa")
+    errors = {side: heard[f"libri_dev.{side}"] for side in "oa"}
+    wrong = {side: one.counts[:, :3].sum(axis=1) for side, one in errors.items()}
+    speaker = {u.id: u.speaker or u.id for corpus in small.corpora.values() for u in corpus}
+    if wrong["o"].sum() > 0:  # the words are the same on both sides, and the ratio of rates is that of errors
+        by = [speaker[name] for name in errors["o"].utterances]
+        after[times] = str(replace(ratio(wrong["a"], wrong["o"], by), unit=""))
+    return before, after
+
+
+def naturalness(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> tuple[Column, Column]:
+    """DNSMOS overall, 1 to 5."""
+    sides = [[u for name in small.corpora for u in corpora[name]] for corpora in (small.corpora, anonymized)]
+    rated = [utility.evaluate_naturalness(side, **tools.running()).ovr for side in sides]
+    before, after = ({"DNSMOS, overall": str(rating)} for rating in rated)
+    return before, after
+
+
+def pitch(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> Column:
+    """The mean correlation as it is published, over both sets of trials."""
+    sets = [(small.corpora[name], anonymized[name]) for name in small.corpora]
+    found = [utility.evaluate_pitch(*pair, method="published", **tools.running()).rho for pair in sets]
+    return {"pitch correlation": str(average(found))}
+
+
+def speed(system: Anonymizer, utterances: Sequence[Utterance]) -> Column:
+    """Processor seconds for a second of audio, in this process."""
+    waves = [vv.load(u.path, rate=system.rate) for u in utterances]
+    rng = np.random.default_rng(SEED)
+    system.convert(waves[0], rng)  # loads the models
+    start = time.process_time()
+    for wave in waves:
+        system.convert(wave, rng)
+    factor = (time.process_time() - start) / sum(wave.duration for wave in waves)
+    return {"real-time factor a core": f"{factor:.3f} ({1 / factor:.0f} x real time)"}
+
+
+def measure(spec: str, args: argparse.Namespace, cache: Path) -> tuple[Column, Column]:
+    """All of one system; returns the column of the original speech and that of the system."""
+    name, *settings = spec.split(",")
+    system = find_system(name, settings)
+    system.models()  # what is missing is said now
+    out = args.scratch / spec.replace("/", "_")
+    evaluation = prepare(args.data, out, protocol=development(), system=system)
+    options = {"jobs": args.jobs, "quiet": args.quiet}
+    results = evaluate(evaluation, attackers=ATTACKERS, seed=SEED, cache_file=cache, details=False, say=say, **options)
+    before, after = attacks(results)
+    after |= distinctiveness(results)
+    inventory = evaluation.inventory
+    trials = [one.set for verification in inventory.verification for one in verification.trials]
+    whole = {set_name: open_corpus(out / "data" / f"{set_name}{evaluation.suffix}") for set_name in trials}
+    counts = {"moonshine": args.utterances, "pocketsphinx": min(args.second, args.utterances)}
+    kept = Cache(cache)
+    try:
+        for recogniser, count in counts.items():
+            keep = {set_name: chosen(inventory.corpora[set_name], count) for set_name in trials}
+            small, anonymized = replace(inventory, corpora=part(inventory.corpora, keep)), part(whole, keep)
+            tools = Tools(ATTACKERS, recogniser, kept, **options)
+            say(f"{spec}: {recogniser}, {sum(map(len, keep.values()))} utterances")
+            steps = [words(small, anonymized, tools)]
+            if recogniser == "moonshine":
+                say(f"{spec}: naturalness and pitch")
+                steps += [naturalness(small, anonymized, tools), ({}, pitch(small, anonymized, tools))]
+            for of_original, of_system in steps:
+                before |= of_original
+                after |= of_system
+    finally:
+        kept.close()
+    after |= speed(system, inventory.corpora[trials[0]].utterances[: args.timed])
+    for row, text in after.items():
+        print(f"{spec:16} {row:42} {text}", flush=True)
+    return before, after
+
+
+def table(columns: Mapping[str, Column]) -> str:
+    """Markdown: a row a measure, a column a system."""
+    rows = dict.fromkeys(
+        [
+            *ATTACKS,
+            "WER, Moonshine tiny",
+            WORDS["moonshine"][1],
+            *WORDS["pocketsphinx"],
+            *next(reversed(columns.values())),
+        ]
+    )
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines += [f"| {row} | " + " | ".join(column.get(row, "") for column in columns.values()) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def say(line: str) -> None:
+    """Progress, beside the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure system after system and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True, help="for anonymized speech and all results")
+    parser.add_argument("--systems", nargs="+", default=["b2", "b1b", "b1a"], metavar="NAME[,PARAMETER=VALUE]")
+    parser.add_argument("--utterances", type=int, default=100, help="of each set of trials, for WER, DNSMOS, pitch")
+    parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx")
+    parser.add_argument("--timed", type=int, default=20, help="utterances for the real-time factor")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    args = parser.parse_args()
+    columns: dict[str, Column] = {"original": {}}
+    for spec in args.systems:
+        try:
+            before, columns[spec] = measure(spec, args, args.scratch / "cache.sqlite")
+        except InputError as error:
+            print(f"{spec}: left out: {error}", flush=True)
+            continue
+        columns["original"] |= before
+    text = table(columns)
+    (args.scratch / "table.md").write_text(text + "\n")
+    print(f"\n{text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The second embedded recogniser on real speech: recordings inside the wheel of moonshine-voice."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from voiceveil.audio import Waveform, load, save
+from voiceveil.cli.main import main
+from voiceveil.corpus import Corpus, Utterance, write_kaldi
+from voiceveil.errors import InputError
+from voiceveil.utility import sphinx
+from voiceveil.utility.asr import recogniser, transcribe, word_error_rate
+from voiceveil.utility.sphinx import PocketSphinx
+
+SPEC = importlib.util.find_spec("moonshine_voice")
+pytestmark = pytest.mark.skipif(
+    SPEC is None or importlib.util.find_spec("pocketsphinx") is None, reason="the extras asr, sphinx are not installed"
+)
+
+BECKETT = "EVER TRIED EVER FAILED NO MATTER TRY AGAIN FAIL AGAIN FAIL BETTER"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    sphinx.model_folder.cache_clear()
+    yield
+    sphinx.model_folder.cache_clear()
+
+
+def wave(name: str, start: float = 0.0, duration: float | None = None) -> Waveform:
+    assert SPEC is not None
+    assert SPEC.origin is not None
+    return load(Path(SPEC.origin).parent / "assets" / name, rate=16000, start=start, duration=duration)
+
+
+def test_real_recordings(tmp_path: Path) -> None:
+    save(tmp_path / "beckett.wav", wave("beckett.wav"))
+    corpus = [Utterance("beckett", tmp_path / "beckett.wav", speaker="a", text=BECKETT)]
+    errors = word_error_rate(corpus, transcribe(corpus, recogniser("pocketsphinx"))).errors
+    assert errors.words == 12
+    assert errors.edits <= 4
+
+
+def test_transcripts_do_not_depend_on_what_was_heard_before() -> None:
+    """The decoder itself would carry its estimate of the noise over; the twin is a decoder that has heard nothing."""
+    speech = wave("two_cities.wav", duration=4.0)
+    noise = np.random.default_rng(1).normal(0.0, 0.2, 2 * 16000).astype(np.float32)
+    model = PocketSphinx()
+    model(Waveform(noise, 16000))
+    after = model(speech)
+    sphinx._decoder.cache_clear()
+    assert model(speech) == after
+    assert after.startswith("it was the best of times")
+
+
+def test_pieces() -> None:
+    speech = wave("two_cities.wav", duration=8.0)
+    cuts = sphinx.cut_at_pauses(speech.samples, 16000, 5.0)
+    model = PocketSphinx(longest=5.0)
+    apart = [model(Waveform(speech.samples[start:stop], 16000)) for start, stop in cuts]
+    assert len(cuts) > 1
+    assert model(speech) == " ".join(apart)
+
+
+def test_shortest_audio_silence_and_bad_audio() -> None:
+    model = PocketSphinx()
+    fewest = round(model.minimum * 16000)
+    noise = np.random.default_rng(0).normal(0.0, 0.1, fewest).astype(np.float32)
+    assert isinstance(model(Waveform(noise, 16000)), str)
+    with pytest.raises(InputError, match=f"a frame needs {fewest}"):
+        model(Waveform(noise[1:], 16000))
+    with pytest.raises(InputError, match="8000 Hz"):
+        model(Waveform(noise, 8000))
+    assert model(Waveform(np.zeros(16000, dtype=np.float32), 16000)) == ""
+    almost = np.zeros(16000, dtype=np.float32)
+    almost[8000] = 1e-6  # silence once it has 16 bits
+    assert model(Waveform(almost, 16000)) == ""
+
+
+def test_options_are_part_of_the_fingerprint() -> None:
+    kinds = (PocketSphinx(), PocketSphinx(longest=20.0), PocketSphinx(hmms=1000), PocketSphinx(words=5))
+    assert len({kind.fingerprint() for kind in kinds}) == 4
+    assert importlib.metadata.version("pocketsphinx") in kinds[0].fingerprint()
+
+
+def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sphinx.model_folder()
+    package = tmp_path / "pocketsphinx"
+    home = package / "model" / "en-us"
+    (home / "en-us").mkdir(parents=True)
+    for name in sphinx.FILES:
+        (home / name).symlink_to(real / name)
+    (package / "__init__.py").write_text("raise ImportError('found, never imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sphinx.model_folder.cache_clear()
+    assert sphinx.model_folder() == home
+    (home / "en-us" / "feat.params").unlink()
+    (home / "en-us" / "feat.params").write_text("-lowerf 0\n")
+    sphinx.model_folder.cache_clear()
+    with pytest.raises(InputError, match=r"feat\.params: not the file of pocketsphinx 5\.1\.1"):
+        recogniser("pocketsphinx")
+
+
+def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pocketsphinx" else real(name))
+    with pytest.raises(InputError, match=r"pocketsphinx is not installed \(pip install 'voiceveil\[sphinx\]'\)"):
+        recogniser("pocketsphinx")
+    with pytest.raises(InputError, match="takes no model"):
+        recogniser("pocketsphinx:fr-fr")
+
+
+def test_an_evaluation_of_words_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The identity leaves all words as they are: twice the same rate, by the recogniser that was asked for."""
+    save(tmp_path / "beckett.wav", wave("beckett.wav"))
+    for gender in "fm":
+        spoken = Utterance(f"{gender}-1", tmp_path / "beckett.wav", speaker=gender, gender=gender, text=BECKETT)
+        write_kaldi(Corpus(gender, (spoken,)), tmp_path / "data" / f"libri_dev_trials_{gender}")
+    command = ["evaluate", "--data", str(tmp_path / "data"), "--system", "identity", "--out", str(tmp_path / "out")]
+    assert main([*command, "--recogniser", "pocketsphinx", "--jobs", "1", "--no-report", "--quiet", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert [(f["metric"], f["conditions"], f["model"]) for f in figures] == [
+        ("wer", "o", "pocketsphinx"),
+        ("wer", "a", "pocketsphinx"),
+    ]
+    assert figures[0]["value"] == figures[1]["value"] < 0.4
+
+
+@pytest.mark.slow
+def test_librispeech_below_forty_percent(speech: Path) -> None:
+    """Every 100th trial of both genders."""
+    import voiceveil as vv
+
+    corpus = [u for g in "fm" for u in vv.open_corpus(speech / f"libri_dev_trials_{g}").utterances[::100]]
+    result = word_error_rate(corpus, transcribe(corpus, PocketSphinx()))
+    assert result.errors.words > 200
+    assert 0.1 < result.wer.value < 0.4
