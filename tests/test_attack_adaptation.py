@@ -79,8 +79,7 @@ def test_validation_sees_no_speaker_twice() -> None:
 def test_candidates_on_the_trunk_need_a_last_layer() -> None:
     data = training()
     assert not any(one.on_trunk for one in candidates(data))
-    layer = (np.eye(16)[:4], np.zeros(4))
-    deep = TrainingSet(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, data.unit, layer)
+    deep = TrainingSet(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, data.unit)
     assert any(one.on_trunk for one in candidates(deep))
     found = adapt(deep, [Candidate(Cosine()), Candidate(Lda(6), on_trunk=True)])
     assert found.candidate.on_trunk  # four of the six dimensions that matter are cut off by the layer
@@ -120,11 +119,11 @@ def spoken(*names: tuple[str, str]) -> list[Utterance]:
 
 
 def test_sessions_are_read_out_of_ids() -> None:
-    several = [("84-121123-0000", "84"), ("84-121123-0001", "84"), ("84-121550-0000", "84")]
-    single = [("174-50561-0000", "174"), ("174-50561-0001", "174")]
+    several = [(f"84-{session}-000{i}", "84") for session in (121123, 121550) for i in range(2)]
+    single = [("174-50561-0000", "174"), ("174-50561-0001", "174"), ("174-84280-0000", "174")]  # one utterance: none
     other = [("p225_001", "p225"), ("x-y-z", "p225")]  # no session is known
     found = recording_units(spoken(*several, *single, *other)).tolist()
-    assert found == ["84 121123", "84 121123", "84 121550", *(key for key, _ in single + other)]
+    assert found == ["84 121123", "84 121123", "84 121550", "84 121550", *(key for key, _ in single + other)]
 
 
 def test_sessions_are_not_on_both_sides() -> None:

@@ -337,6 +337,10 @@ def test_plda_scores_from_end_to_end(made: Path, tmp_path: Path, capsys: pytest.
     assert shown.pop(("free:f0", "aa")) == ("distance", False)
     assert shown == {("pitch-bumps", condition): ("plda200", True) for condition in ("oo", "oa", "aa")}
     assert {name for name, _ in result["health"][1]["tried"]} == {"plda60", "plda60-single"}
+    told = (
+        "0 of the 32 speakers of its PLDA are known to have several recording sessions: its likelihood ratios are too"
+    )
+    assert any(text.startswith(told) for text in result["health"][0]["warnings"])
     encoder = PitchBumps()
     train = [(u.speaker, encoder(vv.load(u.path))) for u in open_corpus(made / "train")]
     scorer = Plda(200).fit(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -57,8 +57,12 @@ class TrainingSet:
     speaker: Codes
     gender: NDArray[np.str_]
     unit: NDArray[np.str_]
-    layer: tuple[Floats, Floats] | None = None  # weight (d, w) and bias (d,) from trunk to embedding
     sessions: int = 0  # how many speakers have several recording sessions
+
+    @property
+    def speakers(self) -> int:
+        """How many have enough utterances to be enrolled, four."""
+        return int((np.unique(self.speaker, return_counts=True)[1] >= 4).sum())
 
     def vectors(self, on_trunk: bool) -> Floats:
         """What a candidate works on."""
@@ -72,16 +76,19 @@ class TrainingSet:
 def recording_units(utterances: Sequence[Utterance]) -> NDArray[np.str_]:
     """The recording session of each utterance, or the utterance itself where a speaker has but one session.
 
-    A session is what ids tell: the second part of ``<speaker>-<session>-<number>``, as in LibriSpeech and VoxCeleb.
+    A session is what ids tell: the second part of ``<speaker>-<session>-<number>``, as in LibriSpeech and VoxCeleb. A
+    single utterance beside the longest session is no second one: it would be all that there is to hear.
     """
-    sessions, of_speaker = [], defaultdict(set)
+    sessions: list[str] = []
+    of_speaker: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
     for utterance in utterances:
         parts = re.split("[-_]", utterance.id)
         told = len(parts) > 2 and parts[0] == utterance.speaker
         sessions.append(f"{parts[0]} {parts[1]}" if told else "")
-        of_speaker[utterance.speaker].add(sessions[-1])
+        of_speaker[utterance.speaker][sessions[-1]] += 1
+    several = {speaker for speaker, found in of_speaker.items() if found.total() - max(found.values()) >= 2}
     listed = zip(utterances, sessions, strict=True)
-    return np.array([session if len(of_speaker[u.speaker]) > 1 and session else u.id for u, session in listed])
+    return np.array([session if u.speaker in several and session else u.id for u, session in listed])
 
 
 @dataclass(frozen=True)
@@ -127,9 +134,9 @@ def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
     plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(60)]
     plain += [Plda(60, by_count=False), MarginSoftmax(), SNorm(Wccn(0.05)), SNorm(Wccn(0.3)), SNorm(Lda(60))]
     found = [Candidate(backend) for backend in plain]
-    if training.trunk is not None and training.layer is not None:
+    if training.trunk is not None:
         deep: list[Backend] = [Wccn(0.3), Lda(60, 0.3), Plda(60, 0.3, by_count=False), SNorm(Wccn(0.1))]
-        found += [Candidate(backend, True) for backend in (*deep, MarginSoftmax(start=training.layer))]
+        found += [Candidate(backend, True) for backend in deep]
     return tuple(found)
 
 
@@ -152,7 +159,7 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
         accuracy,
         len(np.unique(training.speaker)),
         len(training.speaker),
-        int((np.unique(training.speaker, return_counts=True)[1] >= 4).sum()),
+        training.speakers,
         training.sessions,
     )
 

@@ -94,6 +94,7 @@ class EncoderAttacker:
     encoder: SpeakerEncoder
     scoring: Scoring = "cosine"
     scorer: Scorer | None = field(default=None, init=False)
+    learned: TrainingSet | None = field(default=None, init=False)  # what a PLDA was fitted to
 
     def __post_init__(self) -> None:
         self.name = self.encoder.name
@@ -125,8 +126,8 @@ class EncoderAttacker:
     def learn(self, means: Means) -> Scorer:
         """Fit the PLDA, once; cosines need nothing."""
         if self.scorer is None and self.llr:
-            data = training_set(self.encoder, self._speech(means), means)
-            self.scorer = Plda(_LDA).fit(data.embeddings, data.speaker)
+            self.learned = training_set(self.encoder, self._speech(means), means)
+            self.scorer = Plda(_LDA).fit(self.learned.embeddings, self.learned.speaker)
         elif self.scorer is None:
             self.scorer = Cosine().fit(np.zeros((0, self.encoder.dimension)), np.zeros(0, np.int64))
         return self.scorer
@@ -209,9 +210,9 @@ def training_set(by: SpeakerEncoder, corpora: Sequence[Corpus], means: Means) ->
     unit = recording_units(listed)
     sessions = len({u.speaker for u, name in zip(listed, unit, strict=True) if name != u.id})
     if not isinstance(by, Layered):
-        return TrainingSet(vectors, None, speaker, gender, unit, None, sessions)
+        return TrainingSet(vectors, None, speaker, gender, unit, sessions)
     weight, bias = (np.asarray(array, dtype=np.float64) for array in by.last_layer())
-    return TrainingSet(vectors @ weight.T + bias, vectors, speaker, gender, unit, (weight, bias), sessions)
+    return TrainingSet(vectors @ weight.T + bias, vectors, speaker, gender, unit, sessions)
 
 
 @dataclass

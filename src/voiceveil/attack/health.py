@@ -71,6 +71,10 @@ def diagnose(
             warnings.append("the learning rate of its training never reached its peak: it was trained too briefly")
         if record.data != "original" and accuracy is None and validation is None:
             warnings.append("its training record has neither accuracy nor validation EER")
+        learned = attacker.learned
+        if learned is not None and 2 * learned.sessions < learned.speakers:
+            known = f"{learned.sessions} of the {learned.speakers} speakers of its PLDA"
+            warnings.append(f"{known} are known to have several recording sessions: its likelihood ratios are too sure")
         if record.speakers is not None and record.speakers < _SPEAKERS:
             warnings.append(f"it was trained on {record.speakers} speakers only")
     elif isinstance(attacker, AdaptedAttacker) and attacker.adapted is not None:

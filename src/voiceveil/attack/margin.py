@@ -1,7 +1,7 @@
 """A linear layer trained with the additive angular margin softmax (Deng et al. 2019): the smallest neural back-end.
 
-Conventions: as in :mod:`voiceveil.attack.backends`. The layer starts from one that is known to work (the identity, or
-the encoder's own last layer) and is held near it, so that few speakers suffice.
+Conventions: as in :mod:`voiceveil.attack.backends`. The layer starts from the identity, which is known to work, and is
+held near it, so that few speakers suffice.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from voiceveil.errors import InputError
 __all__ = ["MarginSoftmax"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class MarginSoftmax:
-    """AAM-softmax with ``margin`` and ``scale`` on a layer that starts as ``start`` (weight (k, d), bias (k,)).
+    """AAM-softmax with ``margin`` and ``scale`` on a square layer.
 
     ``pull`` weighs the squared distance from the start; full batches, Adam with a rate that falls as a cosine.
     """
 
-    start: tuple[Floats, Floats] | None = None
     margin: float = 0.2
     scale: float = 30.0
     steps: int = 150
@@ -46,9 +45,9 @@ class MarginSoftmax:
         _, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
         several = counts[codes] > 1
         label = torch.from_numpy(np.unique(codes[several], return_inverse=True)[1])
-        weight, mean, spread = self._standardised(embeddings)
+        mean, spread = embeddings.mean(axis=0), embeddings.std(axis=0) + 1e-6
         x = torch.from_numpy(((embeddings[several] - mean) / spread).astype(np.float32))
-        first = torch.from_numpy(weight.astype(np.float32))
+        first = torch.from_numpy(np.diag(spread).astype(np.float32))  # undoes the standardisation
         change = torch.zeros_like(first, requires_grad=True)
         with torch.no_grad():  # the classes start at the speakers' means
             sums = torch.zeros(int(label.max()) + 1, len(first)).index_add_(0, label, x @ first.T)
@@ -70,9 +69,3 @@ class MarginSoftmax:
             schedule.step()
         learned = (first + change).detach().numpy().astype(np.float64)
         return Linear(mean, (learned / spread).T)
-
-    def _standardised(self, embeddings: Floats) -> tuple[Floats, Floats, Floats]:
-        """The start for inputs of mean 0 and deviation 1, and this mean and deviation."""
-        mean, spread = embeddings.mean(axis=0), embeddings.std(axis=0) + 1e-6
-        start = np.eye(embeddings.shape[1]) if self.start is None else np.asarray(self.start[0], dtype=np.float64)
-        return start * spread, mean, spread
