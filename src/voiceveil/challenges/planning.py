@@ -148,8 +148,8 @@ def _work(
             elif isinstance(one, EncoderAttacker | AdaptedAttacker):  # its health needs the original speech as well
                 conditions = [*one.conditions(), "oo"]
                 training = inventory.training if isinstance(one, AdaptedAttacker) else ()
-                parts = [(name, "a", [u.id for u in inventory.corpora[name]]) for name in training]
-                add(one.name, _looks(one.encoder), [*_attacked(sets, conditions), *parts])
+                learned = [(name, "a", [u.id for u in inventory.corpora[name]]) for name in training]
+                add(one.name, _looks(one.encoder), [*_attacked(sets, conditions), *learned])
     if "wer" in wanted and inventory.recognition:
         names = [name for one in inventory.recognition for name in one.sets]
         add(recogniser, utility.recogniser(recogniser), _both(inventory.corpora, names))
