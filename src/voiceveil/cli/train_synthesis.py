@@ -10,6 +10,7 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from voiceveil.corpus import open_corpus
 from voiceveil.nn.synthesis_modules import Dimensions, module
@@ -20,6 +21,8 @@ EXAMPLES = """\
 examples:
   voiceveil train source-filter --data data/train-clean-100 --out exp/decoder --jobs 2
   voiceveil train source-filter --data librispeech:/corpora/train-clean-100 --steps 20000 --out exp/decoder
+  voiceveil train tdnnf --data data/train-clean-100 data/train-other-500 --size paper --device cuda --out exp/tdnnf
+  voiceveil train nsf-hifigan --data data/libritts-train-clean-100 --size paper --device cuda --out exp/b1b
 """
 
 
@@ -49,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, and tell what came of it."""
     from voiceveil.anonymization.xvector.parts import parts
+    from voiceveil.attack.encoders import encoder
+    from voiceveil.nn.recognition_data import ALPHABET, RecognitionData
     from voiceveil.nn.synthesis_data import SynthesisData
     from voiceveil.nn.synthesis_training import train
     from voiceveil.run.cache import Cache
@@ -62,24 +67,27 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     corpora = [open_corpus(spec) for spec in args.data]
-    pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker)
     args.out.mkdir(parents=True, exist_ok=True)
-    data = SynthesisData(
-        [u for corpus in corpora for u in corpus],
-        pieces,
-        Cache(args.features or args.out / "features.sqlite"),
-        frames=chosen.frames,
-        seed=args.seed,
-        jobs=args.jobs,
-        quiet=args.quiet,
-    )
-    dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)
+    utterances = [u for corpus in corpora for u in corpus]
+    cache = Cache(args.features or args.out / "features.sqlite")
+    if chosen.transcripts:
+        voice = encoder(args.speaker)
+        data: Any = RecognitionData(utterances, voice, cache, seed=args.seed, jobs=args.jobs, quiet=args.quiet)
+        dimensions = Dimensions(len(ALPHABET) + 1, data.speaker_dimension)
+        fingerprints = {"speaker": voice.fingerprint()}
+    else:
+        pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker)
+        data = SynthesisData(
+            utterances, pieces, cache, frames=chosen.frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet
+        )
+        dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)
+        fingerprints = pieces.fingerprints()
     record = train(
         chosen.task(dimensions, args.size, args.seed, args.device),
         data,
         plan,
         args.out,
-        settings={"module": args.kind, "parts": pieces.fingerprints(), "data": data.description()},
+        settings={"module": args.kind, "parts": fingerprints, "data": data.description()},
         threads=args.threads,
         checkpoint_every=args.checkpoint_every,
         overwrite=args.overwrite,

@@ -1,7 +1,7 @@
 """Forced alignment: which output of a CTC network belongs to which frame, given what was said.
 
-Conventions: ``log_probabilities`` (T, V), natural logarithms; ``tokens`` (L,) without blanks. The alignment (T,) names a
-token or the blank for each frame; leaving out repetitions and then blanks, it is the tokens.
+Conventions: ``log_probabilities`` (T, V), natural logarithms; ``tokens`` (L,) without blanks. The alignment (T,) names
+a token or the blank for each frame; leaving out repetitions and then blanks, it is the tokens.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +65,7 @@ class PeriodDiscriminator(nn.Module):
         channels = [1, *(max(1, round(width * c)) for c in (32, 128, 512, 1024, 1024))]
         self.layers = nn.ModuleList(
             weight_norm(nn.Conv2d(a, b, (5, 1), (3 if i < 4 else 1, 1), padding=(2, 0)))
-            for i, (a, b) in enumerate(zip(channels[:-1], channels[1:], strict=True))
+            for i, (a, b) in enumerate(pairwise(channels))
         )
         self.last = weight_norm(nn.Conv2d(channels[-1], 1, (3, 1), padding=(1, 0)))
 

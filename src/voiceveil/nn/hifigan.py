@@ -1,4 +1,4 @@
-"""The generator of HiFi-GAN (Kong, Kim and Bae, NeurIPS 2020) for content, F0 and speaker: the challenge's joint_hifigan.
+"""The generator of HiFi-GAN (Kong, Kim and Bae, NeurIPS 2020) for content, F0 and speaker: joint_hifigan.
 
 Conventions: B recordings, T frames of 10 ms, 16 kHz. ``content`` (B, T, D), ``f0`` (B, T) in Hz with 0 = unvoiced,
 ``speaker`` (B, E), waveform (B, 160 T). There is no chance in it: the same input gives the same output.

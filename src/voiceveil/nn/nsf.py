@@ -15,8 +15,8 @@ sinc        a low pass for the harmonics and a high pass for the noise, order 31
             0.5 to 0.9 of 8 kHz where voiced, 0.1 to 0.5 elsewhere, smoothed over 640 samples
 =========== ================================================================================================
 
-Everything after the condition's BLSTM looks a bounded stretch back and a few frames ahead, so :meth:`synthesize` makes a
-long recording in parts, in memory that does not grow with it, and gives what :meth:`forward` gives.
+Everything after the condition's BLSTM looks a bounded stretch back and a few frames ahead, so :meth:`synthesize` makes
+a long recording in parts, in memory that does not grow with it, and gives what :meth:`forward` gives.
 """
 
 from __future__ import annotations

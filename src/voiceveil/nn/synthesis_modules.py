@@ -31,13 +31,14 @@ class Dimensions:
 class Module:
     """``task(dimensions, size, seed, device)`` and ``plan(size)`` make what :func:`synthesis_training.train` takes.
 
-    ``frames``: the length of a crop, of 10 ms.
+    ``frames``: the length of a crop, of 10 ms. ``transcripts``: it learns from whole utterances and what was said.
     """
 
     help: str
     frames: int
     task: Callable[[Dimensions, Size, int, str], Task]
     plan: Callable[[Size], Plan]
+    transcripts: bool = False
 
 
 def _source_filter(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
@@ -119,6 +120,23 @@ def _gan_plan(size: Size) -> Plan:
     return Plan(steps=5000, peak=5e-4) if size == "small" else Plan(300_000, batch_size=32, peak=1e-4)
 
 
+def _tdnnf(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.tdnnf import Tdnnf
+    from voiceveil.nn.tdnnf_task import TdnnfTask
+
+    torch.manual_seed(seed)
+    outputs, vector = dimensions.content, dimensions.speaker
+    return TdnnfTask(Tdnnf.small(outputs, vector) if size == "small" else Tdnnf(outputs, utterance=vector), device)
+
+
+def _tdnnf_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=5000, batch_size=8) if size == "small" else Plan(steps=200_000, batch_size=32, peak=5e-4)
+
+
 MODULES: dict[str, Module] = {
     "source-filter": Module(
         "compact source-filter decoder: content, F0 and speaker to a waveform, made for one core",
@@ -149,6 +167,13 @@ MODULES: dict[str, Module] = {
         32,
         _hifigan,
         _gan_plan,
+    ),
+    "tdnnf": Module(
+        "TDNN-F whose bottleneck is the content of B1; needs transcripts",
+        0,
+        _tdnnf,
+        _tdnnf_plan,
+        transcripts=True,
     ),
 }
 

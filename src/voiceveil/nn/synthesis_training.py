@@ -12,6 +12,7 @@ import json
 import math
 import platform
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,17 +25,28 @@ from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError
 from voiceveil.nn.checkpoint import load_training, save_tensors, save_training
 from voiceveil.nn.locking import alone_in
-from voiceveil.nn.synthesis_data import Batch, SynthesisData
 from voiceveil.nn.training_progress import TrainingProgress
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["CHECKPOINT_KIND", "Plan", "Task", "train"]
+__all__ = ["CHECKPOINT_KIND", "Data", "Plan", "Task", "train"]
 
 CHECKPOINT_KIND = "checkpoint of a synthesiser"
 
 
+class Data(Protocol):
+    """What is learnt from; of a batch the loop uses ``samples`` alone, to tell how much audio it holds."""
+
+    def batch(self, step: int, size: int) -> Any:
+        """The batch of a step: the same whenever it is asked for."""
+        ...
+
+    def validation_batches(self, size: int) -> Iterable[Any]:
+        """The same every time."""
+        ...
+
+
 class Task(Protocol):
-    """What is trained, and how."""
+    """What is trained, and how; the kinds of its data and batches are its own."""
 
     @property
     def kind(self) -> str:
@@ -56,14 +68,14 @@ class Task(Protocol):
         """Of all parameters; one that has no gradient in a step stays as it is."""
         ...
 
-    def prepare(self, data: SynthesisData) -> None:
+    def prepare(self, data: Any) -> None:
         """Before the first step: take from the data what the network keeps, such as means of its inputs."""
 
-    def step(self, batch: Batch, rng: np.random.Generator) -> float:
+    def step(self, batch: Any, rng: np.random.Generator) -> float:
         """One update; the loss. The learning rate is set already."""
         ...
 
-    def validate(self, batch: Batch, rng: np.random.Generator) -> float:
+    def validate(self, batch: Any, rng: np.random.Generator) -> float:
         """The loss of crops that are not learnt from."""
         ...
 
@@ -108,7 +120,7 @@ class _Averaged(nn.Module):
 
 def train(
     task: Task,
-    data: SynthesisData,
+    data: Data,
     plan: Plan,
     out: Path,
     *,
@@ -139,7 +151,7 @@ def train(
 
 
 def _loop(
-    task: Task, held: _Averaged, data: SynthesisData, plan: Plan, state: dict[str, Any], checkpoint: Path,
+    task: Task, held: _Averaged, data: Data, plan: Plan, state: dict[str, Any], checkpoint: Path,
     settings: dict[str, Any], checkpoint_every: float, quiet: bool
 ) -> None:  # fmt: skip
     progress = TrainingProgress(plan.steps, state["step"], quiet=quiet)
@@ -175,7 +187,7 @@ def _loop(
             saved = time.monotonic()
 
 
-def _validate(task: Task, held: _Averaged, data: SynthesisData, plan: Plan) -> float:
+def _validate(task: Task, held: _Averaged, data: Data, plan: Plan) -> float:
     """The loss of the averaged weights."""
     own = {name: tensor.clone() for name, tensor in task.network.state_dict().items()}
     task.network.load_state_dict(held.average.state_dict())

@@ -1,7 +1,7 @@
 """The factorised TDNN that gives B1 its content: 256 bottleneck features a frame (Povey et al., Interspeech 2018).
 
-Conventions: B utterances, T frames of 10 ms; ``features`` (B, T, 40), MFCC of high resolution; ``utterance`` (B, 100), a
-vector of the whole utterance: Kaldi's recipe has i-vectors, here any will do. Natural logarithms of probabilities.
+Conventions: B utterances, T frames of 10 ms; ``features`` (B, T, 40), MFCC of high resolution; ``utterance`` (B, 100),
+a vector of the whole utterance: Kaldi's recipe has i-vectors, here any will do. Natural logarithms of probabilities.
 
 =============== ==========================================================================================
 input           frames t-1, t, t+1 and the utterance vector, 220 (Kaldi's LDA is left out: inputs are standardised)
@@ -138,7 +138,7 @@ class Tdnnf(nn.Module):
 
 
 def orthogonality(weight: Tensor) -> float:
-    """How far a matrix (rows <= columns) is from a multiple of a semi-orthogonal one: 1 if it is one, otherwise more."""
+    """How far a matrix (rows <= columns) is from a multiple of a semi-orthogonal one: 1 if it is one, else more."""
     product = weight @ weight.T
     return float(len(product) * product.square().sum() / product.trace().square())
 
