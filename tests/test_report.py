@@ -242,7 +242,7 @@ def test_every_eer_says_who_attacked_what_with_an_interval(folder: Path, tmp_pat
     ]
     rows = [row for row in rows if row]
     assert len(rows) == 2 * len(ATTACKS)
-    for name, knowledge, enroll, trial, dataset, eer in rows:
+    for name, dataset, eer, knowledge, enroll, trial in rows:
         assert name.startswith("campplus")
         assert knowledge in ("unprotected", "lazy-informed", "semi-informed")
         assert {enroll, trial} <= {"original", "anonymized"}

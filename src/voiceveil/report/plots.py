@@ -109,7 +109,7 @@ def correlation_svg(rows: Sequence[Heard], mean: float, title: str) -> str:
     values = np.array([r.pitch_correlation for r in rows if r.pitch_correlation is not None])
     low = -1.0 if values.min() < 0 else 0.0
     counts, edges = np.histogram(values, bins=20, range=(low, 1.0))
-    x = Axis(low, 1.0, (1.0 - low) / 5, frame[0], frame[2])
+    x = Axis(low, 1.0, 0.5 if low < 0 else 0.2, frame[0], frame[2])
     y = scale([float(counts.max())], frame[3], frame[1], from_zero=True, most=6)
     titles = ("pitch correlation of an utterance", "utterances")
     parts = list(grid(x, y, frame, (x.ticks(), y.ticks()), titles))
@@ -119,5 +119,6 @@ def correlation_svg(rows: Sequence[Heard], mean: float, title: str) -> str:
     for at, style, name in ((mean, "k-main", f"mean {mean:.2f}"), (0.3, "k-published", "0.3")):
         anchor = "end" if x(at) > frame[2] - 60 else "middle"
         parts.append(f'<path class="range {style}" d="M{x(at):.1f} {frame[1]:g}V{frame[3]:g}"/>')
-        parts.append(f'<text x="{x(at):.1f}" y="{frame[1] - 6:g}" text-anchor="{anchor}">{text(name)}</text>')
+        if at == mean or abs(x(at) - x(mean)) > 70:
+            parts.append(f'<text x="{x(at):.1f}" y="{frame[1] - 6:g}" text-anchor="{anchor}">{text(name)}</text>')
     return svg(368.0, 362.0, title, parts)

@@ -18,7 +18,7 @@ from voiceveil.report.material import Material, set_name
 from voiceveil.report.plots import Dot, correlation_svg, dots_svg, pitch_svg, similarity_svg
 from voiceveil.report.speakers import SpeakerEer, by_speaker
 from voiceveil.report.words import LostWord, lost_words
-from voiceveil.stats import Estimate, mean
+from voiceveil.stats import Estimate, mean, wilson
 
 __all__ = [
     "attacks",
@@ -39,6 +39,7 @@ NO_DETAILS = "The results have no details: evaluate again (all that is known is 
 _SIDES = {"o": "original", "a": "anonymized"}
 _STYLES = 10  # of lines
 _SHOWN = 40  # speakers of a dot plot
+_WORDS, _SAID = 15, 10  # words of a table, and how often one is said that "surely" may be said of
 _FURTHER = {
     "cllr": "Cllr",
     "min_cllr": "min Cllr",
@@ -161,10 +162,9 @@ def similarity(material: Material) -> Part:
         why = "No voice similarity was computed: it needs the attacker campplus." if material.details.utterances else ""
         return Part(missing=why or NO_DETAILS)
     panels = [
-        Panel(name, similarity_svg(one, f"Voice similarity of {len(one.speakers)} speakers of {name}"),
-              f"{len(one.speakers)} speakers; DeID and G_VD are in the table of further metrics where measured")
+        Panel(f"{name}, {len(one.speakers)} speakers", similarity_svg(one, f"Voice similarity of speakers of {name}"))
         for name, one in found.items()
-    ]  # fmt: skip
+    ]
     return Part(tuple(panels))
 
 
@@ -184,9 +184,10 @@ def words(material: Material) -> Words:
     rows = [row for rows in material.details.utterances.values() for row in rows]
     lost = lost_words(rows)
     why = "" if lost else NO_DETAILS if not rows else "There are no transcripts to compare with."
-    often = tuple(one for one in lost[:20] if one.extra > 0)
-    surely = sorted((one for one in lost if one.said >= 10), key=lambda one: (-one.share.low, one.word))
-    return Words(figures, often, tuple(surely[:20]), why)
+    worse = [one for one in lost if one.extra > 0]
+    surely = [one for one in worse if one.said >= _SAID]
+    surely.sort(key=lambda one: (-wilson(one.extra, one.said).low, one.word))  # few occurrences prove little
+    return Words(figures, tuple(worse[:_WORDS]), tuple(surely[:_WORDS]), why)
 
 
 def emotions(material: Material) -> Part:
