@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.test_xvector_pseudo import make_pool
-from tests.tiny_decoder import write_decoder, write_two_stages
+from tests.tiny_decoder import write_decoder, write_generator, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool
@@ -142,7 +142,18 @@ def test_pieces_are_joined_where_it_is_quietest() -> None:
     assert (np.diff(joined) >= 0).all()
 
 
-# --- Two stages ---------------------------------------------------------------------------------------------------
+# --- The networks of the challenges -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "kind"), [("b1b", "hn-sinc-NSF generator"), ("joint-hifigan", "HiFi-GAN generator")])
+def test_generators_of_the_challenges(tmp_path: Path, name: str, kind: str) -> None:
+    made = system(name, weights=str(write_generator(tmp_path, kind)))
+    samples = synthetic_voice(seconds=0.5).samples[:7777]
+    first, again, other = (made.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert len(first) == len(samples)
+    assert np.mean(first**2) == pytest.approx(np.mean(samples**2), rel=0.02)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_b1a_is_a_chain_of_two_networks(tmp_path: Path) -> None:
@@ -275,7 +286,7 @@ def test_weights_for_other_features_are_refused(tmp_path: Path) -> None:
 def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
     save_pool(tmp_path / "model.safetensors", make_pool())
     message = refused(system("b1b", weights=str(tmp_path)))
-    assert "these are weights of another architecture: 'pool of speakers', not 'source-filter decoder' (see " in message
+    assert "these are weights of another architecture: 'pool of speakers', not 'source-filter decoder' or " in message
 
     from voiceveil.nn.checkpoint import load_tensors, save_tensors
 

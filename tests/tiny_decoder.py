@@ -25,11 +25,23 @@ def write_two_stages(folder: Path) -> Path:
     from voiceveil.nn.acoustic_model import AcousticModel
     from voiceveil.nn.nsf import HnSincNsf
 
-    model = {"content": 288, "speaker": 192, "hidden": 16, "base": 16, "recurrent": 16}
+    model: dict[str, Any] = {"content": 288, "speaker": 192, "hidden": 16, "base": 16, "recurrent": 16}
     vocoder = {"content": 80, "speaker": 192, "hidden": 8, "blocks": 1, "convolutions": 3, "recurrent": 8}
     _write(folder / "am", "acoustic model", lambda: AcousticModel(**model), model, {})
     _write(folder / "nsf", "mel vocoder", lambda: HnSincNsf(**vocoder), vocoder, {"content": "mel"})
     return folder
+
+
+def write_generator(folder: Path, kind: str) -> Path:
+    """One of the networks of B1.b and of joint-hifigan."""
+    from voiceveil.nn.hifigan import HifiGan
+    from voiceveil.nn.nsf import HnSincNsf
+
+    if kind == "HiFi-GAN generator":
+        size: dict[str, Any] = {"content": 288, "speaker": 192, "channels": 32, "block_kernels": [3], "dilations": [1]}
+        return _write(folder, kind, lambda: HifiGan(**size), size, {})
+    size = {"content": 288, "speaker": 192, "hidden": 8, "blocks": 1, "convolutions": 3, "recurrent": 8}
+    return _write(folder, kind, lambda: HnSincNsf(**size), size, {})
 
 
 def _write(folder: Path, kind: str, make: Callable[[], Any], size: dict[str, Any], changes: dict[str, str]) -> Path:

@@ -69,7 +69,7 @@ class Content(Protocol):
 contents: Registry[Callable[[str], Content]] = Registry(
     "content features",
     group="voiceveil.contents",
-    modules=("voiceveil.anonymization.xvector.content_ssl",),
+    modules=("voiceveil.anonymization.xvector.content_ssl", "voiceveil.anonymization.xvector.content_bottleneck"),
 )
 
 

@@ -97,7 +97,8 @@ def _acoustic_model(tensors: Tensors, record: Record) -> Stage:
 
 
 @stages.register("mel vocoder")
-def _vocoder(tensors: Tensors, record: Record) -> Stage:
+@stages.register("hn-sinc-NSF generator")
+def _nsf(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.nn.nsf import HnSincNsf
 
     network = _with_weights(HnSincNsf(**record["size"]), tensors)
@@ -107,6 +108,14 @@ def _vocoder(tensors: Tensors, record: Record) -> Stage:
         return _called(lambda *inputs: network.synthesize(*inputs, generator=generator), content, f0, speaker)
 
     return run
+
+
+@stages.register("HiFi-GAN generator")
+def _hifigan(tensors: Tensors, record: Record) -> Stage:
+    from voiceveil.nn.hifigan import HifiGan
+
+    network = _with_weights(HifiGan(**record["size"]), tensors).fuse()
+    return lambda content, f0, speaker, rng: _called(network, content, f0, speaker)
 
 
 def _with_weights(network: nn.Module, tensors: Tensors) -> Any:

@@ -22,7 +22,7 @@ from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
-__all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl"]
+__all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl", "JointHifiGan"]
 
 
 @register("b1b")
@@ -30,10 +30,12 @@ __all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl"]
 class B1b(Resynthesis):
     """Content and F0 of the source, the voice of an average of far speakers; one network makes the waveform.
 
-    B1.b of VoicePrivacy 2022 and B1 of 2024. The weights that ship are a compact source-filter decoder.
+    B1.b of VoicePrivacy 2022 and B1 of 2024. The weights that ship are a compact source-filter decoder; the published
+    network is trained by `voiceveil train`, as hn-sinc-NSF with the discriminators of HiFi-GAN.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2022, section 6.1 (B1.b); VoicePrivacy 2024, section 5.1 (B1)"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("source-filter decoder", "hn-sinc-NSF generator")}
     shipped: ClassVar[str] = "b1b"
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
@@ -58,6 +60,16 @@ class B1a(B1b):
     shipped: ClassVar[str] = ""
 
 
+@register("joint-hifigan")
+@dataclass(frozen=True)
+class JointHifiGan(B1b):
+    """As b1b, with HiFi-GAN, which has no source of its own: an alternative of VoicePrivacy 2022."""
+
+    source: ClassVar[str] = "VoicePrivacy 2022, section 6.4.2"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("HiFi-GAN generator",)}
+    shipped: ClassVar[str] = ""
+
+
 @register("b1b-resnet")
 @dataclass(frozen=True)
 class B1bResNet(B1b):
@@ -74,8 +86,9 @@ class B1bResNet(B1b):
 @register("b1b-ssl")
 @dataclass(frozen=True)
 class B1bSsl(B1b):
-    """As b1b, with the last layer of a self-supervised network as content: an alternative of VoicePrivacy 2022."""
+    """As joint-hifigan, with the last layer of a self-supervised network as content: an alternative of 2022."""
 
     source: ClassVar[str] = "VoicePrivacy 2022, section 6.4.3"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("HiFi-GAN generator",)}
     shipped: ClassVar[str] = ""
     content: str = parameter("ssl", "content features: ssl:FOLDER or ssl:HUB_ID")

@@ -1,0 +1,66 @@
+"""Bottleneck features as content: those of the network itself, on the frames of synthesis; what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from voiceveil.anonymization.xvector.content import content_features
+from voiceveil.anonymization.xvector.pool import unit
+from voiceveil.attack.encoders import encoder
+from voiceveil.errors import InputError
+from voiceveil.testing import synthetic_voice
+
+
+def write_tdnnf(folder: Path, speaker: str) -> Path:
+    import torch
+
+    from voiceveil.nn.checkpoint import save_tensors
+    from voiceveil.nn.tdnnf import Tdnnf
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = Tdnnf(5, 40, 192, dim=16, factor=8, bottleneck=12, strides=(1, 0, 3))
+    folder.mkdir(exist_ok=True)
+    record = {"kind": "TDNN-F", "size": network.size, "parts": {"speaker": speaker}}
+    save_tensors(folder / "model.safetensors", network.state_dict(), record)
+    return folder
+
+
+def test_the_bottleneck_as_the_network_gives_it(tmp_path: Path) -> None:
+    import torch
+
+    from voiceveil.nn.checkpoint import load_tensors
+    from voiceveil.nn.recognition_data import hires_mfcc
+    from voiceveil.nn.tdnnf import Tdnnf
+
+    embed = encoder("campplus")
+    folder = write_tdnnf(tmp_path / "tdnnf", embed.fingerprint())
+    part = content_features(f"bottleneck:{folder}")
+    wave = synthetic_voice(seconds=0.5)
+    found = part(wave)
+    assert found.shape == (50, 12) == (50, part.dimension)
+    assert (part.hop, part.offset) == (160.0, 80.0)
+    tensors, record = load_tensors(folder / "model.safetensors", "TDNN-F")
+    network = Tdnnf(**record["size"]).eval()
+    network.load_state_dict(tensors)
+    with torch.inference_mode():
+        features, voice = torch.from_numpy(hires_mfcc(wave.samples)[None]), torch.from_numpy(unit(embed(wave))[None])
+        expected = network.bottleneck(features, voice)[0].numpy()
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-3, atol=1e-3)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        content_features("bottleneck")
+    assert str(caught.value) == (
+        "content features bottleneck have no default weights "
+        "(write bottleneck:FOLDER, as `voiceveil train tdnnf` wrote it)"
+    )
+    with pytest.raises(InputError, match="no trained TDNN-F here"):
+        content_features(f"bottleneck:{tmp_path}")
+    folder = write_tdnnf(tmp_path / "other", "another encoder")
+    with pytest.raises(InputError, match="trained with another speaker encoder: 'another encoder', not 'campplus 1"):
+        content_features(f"bottleneck:{folder}")
