@@ -7,6 +7,7 @@ import hashlib
 import io
 import re
 import shutil
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -20,11 +21,13 @@ from hypothesis import strategies as st
 
 from tests.report_world import ATTACKS, make_results
 from voiceveil import metrics
+from voiceveil.audio import save
 from voiceveil.challenges.details import Details, Heard, read_details, write_details
 from voiceveil.challenges.official import read_results
 from voiceveil.challenges.ranking import dataset_of
 from voiceveil.challenges.results import Results
 from voiceveil.cli.main import main
+from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.report.curves import det_svg
 from voiceveil.report.material import Material, load_material
@@ -35,6 +38,7 @@ from voiceveil.report.published import published
 from voiceveil.report.speakers import by_speaker
 from voiceveil.report.summary import findings
 from voiceveil.report.words import lost_words
+from voiceveil.testing import synthetic_voice
 
 HOSTILE = '<script>alert(1)</script>"onload=x{{7*7}}&'
 
@@ -401,3 +405,73 @@ def test_scores_outside_of_the_results_are_not_read(folder: Path, tmp_path: Path
     figures = [replace(f, detail={**f.detail, "scores": "../secret"}) for f in results.find("eer")]
     replace(results, figures=tuple(figures)).save(copy / "results.json")
     assert load_material(copy).scored == ()
+
+
+PROTOCOL = """
+name = "mine"
+title = "A protocol of one's own"
+metrics = ["eer"]
+levels = { enroll = "utterance", trial = "utterance" }
+conditions = ["aa"]
+scoring = "cosine"
+[[verification]]
+dataset = "mine"
+split = "dev"
+enroll = "mine_enrolls"
+trials = [{ set = "mine_trials_f", gender = "f" }]
+"""
+
+
+def test_an_evaluation_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From recordings to the page; a second one, with other options, is made without measuring anything."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    (tmp_path / "mine.toml").write_text(PROTOCOL)
+    sets = {
+        name: [_utterance(data, name, s, i) for s in (1, 2, 3) for i in range(3)] for name in ("enrolls", "trials_f")
+    }
+    pairs = [(str(s), u.id, str(s) == u.speaker) for s in (1, 2, 3) for u in sets["trials_f"]]
+    columns = [np.array(column) for column in zip(*pairs, strict=True)]
+    trials = Trials(columns[0], columns[1], columns[2])
+    for name, spoken in sets.items():
+        corpus = Corpus(name, tuple(spoken), trials if name == "trials_f" else None)
+        write_kaldi(corpus, data / f"mine_{name}")
+    command = [
+        "evaluate",
+        "--protocol",
+        str(tmp_path / "mine.toml"),
+        "--data",
+        str(data),
+        "--system",
+        "b2",
+        "--seed",
+        "1",
+    ]
+    command += ["--out", str(out), "--attackers", "free:duration,free:f0", "--jobs", "1", "--quiet"]
+    assert main(command) == 0
+    assert f"report: {out / 'report.html'}" in capsys.readouterr().out
+    rows = read_details(out).utterances["mine_trials_f"]
+    assert len(rows) == 9
+    assert all(row.f0_original and row.pitch_correlation is not None and row.reference is None for row in rows)
+    assert (out / rows[0].anonymized).exists()
+    text = plain(Tags((out / "report.html").read_text()).text)
+    assert "No attacker has learned from speech of this system" in text
+    assert "Not shown: No voice similarity was computed: it needs the attacker campplus." in text
+    shutil.rmtree(out / "data")  # a report needs no audio
+    begin = time.process_time()
+    assert main(["report", str(out), "--title", "again"]) == 0
+    assert time.process_time() - begin < 10
+    assert main([*command, "--no-report", "--out", str(tmp_path / "none")]) == 0
+    assert not (tmp_path / "none" / "details").exists()
+    assert not (tmp_path / "none" / "report.html").exists()
+
+
+def _utterance(data: Path, name: str, speaker: int, i: int) -> Utterance:
+    path = data / "audio" / f"{name}-{speaker}-{i}.wav"
+    save(path, synthetic_voice(speaker, i + 10 * (name == "enrolls"), seconds=1.0 + 0.2 * i))
+    return Utterance(
+        f"{speaker}-{name[:2]}-{i}",
+        path,
+        speaker=str(speaker),
+        gender="f",
+        role="enroll" if name == "enrolls" else "trial",
+    )

@@ -108,7 +108,7 @@ def _privacy(material: Material) -> Finding:
     plain = next((one for one in material.attacks() if one.conditions == "oo" and not one.is_free), None)
     if plain is not None:
         text += f" Without any protection, an attacker is wrong in {_shown(mean_of(plain.figures))}."
-    limits = "weak: EER below 20 %, partial: below 40 %, by the lower end of the interval"
+    limits = "weak: EER below 20 %; partial: below 40 %"
     return Finding(question, grade, answer, text, limits)
 
 
