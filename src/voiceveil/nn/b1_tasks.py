@@ -73,7 +73,7 @@ class _Descent:
 
     def validate(self, batch: Batch, rng: np.random.Generator) -> float:
         """The same loss."""
-        return float(self.loss(batch, rng))
+        return float(self.loss(batch, rng).detach())
 
     def loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
         """What is made smaller."""

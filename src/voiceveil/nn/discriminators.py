@@ -85,7 +85,7 @@ class ScaleDiscriminator(nn.Module):
         self.layers = nn.ModuleList()
         before = 1
         for channels, kernel, stride, groups in _SCALE_LAYERS:
-            after = max(groups, round(width * channels / groups) * groups)
+            after = max(16, round(width * channels / 16) * 16)  # whole groups
             self.layers.append(norm(nn.Conv1d(before, after, kernel, stride, (kernel - 1) // 2, groups=groups)))
             before = after
         self.last = norm(nn.Conv1d(before, 1, 3, padding=1))

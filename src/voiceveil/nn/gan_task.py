@@ -54,7 +54,9 @@ class GanTask:
         with torch.no_grad():
             real = self.discriminators(samples)
         verdicts = self.discriminators(made)
-        loss = adversarial_loss(verdicts) + matching_loss(real, verdicts) + SPECTRAL_WEIGHT * self._spectral(made, samples)
+        loss = (
+            adversarial_loss(verdicts) + matching_loss(real, verdicts) + SPECTRAL_WEIGHT * self._spectral(made, samples)
+        )
         loss.backward()  # type: ignore[no-untyped-call]
         self.discriminators.requires_grad_(True)
         self.optimizer.step()
@@ -63,7 +65,7 @@ class GanTask:
     def validate(self, batch: Batch, rng: np.random.Generator) -> float:
         """The spectral loss."""
         samples, made = self._made(batch, rng)
-        return float(self._spectral(made, samples))
+        return float(self._spectral(made, samples).detach())
 
     def record(self) -> dict[str, Any]:
         """The size."""

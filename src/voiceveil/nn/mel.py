@@ -30,7 +30,8 @@ SPECTRAL_WEIGHT = 45.0
 
 @lru_cache(maxsize=2)
 def _banks(device: torch.device) -> Tensor:
-    return torch.tensor(mel_banks(16000, _POINTS, BANDS, 20.0, 0.0), dtype=torch.float32, device=device)
+    with torch.inference_mode(False):  # they are kept, for training too
+        return torch.tensor(mel_banks(16000, _POINTS, BANDS, 20.0, 0.0), dtype=torch.float32, device=device)
 
 
 def log_mel(samples: Tensor) -> Tensor:

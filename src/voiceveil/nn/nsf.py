@@ -25,6 +25,7 @@ import math
 from functools import lru_cache
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -202,11 +203,11 @@ def _spline() -> Tensor:
 
     Repeating a frame 160 times and taking the mean over 160 samples twice is interpolation by a quadratic spline.
     """
-    window = torch.ones(FRAME, dtype=torch.float64) / FRAME
-    once = functional.conv1d(torch.ones(1, 1, FRAME, dtype=torch.float64), window.expand(1, 1, -1), padding=FRAME - 1)
-    response = functional.conv1d(once, window.expand(1, 1, -1), padding=FRAME - 1)[0, 0]  # samples -158 to 319
-    parts = functional.pad(response, (2, 0)).reshape(3, FRAME).flip(0)
-    return parts.float()
+    window = np.ones(FRAME) / FRAME
+    response = np.convolve(np.convolve(np.ones(FRAME), window), window)  # of a frame, on samples -158 to 319
+    weights = np.pad(response, (2, 0)).reshape(3, FRAME)[::-1].astype(np.float32)
+    with torch.inference_mode(False):  # it is kept, for training too
+        return torch.from_numpy(weights)
 
 
 def _spread(frames: Tensor) -> Tensor:

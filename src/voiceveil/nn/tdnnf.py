@@ -139,7 +139,7 @@ class Tdnnf(nn.Module):
 
 def orthogonality(weight: Tensor) -> float:
     """How far a matrix (rows <= columns) is from a multiple of a semi-orthogonal one: 1 if it is one, else more."""
-    product = weight @ weight.T
+    product = (weight @ weight.T).detach()
     return float(len(product) * product.square().sum() / product.trace().square())
 
 

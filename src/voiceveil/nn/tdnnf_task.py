@@ -54,7 +54,7 @@ class TdnnfTask:
 
     def validate(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
         """The same loss."""
-        return float(self._loss(batch))
+        return float(self._loss(batch).detach())
 
     def record(self) -> dict[str, Any]:
         """The size."""
