@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -354,3 +355,11 @@ def test_half_an_hour_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Path) -> 
     assert len(made) == len(recording)
     assert not made.samples[2 * 60 * RATE : -2 * 60 * RATE].any()
     assert np.std(made.samples[-RATE * 50 :]) > 1e-3
+
+
+def test_naming_the_systems_does_not_import_torch() -> None:
+    """Who uses b2 does not wait for b1b."""
+    script = (
+        "import sys; from voiceveil.anonymization import systems; print(*systems); sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
