@@ -86,7 +86,7 @@ def _attack(
     value = estimate(ScoredTrials.of_speakers(scores, target, [t[0] for t in trials], heard), "eer", resamples=100)
     place = {"dataset": "libri_dev", "split": "dev", "gender": gender, "conditions": conditions, "model": model}
     detail = {"set": name, "trials": len(trials), "scores": file.relative_to(folder).as_posix()}
-    return Figure("eer", value.value, low=value.low, high=value.high, detail=detail, **place)  # type: ignore[arg-type]
+    return Figure("eer", value.value, low=value.low, high=value.high, detail=detail, **place)
 
 
 def _utility() -> list[Figure]:
