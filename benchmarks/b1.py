@@ -32,7 +32,7 @@ from voiceveil import utility
 from voiceveil.anonymization import Anonymizer
 from voiceveil.anonymization.finding import find_system
 from voiceveil.challenges import measuring
-from voiceveil.challenges.evaluation import evaluate, prepare
+from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
 from voiceveil.challenges.inventory import Inventory
 from voiceveil.challenges.measuring import Tools
 from voiceveil.challenges.protocol import Protocol, load_protocol
@@ -55,19 +55,23 @@ ATTACKS = {
 }
 #: Recogniser -> its rows of the table.
 WORDS = {
-    "moonshine": ("WER, Moonshine tiny", "that of the original = 1"),
-    "pocketsphinx": ("WER, PocketSphinx", "that of the original = 1 (PocketSphinx)"),
+    "moonshine": ("WER, Moonshine tiny", "times the original's (Moonshine)"),
+    "pocketsphinx": ("WER, PocketSphinx", "times the original's (PocketSphinx)"),
 }
+NATURALNESS, PITCH, GVD, SPEED = "DNSMOS, overall", "pitch correlation", "G_VD in dB, f / m", "real-time factor a core"
+ROWS = (*ATTACKS, *(row for rows in WORDS.values() for row in rows), NATURALNESS, PITCH, GVD, SPEED)
 Column = dict[str, str]
 
 
 def development() -> Protocol:
     """The challenge of 2024 without its test sets and its emotions."""
     whole = load_protocol("vpc2024")
-    parts = {"verification": whole.verification, "recognition": whole.recognition}
-    dev = {name: tuple(one for one in part if one.split == "dev") for name, part in parts.items()}
     return replace(
-        whole, metrics=("eer", "gvd"), emotion=(), verification=dev["verification"], recognition=dev["recognition"]
+        whole,
+        metrics=("eer", "gvd"),
+        emotion=(),
+        verification=tuple(one for one in whole.verification if one.split == "dev"),
+        recognition=tuple(one for one in whole.recognition if one.split == "dev"),
     )
 
 
@@ -115,7 +119,7 @@ def distinctiveness(results: Results) -> Column:
         value = 10 * np.log10(diagonal_dominance(aa) / diagonal_dominance(oo))
         found = difference_interval(float(value), np.array(gains), n)
         cells.append(str(Estimate(found.value, found.low, found.high)))
-    return {"G_VD in dB, f / m": " / ".join(cells)}
+    return {GVD: " / ".join(cells)}
 
 
 def words(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> tuple[Column, Column]:
@@ -136,7 +140,7 @@ def naturalness(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools
     """DNSMOS overall, 1 to 5."""
     sides = [[u for name in small.corpora for u in corpora[name]] for corpora in (small.corpora, anonymized)]
     rated = [utility.evaluate_naturalness(side, **tools.running()).ovr for side in sides]
-    before, after = ({"DNSMOS, overall": str(rating)} for rating in rated)
+    before, after = ({NATURALNESS: str(rating)} for rating in rated)
     return before, after
 
 
@@ -144,7 +148,7 @@ def pitch(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> C
     """The mean correlation as it is published, over both sets of trials."""
     sets = [(small.corpora[name], anonymized[name]) for name in small.corpora]
     found = [utility.evaluate_pitch(*pair, method="published", **tools.running()).rho for pair in sets]
-    return {"pitch correlation": str(average(found))}
+    return {PITCH: str(average(found))}
 
 
 def speed(system: Anonymizer, utterances: Sequence[Utterance]) -> Column:
@@ -156,57 +160,72 @@ def speed(system: Anonymizer, utterances: Sequence[Utterance]) -> Column:
     for wave in waves:
         system.convert(wave, rng)
     factor = (time.process_time() - start) / sum(wave.duration for wave in waves)
-    return {"real-time factor a core": f"{factor:.3f} ({1 / factor:.0f} x real time)"}
+    return {SPEED: f"{factor:.3f} ({1 / factor:.0f} x real time)"}
 
 
-def measure(spec: str, args: argparse.Namespace, cache: Path) -> tuple[Column, Column]:
+def usefulness(evaluation: Evaluation, args: argparse.Namespace, cache: Cache) -> tuple[Column, Column]:
+    """Words by both recognisers, naturalness and pitch, on some utterances."""
+    inventory = evaluation.inventory
+    whole = {
+        name: open_corpus(evaluation.out / "data" / f"{name}{evaluation.suffix}") for name in trial_sets(inventory)
+    }
+    before: Column = {}
+    after: Column = {}
+    for recogniser, count in (("moonshine", args.utterances), ("pocketsphinx", min(args.second, args.utterances))):
+        keep = {name: chosen(inventory.corpora[name], count) for name in whole}
+        small, anonymized = replace(inventory, corpora=part(inventory.corpora, keep)), part(whole, keep)
+        tools = Tools(ATTACKERS, recogniser, cache, args.jobs, args.quiet)
+        say(f"{recogniser}: {sum(map(len, keep.values()))} utterances")
+        steps = [words(small, anonymized, tools)]
+        if recogniser == "moonshine":
+            say("naturalness and pitch of the same")
+            steps += [naturalness(small, anonymized, tools), ({}, pitch(small, anonymized, tools))]
+        for of_original, of_system in steps:
+            before |= of_original
+            after |= of_system
+    return before, after
+
+
+def trial_sets(inventory: Inventory) -> list[str]:
+    return [trials.set for one in inventory.verification for trials in one.trials]
+
+
+def measure(spec: str, args: argparse.Namespace) -> tuple[Column, Column]:
     """All of one system; returns the column of the original speech and that of the system."""
     name, *settings = spec.split(",")
     system = find_system(name, settings)
     system.models()  # what is missing is said now
-    out = args.scratch / spec.replace("/", "_")
-    evaluation = prepare(args.data, out, protocol=development(), system=system)
-    options = {"jobs": args.jobs, "quiet": args.quiet}
-    results = evaluate(evaluation, attackers=ATTACKERS, seed=SEED, cache_file=cache, details=False, say=say, **options)
+    evaluation = prepare(args.data, args.scratch / spec.replace("/", "_"), protocol=development(), system=system)
+    cache_file = args.scratch / "cache.sqlite"
+    results = evaluate(
+        evaluation,
+        attackers=ATTACKERS,
+        jobs=args.jobs,
+        seed=SEED,
+        cache_file=cache_file,
+        details=False,
+        quiet=args.quiet,
+        say=say,
+    )
     before, after = attacks(results)
-    after |= distinctiveness(results)
-    inventory = evaluation.inventory
-    trials = [one.set for verification in inventory.verification for one in verification.trials]
-    whole = {set_name: open_corpus(out / "data" / f"{set_name}{evaluation.suffix}") for set_name in trials}
-    counts = {"moonshine": args.utterances, "pocketsphinx": min(args.second, args.utterances)}
-    kept = Cache(cache)
+    cache = Cache(cache_file)
     try:
-        for recogniser, count in counts.items():
-            keep = {set_name: chosen(inventory.corpora[set_name], count) for set_name in trials}
-            small, anonymized = replace(inventory, corpora=part(inventory.corpora, keep)), part(whole, keep)
-            tools = Tools(ATTACKERS, recogniser, kept, **options)
-            say(f"{spec}: {recogniser}, {sum(map(len, keep.values()))} utterances")
-            steps = [words(small, anonymized, tools)]
-            if recogniser == "moonshine":
-                say(f"{spec}: naturalness and pitch")
-                steps += [naturalness(small, anonymized, tools), ({}, pitch(small, anonymized, tools))]
-            for of_original, of_system in steps:
-                before |= of_original
-                after |= of_system
+        of_original, of_system = usefulness(evaluation, args, cache)
     finally:
-        kept.close()
-    after |= speed(system, inventory.corpora[trials[0]].utterances[: args.timed])
+        cache.close()
+    timed = evaluation.inventory.corpora[trial_sets(evaluation.inventory)[0]].utterances[: args.timed]
+    after = {**after, **of_system, **distinctiveness(results), **speed(system, timed)}
     for row, text in after.items():
         print(f"{spec:16} {row:42} {text}", flush=True)
-    return before, after
+    for health in results.info.get("health", []):
+        for warning in health["warnings"]:
+            print(f"{spec:16} warning: {health['attacker']}: {warning}", flush=True)
+    return {**before, **of_original}, after
 
 
 def table(columns: Mapping[str, Column]) -> str:
     """Markdown: a row a measure, a column a system."""
-    rows = dict.fromkeys(
-        [
-            *ATTACKS,
-            "WER, Moonshine tiny",
-            WORDS["moonshine"][1],
-            *WORDS["pocketsphinx"],
-            *next(reversed(columns.values())),
-        ]
-    )
+    rows = [row for row in ROWS if any(row in column for column in columns.values())]
     lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     lines += [f"| {row} | " + " | ".join(column.get(row, "") for column in columns.values()) + " |" for row in rows]
     return "\n".join(lines)
@@ -232,12 +251,16 @@ def main() -> None:
     columns: dict[str, Column] = {"original": {}}
     for spec in args.systems:
         try:
-            before, columns[spec] = measure(spec, args, args.scratch / "cache.sqlite")
+            before, columns[spec] = measure(spec, args)
         except InputError as error:
             print(f"{spec}: left out: {error}", flush=True)
             continue
         columns["original"] |= before
-    text = table(columns)
+    caption = (
+        f"LibriSpeech dev-clean, official trials; WER, DNSMOS and pitch of {args.utterances} utterances of each set, "
+        f"PocketSphinx of {min(args.second, args.utterances)}; 95 % intervals over speakers."
+    )
+    text = f"{caption}\n\n{table(columns)}"
     (args.scratch / "table.md").write_text(text + "\n")
     print(f"\n{text}")
 

@@ -17,6 +17,7 @@ from voiceveil.corpus import Corpus, Utterance, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.utility import sphinx
 from voiceveil.utility.asr import recogniser, transcribe, word_error_rate
+from voiceveil.utility.segment import cut_at_pauses
 from voiceveil.utility.sphinx import PocketSphinx
 
 SPEC = importlib.util.find_spec("moonshine_voice")
@@ -24,7 +25,10 @@ pytestmark = pytest.mark.skipif(
     SPEC is None or importlib.util.find_spec("pocketsphinx") is None, reason="the extras asr, sphinx are not installed"
 )
 
-BECKETT = "EVER TRIED EVER FAILED NO MATTER TRY AGAIN FAIL AGAIN FAIL BETTER"
+#: The first nine seconds.
+TWO_CITIES = """
+IT WAS THE BEST OF TIMES IT WAS THE WORST OF TIMES IT WAS THE AGE OF WISDOM IT WAS THE AGE OF FOOLISHNESS IT
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +45,11 @@ def wave(name: str, start: float = 0.0, duration: float | None = None) -> Wavefo
 
 
 def test_real_recordings(tmp_path: Path) -> None:
-    save(tmp_path / "beckett.wav", wave("beckett.wav"))
-    corpus = [Utterance("beckett", tmp_path / "beckett.wav", speaker="a", text=BECKETT)]
+    save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=9.0))
+    corpus = [Utterance("dickens", tmp_path / "dickens.wav", speaker="a", text=TWO_CITIES)]
     errors = word_error_rate(corpus, transcribe(corpus, recogniser("pocketsphinx"))).errors
-    assert errors.words == 12
-    assert errors.edits <= 4
+    assert errors.words == 25
+    assert errors.edits <= 3
 
 
 def test_transcripts_do_not_depend_on_what_was_heard_before() -> None:
@@ -61,8 +65,8 @@ def test_transcripts_do_not_depend_on_what_was_heard_before() -> None:
 
 
 def test_pieces() -> None:
-    speech = wave("two_cities.wav", duration=8.0)
-    cuts = sphinx.cut_at_pauses(speech.samples, 16000, 5.0)
+    speech = wave("two_cities.wav", duration=6.5)
+    cuts = cut_at_pauses(speech.samples, 16000, 5.0)
     model = PocketSphinx(longest=5.0)
     apart = [model(Waveform(speech.samples[start:stop], 16000)) for start, stop in cuts]
     assert len(cuts) > 1
@@ -119,9 +123,9 @@ def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_evaluation_of_words_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The identity leaves all words as they are: twice the same rate, by the recogniser that was asked for."""
-    save(tmp_path / "beckett.wav", wave("beckett.wav"))
+    save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=4.0))
     for gender in "fm":
-        spoken = Utterance(f"{gender}-1", tmp_path / "beckett.wav", speaker=gender, gender=gender, text=BECKETT)
+        spoken = Utterance(f"{gender}-1", tmp_path / "dickens.wav", speaker=gender, gender=gender, text=TWO_CITIES[:41])
         write_kaldi(Corpus(gender, (spoken,)), tmp_path / "data" / f"libri_dev_trials_{gender}")
     command = ["evaluate", "--data", str(tmp_path / "data"), "--system", "identity", "--out", str(tmp_path / "out")]
     assert main([*command, "--recogniser", "pocketsphinx", "--jobs", "1", "--no-report", "--quiet", "--json"]) == 0
@@ -130,7 +134,7 @@ def test_an_evaluation_of_words_alone(tmp_path: Path, capsys: pytest.CaptureFixt
         ("wer", "o", "pocketsphinx"),
         ("wer", "a", "pocketsphinx"),
     ]
-    assert figures[0]["value"] == figures[1]["value"] < 0.4
+    assert figures[0]["value"] == figures[1]["value"] < 0.5
 
 
 @pytest.mark.slow

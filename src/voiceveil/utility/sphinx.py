@@ -78,13 +78,14 @@ class PocketSphinx:
         return " ".join(filter(None, (self._piece(wave.samples[start:stop]) for start, stop in pieces)))
 
     def _piece(self, samples: Samples) -> str:
-        if not samples.any():  # nothing at all; a decoder asked about it may invent something
+        pcm = to_int16(samples)
+        if not pcm.any():  # nothing at all; asked about it, the decoder hears "mm"
             return ""
         decoder = _decoder(self.hmms, self.words)
         decoder.reinit_feat()  # a new front end: it has heard no noise yet
         decoder.start_utt()
         try:
-            decoder.process_raw(to_int16(samples).astype("<i2").tobytes(), no_search=False, full_utt=True)
+            decoder.process_raw(pcm.astype("<i2").tobytes(), no_search=False, full_utt=True)
         finally:
             decoder.end_utt()
         best = decoder.hyp()
