@@ -62,7 +62,7 @@ def _end(end: float | None, value: float) -> float:
 def similarity_svg(similarity: Similarity, title: str) -> str:
     """The composed matrix of Figure 13 of the 2020 findings: M_oo, M_oa above, M_oa transposed, M_aa below.
 
-    Darker is more alike. Shades go from the smallest to the largest value of all three matrices.
+    The fuller the colour, the more alike. Shades go from the smallest to the largest value of all three matrices.
     """
     oo, oa, aa = (np.array(side) for side in (similarity.oo, similarity.oa, similarity.aa))
     whole = np.block([[oo, oa], [oa.T, aa]])
