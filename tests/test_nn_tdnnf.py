@@ -50,7 +50,7 @@ def test_subsampling_leaves_out_frames_and_changes_none(frames: int) -> None:
 def test_an_output_sees_what_it_says() -> None:
     network = tiny().eval()
     features = torch.randn(1, 60, 6, requires_grad=True)
-    network.bottleneck(features, torch.randn(1, 3))[0, 30].sum().backward()
+    network.bottleneck(features, torch.randn(1, 3))[0, 30].sum().backward()  # type: ignore[no-untyped-call]
     assert features.grad is not None
     seen = np.flatnonzero(features.grad[0].abs().sum(dim=1).numpy())
     assert network.context == 8

@@ -39,7 +39,8 @@ State = tuple[Tensor, ...]
 
 def _step(lstm: nn.LSTM, x: Tensor, state: State) -> State:
     """One frame (B, C) through the LSTM: its new state, of which the first part is the output."""
-    return torch.lstm_cell(x, state, lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
+    weights = [cast(Tensor, w) for w in (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)]
+    return torch.lstm_cell(x, state, *weights)
 
 
 class _GatedTanh(nn.Module):

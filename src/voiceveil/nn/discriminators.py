@@ -72,7 +72,7 @@ class PeriodDiscriminator(nn.Module):
     def forward(self, samples: Tensor) -> Verdict:
         """Its verdict."""
         padded = functional.pad(samples.unsqueeze(1), (0, -samples.shape[1] % self.period), mode="reflect")
-        return _judged(padded.unflatten(2, (-1, self.period)), self.layers, self.last)
+        return _judged(padded.reshape(len(samples), 1, -1, self.period), self.layers, self.last)
 
 
 class ScaleDiscriminator(nn.Module):

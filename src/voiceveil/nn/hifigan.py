@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ _SLOPE = 0.1
 def _normed(layer: nn.Module) -> nn.Module:
     """With weights as length times direction; the direction begins small, as the authors' does."""
     nn.init.normal_(layer.weight, std=0.01)  # type: ignore[arg-type]
-    return weight_norm(layer)
+    return cast(nn.Module, weight_norm(layer))
 
 
 class _Residual(nn.Module):
@@ -102,7 +103,7 @@ class HifiGan(nn.Module):
         x = self.before(inputs.transpose(1, 2))
         for upsample, blocks in zip(self.upsample, self.blocks, strict=True):
             x = upsample(functional.leaky_relu(x, _SLOPE))
-            x = torch.stack([block(x) for block in blocks]).mean(dim=0)  # type: ignore[union-attr, operator]
+            x = torch.stack([block(x) for block in cast(nn.ModuleList, blocks)]).mean(dim=0)
         return torch.tanh(self.after(functional.leaky_relu(x))).squeeze(1)
 
     def fuse(self) -> HifiGan:

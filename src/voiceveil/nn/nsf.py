@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 import torch
@@ -74,7 +73,7 @@ class FilterBlock(nn.Module):
         hidden = torch.tanh(self.expand(signal))
         for convolution in self.convolutions:
             hidden = hidden + torch.tanh(convolution(hidden)) + context
-        return cast(Tensor, signal + torch.tanh(self.output(torch.tanh(self.compress(_SCALE * hidden)))))
+        return signal + torch.tanh(self.output(torch.tanh(self.compress(_SCALE * hidden))))
 
 
 def sinc_filters(cutoff: Tensor, order: int = 31) -> tuple[Tensor, Tensor]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
@@ -35,8 +33,8 @@ class Standardize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Standardised."""
-        return cast(Tensor, (x - self.mean) / self.deviation)
+        return (x - self.mean) / self.deviation
 
     def invert(self, x: Tensor) -> Tensor:
         """Back to the scale of the data."""
-        return cast(Tensor, x * self.deviation + self.mean)
+        return x * self.deviation + self.mean
