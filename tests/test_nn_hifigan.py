@@ -111,12 +111,12 @@ def test_a_step_moves_both_sides() -> None:
 
 def test_learns_a_few_voices() -> None:
     """With the discriminators against it, the mel spectra of what it makes come close to those of the recordings."""
-    batch = voices(2, frames=16)
+    batch = voices(2, frames=10)
     torch.manual_seed(0)
     task = GanTask(HifiGan(12, 6, **TINY), Discriminators(1 / 64))  # type: ignore[arg-type]
     start = task.validate(batch, np.random.default_rng(0))
     for group in task.optimizer.param_groups:
         group["lr"] = 3e-3
-    for i in range(40):
+    for i in range(25):
         task.step(batch, np.random.default_rng(i))
-    assert task.validate(batch, np.random.default_rng(0)) < 0.5 * start
+    assert task.validate(batch, np.random.default_rng(0)) < 0.6 * start

@@ -66,10 +66,11 @@ def test_levels_of_the_excitation() -> None:
         source.merge.weight[0, 0] = 1.0
         source.merge.bias.fill_(0.0)
     f0 = torch.tensor([[0.0] * 100 + [160.0] * 100])
-    harmonic, noise = source(f0, Excitation(1))
+    with torch.no_grad():
+        harmonic, noise = source(f0, Excitation(1))
     half = 100 * FRAME
     assert float(harmonic[0, 0, :half].std()) == pytest.approx(0.1 / 3, rel=0.05)
-    rest = harmonic[0, 0, half:].detach().atanh() - 0.1 * torch.sin(2 * np.pi * torch.arange(1, half + 1) / 100)
+    rest = harmonic[0, 0, half:].atanh() - 0.1 * torch.sin(2 * np.pi * torch.arange(1, half + 1) / 100)
     assert float(rest.std()) == pytest.approx(0.003, rel=0.05)
     assert float(noise.std()) == pytest.approx(0.1 / 3, rel=0.05)
 
@@ -154,8 +155,13 @@ def test_learns_a_few_voices() -> None:
     task.network.f0_scale.fit(torch.from_numpy(batch.f0).unsqueeze(2))
     for group in task.optimizer.param_groups:
         group["lr"] = 1e-2
-    losses = [task.step(batch, np.random.default_rng(i)) for i in range(45)]
-    assert task.validate(batch, np.random.default_rng(0)) < 0.3 * losses[0]
     f0, speaker = torch.from_numpy(batch.f0), torch.from_numpy(batch.speaker)
-    made = log_mel(task.network.synthesize(mel, f0, speaker, part=10))
-    assert float((made - mel).abs().mean()) < 0.6 * float((mel - mel.mean(dim=(0, 1))).abs().mean())
+
+    def error() -> float:
+        made = task.network.synthesize(mel, f0, speaker, part=10, generator=torch.Generator().manual_seed(0))
+        return float((log_mel(made) - mel).abs().mean())
+
+    before = error()
+    losses = [task.step(batch, np.random.default_rng(i)) for i in range(35)]
+    assert task.validate(batch, np.random.default_rng(0)) < 0.35 * losses[0]
+    assert error() < 0.75 * before
