@@ -47,6 +47,7 @@ _PACES = {
     "identity": 0.004,
     "CamPlusPlusTrunk": 0.033,
     "Moonshine": 0.038,
+    "PocketSphinx": 0.3,
     "Cues": 0.005,
     "Functionals": 0.033,
     "Autocorrelation": 0.02,
