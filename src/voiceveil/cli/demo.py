@@ -66,7 +66,8 @@ def _evaluate(output: Path, system: str, *, overwrite: bool) -> int:
         command = ["evaluate", "--data", data, "--system", name, "--out", results / name, "--seed", 1, "--cache", cache]
         _run(*command)
     _run("rank", *(results / name / "results.json" for name in names), "--split", "dev", "--svg", results / "plane.svg")
-    _run("report", results / system, "--compare", *(results / name for name in names[1:]), "--audio", 2)
+    others = [results / name for name in names[1:]]
+    _run("report", results / system, *(["--compare", *others] if others else []))
     return 0
 
 
