@@ -4,7 +4,8 @@ Conventions: audio in seconds; a pace is in processor seconds for a second of au
 anonymization) on all the audio that it looks at; what two attackers share is counted once. Of a set with very many
 utterances a sample is looked at, and the figures are said to be about right.
 
-The steps follow those of :mod:`voiceveil.challenges.measuring`; a test holds the two together.
+The steps follow those of :mod:`voiceveil.challenges.measuring` and :mod:`voiceveil.challenges.collecting`; a test holds
+them together.
 """
 
 from __future__ import annotations
@@ -157,10 +158,12 @@ def _work(
     for emotional in inventory.emotion if "uar" in wanted else ():
         used = list(utility.emotion_folds(inventory.corpora[emotional.set]).fold)
         add("emotion features", Functionals(), [(emotional.set, side, used) for side in "oa"])
-    trial_sets = [trials.set for one in inventory.verification for trials in one.trials]
-    if "pitch_correlation" in wanted:
+    # The report wants the pitch of all trials and, where CAM++ attacks, how alike the voices are.
+    trial_sets = list(dict.fromkeys(trials.set for one in inventory.verification for trials in one.trials))
+    heads = {name.partition(":")[0] for name in able(attackers, inventory)}
+    if trial_sets:
         add("pitch", utility.tracker(), _both(inventory.corpora, trial_sets))
-    if "gvd" in wanted and trial_sets:
+    if trial_sets and ("gvd" in wanted or "campplus" in heads):
         add("campplus", _looks(encoder("campplus")), _both(inventory.corpora, trial_sets))
     for names, evaluator, parts in found.values():
         yield ", ".join(names), evaluator, parts
