@@ -23,6 +23,7 @@ from voiceveil.nn.source_filter import (  # noqa: E402
     SourceFilterSize,
     mel_to_linear,
     minimum_phase,
+    quiet_pauses,
 )
 from voiceveil.nn.source_filter_task import SourceFilterTask, excitation  # noqa: E402
 from voiceveil.nn.synthesis_data import LEVEL, Batch  # noqa: E402
@@ -130,6 +131,14 @@ def test_minimum_phase_rings_after_the_pulse() -> None:
     np.testing.assert_allclose(made, _minimum_phase(logarithmic), rtol=1e-9)
     response = np.fft.irfft(made)
     assert (response[: POINTS // 2] ** 2).sum() > 0.999 * (response**2).sum()
+
+
+def test_pauses_are_made_quieter_and_nothing_else() -> None:
+    """Levels in nepers below the loudest frame: 0, 2.9 and 3 stay, 4 becomes 5."""
+    levels = torch.tensor([0.0, -2.9, -3.0, -4.0])[None, :, None].expand(1, 4, GAINS)
+    pulses, noise = quiet_pauses(levels, levels - 40)
+    np.testing.assert_allclose(pulses[0, :, 0], [0.0, -2.9, -3.0, -5.0], atol=1e-5)
+    np.testing.assert_allclose(noise + 40, pulses, atol=1e-5)
 
 
 def test_odd_numbers_of_frames_and_single_frames() -> None:
