@@ -155,7 +155,8 @@ def spectra(samples: Tensor, window: int, points: int) -> Tensor:
 def quiet_pauses(pulses: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Gains (B, T, 128) with the pauses made quieter: 26 dB and more below the loudest frame, each dB becomes two.
 
-    What is heard in pauses is the rooms of the training speech. Anonymized speech gains 0.06 points of DNSMOS, and loses no words.
+    What is heard in pauses is the rooms of the training speech. Without it DNSMOS is 0.06 points lower, on 50
+    utterances of LibriSpeech dev-clean, and the words are as many.
     """
     level = 0.5 * torch.logaddexp(2 * pulses, 2 * noise).mean(dim=-1, keepdim=True)
     below = (level.amax(dim=1, keepdim=True) - level - _PAUSE).clamp_min(0)
