@@ -123,7 +123,7 @@ def test_plan_does_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFix
     command = ["evaluate", "--data", str(data), "--system", "b2", "--out", str(tmp_path / "out"), "--plan"]
     assert main(command) == 0
     out = capsys.readouterr().out
-    assert "libri_dev_trials_f: trial, 12 utterances, 3 speakers; libri_dev_trials_f_b2: to anonymize" in out
+    assert "libri_dev_trials_f: trial, 12 utterances, 3 speakers; utterance level" in out
     assert "train-clean-360: MISSING" in out
     assert not (tmp_path / "out").exists()
 
