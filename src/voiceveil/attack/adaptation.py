@@ -12,11 +12,11 @@ layer sees (its trunk), where it stands in the place of that layer.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,11 +146,16 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
     ``cache`` keeps how they did, which is long in the making, by the content of the training data.
     """
     tried = candidates(training) if tried is None else tried
-    rates = [validate(one, training) for one in tried] if cache is None else _known_rates(tried, training, cache)
+    store = Cache(None) if cache is None else cache
+    known = [training.embeddings, training.trunk, training.speaker, training.gender, training.unit]
+    rates = [store.remember("validation 1", [*known, one], partial(validate, one, training)) for one in tried]
     ranked = sorted(zip(rates, tried, strict=True), key=lambda pair: pair[0])  # stable: of equals the simpler one
     best = ranked[0][1]
-    scorer = best.backend.fit(training.vectors(best.on_trunk), training.speaker)
-    accuracy = training_accuracy(scorer, training.vectors(best.on_trunk), training.speaker)
+    vectors = training.vectors(best.on_trunk)
+    scorer = best.backend.fit(vectors, training.speaker)
+    accuracy = store.remember(
+        "training accuracy 1", [*known, best], lambda: training_accuracy(scorer, vectors, training.speaker)
+    )
     return Adapted(
         best,
         scorer,
@@ -162,24 +167,6 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
         training.speakers,
         training.sessions,
     )
-
-
-def _known_rates(tried: Sequence[Candidate], training: TrainingSet, cache: Cache) -> list[float]:
-    """The same as ``validate`` of each, where nothing is computed twice."""
-    content = hashlib.sha256()
-    for field in fields(training):
-        value = getattr(training, field.name)
-        for array in map(np.ascontiguousarray, value if isinstance(value, tuple) else [] if value is None else [value]):
-            content.update(f"{field.name} {array.dtype} {array.shape} ".encode() + array.tobytes())
-    rates = []
-    for one in tried:
-        key = hashlib.sha256(f"validation 1 {one!r} {content.hexdigest()}".encode()).digest()
-        rate = cache.get(key)
-        if rate is None:
-            rate = validate(one, training)
-            cache.put(key, rate)
-        rates.append(float(rate))
-    return rates
 
 
 def validate(candidate: Candidate, training: TrainingSet) -> float:

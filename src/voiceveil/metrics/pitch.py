@@ -70,7 +70,7 @@ def _stretch(track: Track, frames: int) -> Track:
 
 
 def _pearson(a: Track, b: Track) -> float:
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
+    if a.max() == a.min() or b.max() == b.min():
         return 0.0
     a, b = a - a.mean(), b - b.mean()
     return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))

@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Cache:
             if self._readonly and path is not None:
                 address = f"{path.resolve().as_uri()}?mode=ro"
                 self._database = sqlite3.connect(address, timeout=60.0, isolation_level=None, uri=True)
+                self._database.execute("BEGIN")  # one transaction for all that is read: each alone takes a lock
                 self._database.execute("SELECT 1 FROM results LIMIT 1")
                 return
             if self.path is not None:
@@ -76,12 +77,38 @@ class Cache:
         row = self._database.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
         return None if row is None else _decoded(row[0])
 
+    def get_all(self, keys: Mapping[str, bytes]) -> dict[str, Any | None]:
+        """Name -> the result, or None; in one transaction, which saves a lock for each."""
+        if self._database.in_transaction:
+            return {name: self.get(key) for name, key in keys.items()}
+        self._database.execute("BEGIN")
+        try:
+            return {name: self.get(key) for name, key in keys.items()}
+        finally:
+            self._database.execute("COMMIT")
+
     def put(self, key: bytes, value: Any) -> None:
         """Keep a result; it is safe once this returns."""
         try:
             self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, _encoded(value)))
         except sqlite3.Error as error:
             raise OutputError(f"cannot write: {error}", where=self.path) from error
+
+    def remember(self, what: str, inputs: Iterable[Any], compute: Callable[[], Any]) -> Any:
+        """The result of a long computation, kept by its name (and version) and the content of its inputs.
+
+        ``inputs``: arrays; anything else counts by its ``repr``.
+        """
+        content = hashlib.sha256(what.encode())
+        for value in inputs:
+            array = isinstance(value, np.ndarray)
+            content.update(f"\0{value.dtype} {value.shape} ".encode() if array else f"\0{value!r}".encode())
+            content.update(np.ascontiguousarray(value).tobytes() if array else b"")
+        known = self.get(content.digest())
+        if known is None:
+            known = compute()
+            self.put(content.digest(), known)
+        return known
 
     def pace(self, name: str) -> float | None:
         """Processor seconds for a second of audio, as measured here before; None if it was not."""
@@ -132,12 +159,27 @@ def _resolved(folder: Path) -> Path:
 def _encoded(value: Any) -> bytes:
     if isinstance(value, np.ndarray):
         buffer = io.BytesIO()
-        np.save(buffer, value, allow_pickle=False)
+        np.save(buffer, np.ascontiguousarray(value), allow_pickle=False)
         return b"N" + buffer.getvalue()
     return b"J" + json.dumps(value, ensure_ascii=False).encode()
 
 
 def _decoded(data: bytes) -> Any:
-    if data[:1] == b"N":
-        return np.load(io.BytesIO(data[1:]), allow_pickle=False)
-    return json.loads(data[1:])
+    if data[:1] != b"N":
+        return json.loads(data[1:])
+    # .npy, version 1: six bytes of magic, two of version, two that say how long the heading is, the heading, the values
+    start = 11 + int.from_bytes(data[9:11], "little")
+    dtype, shape = _heading(data[1:start])
+    return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+
+
+@lru_cache(maxsize=4096)
+def _heading(npy: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and shape; numpy takes longer to parse a heading than to read the values, and there are few headings."""
+    stream = io.BytesIO(npy)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise InputError("the cache was written by another version", fix="remove it")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.hasobject or (fortran and len(shape) > 1):
+        raise InputError("the cache holds what was never put into it", fix="remove it")
+    return dtype, shape

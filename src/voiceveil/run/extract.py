@@ -79,7 +79,7 @@ def extract(
     listed = list(utterances)
     store = Cache(None) if cache is None else cache
     keys = store.keys(evaluator.fingerprint(), listed)
-    results: dict[str, Any] = {u.id: store.get(keys[u.id]) for u in listed}
+    results: dict[str, Any] = store.get_all(keys)
     waiting = [u for u in listed if results[u.id] is None]
     _check_lengths(waiting, evaluator.minimum)
     work = {u.id: u.path.stat().st_size for u in waiting}

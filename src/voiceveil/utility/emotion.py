@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
@@ -154,11 +155,13 @@ def train_emotion_recogniser(
     fold = np.array([folds.fold[u.id] for u in listed])
     emotion = np.array([folds.emotion[u.id] for u in listed])
     group = np.array([folds.speaker[u.id] for u in listed]) if len(folds.names) == 2 else fold
+    store = Cache(None) if cache is None else cache
     classifiers = {}
     for held_out in folds.names:
         rest = fold != held_out
-        labels = emotion[rest].tolist()
-        classifiers[held_out] = fit(x[rest], labels, choose_penalty(x[rest], labels, group[rest].tolist()))
+        chosen = x[rest], emotion[rest].tolist(), group[rest].tolist()
+        penalty = store.remember("emotion penalty 1", chosen, partial(choose_penalty, *chosen))
+        classifiers[held_out] = fit(chosen[0], chosen[1], penalty)
     return LinearRecogniser(classifiers, evaluator, normalise)
 
 
