@@ -350,7 +350,8 @@ def test_half_an_hour_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Path) -> 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     command = ["anonymize", str(tmp_path / "long.wav"), str(tmp_path / "out.wav"), "--system", "b1b"]
     assert main([*command, "--weights", b1b.weights, "--seed", "1", "--quiet"]) == 0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; the recording has 116 MB
+    # In KB. The recording has 116 MB in single precision: kept whole at each of three stages, it would take 350 MB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 180_000
     made = load(tmp_path / "out.wav")
     assert len(made) == len(recording)
     assert not made.samples[2 * 60 * RATE : -2 * 60 * RATE].any()
