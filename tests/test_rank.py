@@ -271,7 +271,7 @@ def test_notes_on_attackers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert "note: a: the EER is by net (lazy-informed), not by the semi-informed attacker" in out
     assert "attacked by different attackers" in out
-    assert "b is not ranked: no UAR" in out
+    assert "b is not ranked by UAR: no such figure" in out
 
 
 def circles(svg: str) -> list[tuple[float, float]]:

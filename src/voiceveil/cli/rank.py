@@ -114,7 +114,7 @@ def _notes(ranking: Ranking) -> list[str]:
     """What a reader of the ranking should know."""
     notes = []
     for standing in ranking.standings:
-        notes += [f"{standing.system} is not ranked: {fault}" for fault in [_left_out(ranking, standing)] if fault]
+        notes += [f"{standing.system} is not ranked{why}" for why in [_left_out(ranking, standing)] if why]
         if standing.borderline:
             notes.append(f"{standing.system}: the interval of its EER reaches into another condition")
         if not is_semi_informed(standing.attacker):
@@ -130,12 +130,13 @@ def _notes(ranking: Ranking) -> list[str]:
 
 
 def _left_out(ranking: Ranking, standing: Standing) -> str:
-    missing = [metric.upper() for metric in ranking.places if metric not in standing.utility]
+    """Why a system is in none of the lists, or by which figures it is not; empty if it is in all of them."""
     if standing.fault:
-        return standing.fault
+        return f": {standing.fault}"
     if standing.condition is None:
-        return f"its EER is below {100 * CONDITIONS[ranking.edition][0]:g} %"
-    return f"no {' and no '.join(missing)}" if missing else ""
+        return f": its EER is below {100 * CONDITIONS[ranking.edition][0]:g} %"
+    missing = [metric.upper() for metric in ranking.places if metric not in standing.utility]
+    return f" by {' or '.join(missing)}: no such figure" if missing else ""
 
 
 def _plain(ranking: Ranking) -> dict[str, Any]:
