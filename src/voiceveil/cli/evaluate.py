@@ -20,7 +20,6 @@ from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
 from voiceveil.challenges.planning import Plan, make_plan
 from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
-from voiceveil.report.page import write_report
 
 EXAMPLES = """\
 examples:
@@ -100,7 +99,11 @@ def run(args: argparse.Namespace) -> int:
         quiet=args.quiet,
         say=lambda line: None if args.quiet else print(line, file=sys.stderr),
     )
-    report = None if args.no_report else write_report(out)
+    report = None
+    if not args.no_report:
+        from voiceveil.report.page import write_report  # here: a plan is to come at once
+
+        report = write_report(out)
     if args.json:
         print((out / "results.json").read_text(), end="")
     else:

@@ -72,6 +72,10 @@ class Cache:
         """Whether there is a result."""
         return self._database.execute("SELECT 1 FROM results WHERE key = ?", (key,)).fetchone() is not None
 
+    def empty(self) -> bool:
+        """Whether there is no result at all."""
+        return self._database.execute("SELECT 1 FROM results LIMIT 1").fetchone() is None
+
     def get(self, key: bytes) -> Any | None:
         """The result, or None."""
         row = self._database.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
