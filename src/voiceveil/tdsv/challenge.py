@@ -1,0 +1,210 @@
+"""A challenge as a folder (evaluation plan, section 2.5): what its lists say, and whether its recordings are there.
+
+    docs/{dev,eval}_model_enrollment.txt  docs/{dev,eval}_trials.txt  docs/{dev,eval}_keys.txt  docs/train_labels.txt
+    wav/enrollment/*.wav  wav/evaluation/*.wav  wav/train/*.wav
+
+A subset is "dev" or "eval"; keys are there or not. :func:`open_challenge` reads with the first fault raised;
+:func:`check` lists them all and opens every recording.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from voiceveil.audio import info
+from voiceveil.corpus.faults import Fault, Report, strict
+from voiceveil.corpus.model import Utterance
+from voiceveil.errors import InputError
+from voiceveil.tdsv.lists import Key, Label, Model, Trial, read_keys, read_labels, read_models, read_trials
+
+__all__ = ["SUBSETS", "Challenge", "Part", "Subset", "audio_faults", "check", "open_challenge"]
+
+SUBSETS = ("dev", "eval")
+Part = Literal["enrollment", "evaluation", "train"]
+_RATE = 16000
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The models and trials of a subset, in the order of their lists, and the keys if there are any."""
+
+    name: str
+    models: Mapping[str, Model]
+    trials: tuple[Trial, ...]
+    keys: tuple[Key, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """A task (1 or 2) with its training labels and subsets."""
+
+    root: Path
+    task: int
+    labels: tuple[Label, ...]
+    subsets: Mapping[str, Subset] = field(default_factory=dict)
+
+    def path(self, part: Part, file: str) -> Path:
+        """The recording of a file id."""
+        return self.root / "wav" / part / f"{file}.wav"
+
+    def subset(self, name: str) -> Subset:
+        """The subset of that name; an ``InputError`` if it is not there."""
+        if name not in self.subsets:
+            there = ", ".join(self.subsets) or "none"
+            raise InputError(f"no subset {name!r} (there: {there})", where=self.root / "docs")
+        return self.subsets[name]
+
+    def training(self) -> tuple[Utterance, ...]:
+        """The training files with speaker and phrase."""
+        return tuple(
+            Utterance(one.file, self.path("train", one.file), speaker=one.speaker, phrase=one.phrase, role="train")
+            for one in self.labels
+        )
+
+    def enrollment(self, subset: str) -> tuple[Utterance, ...]:
+        """The enrollment files of a subset, each once. Who speaks in them is known by the model alone."""
+        files = dict.fromkeys(file for model in self.subset(subset).models.values() for file in model.files)
+        return tuple(Utterance(f, self.path("enrollment", f), role="enroll", subset=subset) for f in files)
+
+    def tests(self, subset: str) -> tuple[Utterance, ...]:
+        """The evaluation files of a subset, each once."""
+        files = dict.fromkeys(trial.test for trial in self.subset(subset).trials)
+        return tuple(Utterance(f, self.path("evaluation", f), role="trial", subset=subset) for f in files)
+
+
+def open_challenge(root: str | Path, report: Report = strict) -> Challenge:
+    """Read the lists of a challenge; no recording is opened, but each must be there."""
+    root = Path(root)
+    docs = root / "docs"
+    if not docs.is_dir():
+        raise InputError("no challenge: it has no folder docs", where=root, fix="give the folder that holds docs, wav")
+    files = _Files(root, report)
+    labels: tuple[Label, ...] = ()
+    if (docs / "train_labels.txt").is_file():
+        labels = read_labels(docs / "train_labels.txt", report)
+        for label in labels:
+            files.need("train", label.file, docs / "train_labels.txt", label.line)
+    tasks: dict[int, Path] = {}
+    subsets: dict[str, Subset] = {}
+    for name in SUBSETS:
+        path = docs / f"{name}_model_enrollment.txt"
+        if path.is_file():
+            task, models = read_models(path, report)
+            tasks.setdefault(task, path)
+            subsets[name] = _subset(docs, name, models, files, report)
+    if len(tasks) > 1:
+        report(Fault(tasks[2], 1, f"a list of task 2, but {tasks[1].name} is one of task 1", fix="keep them apart"))
+    if not subsets and not labels:
+        raise InputError("no list of the challenge", where=docs, fix="see section 2.5 of the evaluation plan")
+    return Challenge(root, min(tasks, default=0), labels, subsets)
+
+
+def _subset(docs: Path, name: str, models: dict[str, Model], files: _Files, report: Report) -> Subset:
+    """The trials and keys of a subset, held against its models."""
+    listed = docs / f"{name}_model_enrollment.txt"
+    for model in models.values():
+        for file in model.files:
+            files.need("enrollment", file, listed, model.line)
+    path = docs / f"{name}_trials.txt"
+    trials = read_trials(path, report)
+    for trial in trials:
+        if trial.model not in models:
+            report(Fault(path, trial.line, f"unknown model {trial.model}", fix=f"it is not in {listed.name}"))
+        files.need("evaluation", trial.test, path, trial.line)
+    truth = docs / f"{name}_keys.txt"
+    keys = read_keys(truth, report) if truth.is_file() else None
+    if keys is not None:
+        _compare(trials, keys, path, truth, report)
+    return Subset(name, models, trials, keys)
+
+
+def _compare(trials: tuple[Trial, ...], keys: tuple[Key, ...], path: Path, truth: Path, report: Report) -> None:
+    """Keys are for these trials, in this order."""
+    for trial, key in zip(trials, keys, strict=False):
+        if (trial.model, trial.test) != (key.model, key.test):
+            what = f"the key of {key.model} {key.test}, where {path.name}:{trial.line} has {trial.model} {trial.test}"
+            report(Fault(truth, key.line, what, fix="bring the keys into the order of the trials"))
+            return
+    if len(trials) != len(keys):
+        report(Fault(truth, None, f"{len(keys)} keys for {len(trials)} trials", fix="give one key a trial"))
+
+
+class _Files:
+    """The recordings that are there, by part; each that a list names must be among them."""
+
+    def __init__(self, root: Path, report: Report) -> None:
+        self._root, self._report = root, report
+        self._there: dict[str, set[str]] = {}
+
+    def need(self, part: Part, file: str, where: Path, line: int) -> None:
+        """Report a file that a list names and that is not there."""
+        if part not in self._there:
+            folder = self._root / "wav" / part
+            self._there[part] = set(os.listdir(folder)) if folder.is_dir() else set()
+        if f"{file}.wav" not in self._there[part]:
+            what = f"unknown file {file}: there is no wav/{part}/{file}.wav"
+            self._report(Fault(where, line, what, fix="mend the id, or copy the recording"))
+
+
+def check(root: str | Path, *, audio: bool = True) -> tuple[Challenge, Iterator[Fault]]:
+    """The challenge as far as it can be read, and all faults: those of the lists first, then of each recording."""
+    found: list[Fault] = []
+    challenge = open_challenge(root, found.append)
+
+    def faults() -> Iterator[Fault]:
+        yield from found
+        if audio:
+            yield from audio_faults(challenge)
+
+    return challenge, faults()
+
+
+def audio_faults(challenge: Challenge) -> Iterator[Fault]:
+    """What is wrong with the recordings, each by the first line that names it; unused ones are a note."""
+    named: dict[str, set[str]] = {"train": set(), "enrollment": set(), "evaluation": set()}
+    for part, file, where, line in _mentions(challenge):
+        if file in named[part]:
+            continue
+        named[part].add(file)
+        path = challenge.path(part, file)
+        if path.is_file() and (what := _fault_of(path)):
+            note = what.startswith("note: ")
+            yield Fault(where, line, f"wav/{part}/{file}.wav: {what.removeprefix('note: ')}", note=note)
+    for folder, known in named.items():
+        there = challenge.root / "wav" / folder
+        extra = sorted({name[:-4] for name in _listed(there) if name.endswith(".wav")} - known)
+        if extra:
+            yield Fault(there, None, f"{len(extra)} recordings that no list names, e.g. {extra[0]}.wav", note=True)
+
+
+def _listed(folder: Path) -> Iterable[str]:
+    return os.listdir(folder) if folder.is_dir() else ()
+
+
+def _mentions(challenge: Challenge) -> Iterator[tuple[Part, str, Path, int]]:
+    docs = challenge.root / "docs"
+    for label in challenge.labels:
+        yield "train", label.file, docs / "train_labels.txt", label.line
+    for name, subset in challenge.subsets.items():
+        for model in subset.models.values():
+            for file in model.files:
+                yield "enrollment", file, docs / f"{name}_model_enrollment.txt", model.line
+        for trial in subset.trials:
+            yield "evaluation", trial.test, docs / f"{name}_trials.txt", trial.line
+
+
+def _fault_of(path: Path) -> str:
+    """What is wrong with a recording, in words; a note if it can be used all the same."""
+    try:
+        found = info(path)
+    except InputError as error:
+        return "an empty recording" if error.what == "the file is empty" else error.what
+    if found.frames == 0:
+        return "an empty recording"
+    if found.rate != _RATE or found.channels != 1:
+        return f"note: {found.channels} channel(s) at {found.rate} Hz; the challenge has one at {_RATE} Hz"
+    return ""

@@ -1,0 +1,281 @@
+"""The text files of the challenge, one reader and one writer each (evaluation plan, sections 2.6, 2.7, 3).
+
+    *_model_enrollment.txt   model-id phrase-id gender file file file            (task 1)
+                             model-id gender file file file free-text-file ...   (task 2: three of the passphrase first)
+    *_trials.txt             model-id evaluation-file-id
+    train_labels.txt         train-file-id speaker-id phrase-id                  ("FT": free text)
+    *_keys.txt               model-id evaluation-file-id trial-type [further columns]
+
+All have a header line and one space between fields. The plan does not say how keys look; here they are trials with
+their type, and the header names what else is known of each: who speaks, gender, phrase and language ("-": unknown).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from voiceveil.corpus.faults import Fault, Report, strict
+from voiceveil.corpus.lines import gender_of, is_id, read_lines, write_lines
+
+__all__ = [
+    "TRIAL_TYPES",
+    "Key",
+    "Label",
+    "Model",
+    "Trial",
+    "read_keys",
+    "read_labels",
+    "read_models",
+    "read_trials",
+    "write_keys",
+    "write_labels",
+    "write_models",
+    "write_trials",
+]
+
+#: Target or impostor, correct or wrong phrase; only the first is to be accepted (section 2.1.1).
+TRIAL_TYPES = ("TC", "TW", "IC", "IW")
+UNKNOWN = "-"
+_ENROLLED = 3  # utterances of the passphrase
+_FURTHER = ("speaker-id", "test-speaker-id", "gender", "phrase-id", "language")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Whom a trial claims: the files that enroll them; ``line`` is where it stands in its list."""
+
+    id: str
+    gender: str
+    passphrase: tuple[str, ...]
+    free_text: tuple[str, ...] = ()
+    phrase: str | None = None
+    line: int = 0
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All enrollment files."""
+        return self.passphrase + self.free_text
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Is the evaluation file ``test`` the speaker of ``model``, and their passphrase?"""
+
+    model: str
+    test: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A training file, who speaks in it, and what: a phrase id or "FT"."""
+
+    file: str
+    speaker: str
+    phrase: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The truth about a trial: ``type`` is one of :data:`TRIAL_TYPES`; of the rest what is known, else None."""
+
+    model: str
+    test: str
+    type: str
+    speaker: str | None = None
+    test_speaker: str | None = None
+    gender: str | None = None
+    phrase: str | None = None
+    language: str | None = None
+    line: int = 0
+
+
+Record = TypeVar("Record", Model, Trial, Label, Key)
+
+
+def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Model]]:
+    """The task, 1 or 2, which the header tells, and the models by id."""
+    task = 0
+    found: dict[str, Model] = {}
+    for line, fields in _rows(path, "model-id", report):
+        if not task:
+            task = 1 if "phrase-id" in fields[:2] else 2
+            continue
+        model = _model(path, line, fields, task, report)
+        if model is None:
+            continue
+        if model.id in found:
+            what = f"model {model.id} is there twice, first on line {found[model.id].line}"
+            report(Fault(path, line, what, fix="keep one"))
+            continue
+        found[model.id] = model
+    return task, found
+
+
+def _model(path: Path, line: int, fields: list[str], task: int, report: Report) -> Model | None:
+    start = 3 if task == 1 else 2
+    gender = gender_of(fields[start - 1]) if len(fields) >= start else None
+    form = "<model> <phrase> <m|f> <file> <file> <file>" if task == 1 else "<model> <m|f> <file> <file> <file> <file>..."
+    files = fields[start:]
+    if gender is None:
+        report(Fault(path, line, f"not a model of task {task}", fix=f"write `{form}`"))
+        return None
+    counted = f"model {fields[0]} has {len(files)} enrollment file{'s' * (len(files) != 1)}"
+    if len(files) < _ENROLLED or (task == 1 and len(files) > _ENROLLED):
+        report(Fault(path, line, f"{counted}, not three", fix=f"write `{form}`"))
+        return None
+    if task == 2 and len(files) == _ENROLLED:
+        report(Fault(path, line, f"{counted}: the passphrase, but no free text", fix=f"write `{form}`"))
+        return None
+    again = next((file for number, file in enumerate(files) if file in files[:number]), None)
+    if again is not None:
+        report(Fault(path, line, f"model {fields[0]} has {again} twice", fix="enroll with different recordings"))
+        return None
+    phrase = fields[1] if task == 1 else None
+    return Model(fields[0], gender, tuple(files[:_ENROLLED]), tuple(files[_ENROLLED:]), phrase, line)
+
+
+def read_trials(path: Path, report: Report = strict) -> tuple[Trial, ...]:
+    """The trials in their order; one that is there twice is a fault."""
+    return _distinct(
+        path,
+        (
+            Trial(fields[0], fields[1], line)
+            for line, fields in _body(path, "model-id", 2, "<model> <evaluation file>", report)
+        ),
+        lambda trial: f"{trial.model} {trial.test}",
+        report,
+    )
+
+
+def read_labels(path: Path, report: Report = strict) -> tuple[Label, ...]:
+    """The labels of the training files in their order."""
+    return _distinct(
+        path,
+        (
+            Label(fields[0], fields[1], fields[2], line)
+            for line, fields in _body(path, "train-file-id", 3, "<file> <speaker> <phrase>", report)
+        ),
+        lambda label: label.file,
+        report,
+    )
+
+
+def read_keys(path: Path, report: Report = strict) -> tuple[Key, ...]:
+    """The keys in their order."""
+    return _distinct(path, _keys(path, report), lambda key: f"{key.model} {key.test}", report)
+
+
+def _keys(path: Path, report: Report) -> Iterator[Key]:
+    columns: dict[str, int] = {}
+    for line, fields in _rows(path, "model-id", report):
+        if not columns:
+            columns = {name: number for number, name in enumerate(fields)}
+            if "trial-type" not in columns:
+                report(Fault(path, line, "no column trial-type", fix="name it in the header"))
+                return
+            continue
+        if len(fields) != len(columns):
+            what = f"{len(fields)} fields, but the header has {len(columns)}"
+            report(Fault(path, line, what, fix=f"write `{' '.join(f'<{name}>' for name in columns)}`"))
+            continue
+        kind = fields[columns["trial-type"]]
+        if kind not in TRIAL_TYPES:
+            report(Fault(path, line, f"{kind!r} is no type of trial", fix=f"use {', '.join(TRIAL_TYPES)}"))
+            continue
+        known = {n: fields[columns[n]] for n in _FURTHER if n in columns and fields[columns[n]] != UNKNOWN}
+        gender = known.get("gender")
+        yield Key(
+            fields[0],
+            fields[1],
+            kind,
+            known.get("speaker-id"),
+            known.get("test-speaker-id"),
+            gender_of(gender) if gender else None,
+            known.get("phrase-id"),
+            known.get("language"),
+            line,
+        )
+
+
+def _body(path: Path, header: str, columns: int, form: str, report: Report) -> Iterator[tuple[int, list[str]]]:
+    """The rows behind the header that have so many fields."""
+    rows = _rows(path, header, report)
+    next(rows, None)
+    for line, fields in rows:
+        if len(fields) == columns:
+            yield line, fields
+        else:
+            report(Fault(path, line, f"{len(fields)} fields, not {columns}", fix=f"write `{form}`"))
+
+
+def _rows(path: Path, header: str, report: Report) -> Iterator[tuple[int, list[str]]]:
+    """Number and fields of each line, the header first; what stands in no list of the challenge is a fault."""
+    first = True
+    for number, line in read_lines(path, report):
+        fields = line.split(" ")
+        if first:
+            first = False
+            if fields[0] != header:
+                report(Fault(path, number, "no header line", fix=f"the first line starts with `{header}`"))
+                yield number, [header]
+            else:
+                yield number, fields
+                continue
+        if "" in fields or "\t" in line:
+            report(Fault(path, number, "fields are separated by one space", fix="remove other blanks", note=True))
+            fields = line.split()
+        if all(is_id(field) and "/" not in field for field in fields):
+            yield number, fields
+        else:
+            report(Fault(path, number, "unprintable characters or slashes", fix="restore the file"))
+    if first:
+        report(Fault(path, None, "the file is empty", fix=f"its first line starts with `{header}`"))
+
+
+def _distinct(
+    path: Path, records: Iterable[Record], name: Callable[[Record], str], report: Report
+) -> tuple[Record, ...]:
+    kept: dict[str, Record] = {}
+    for record in records:
+        first = kept.setdefault(name(record), record)
+        if first is not record:
+            report(Fault(path, record.line, f"{name(record)}: the same as line {first.line}", fix="keep one of them"))
+    return tuple(kept.values())
+
+
+def write_models(path: Path, models: Iterable[Model]) -> None:
+    """Write the enrollment list; models with a phrase are those of task 1."""
+    listed = list(models)
+    if listed and listed[0].phrase is not None:
+        head = "model-id phrase-id gender enroll-file-id1 enroll-file-id2 enroll-file-id3"
+        rows = [f"{m.id} {m.phrase} {m.gender} {' '.join(m.files)}" for m in listed]
+    else:
+        head = "model-id gender enroll-file-ids ..."
+        rows = [f"{m.id} {m.gender} {' '.join(m.files)}" for m in listed]
+    write_lines(path, [head, *rows])
+
+
+def write_trials(path: Path, trials: Iterable[Trial]) -> None:
+    """Write the trial list."""
+    write_lines(path, ["model-id evaluation-file-id", *(f"{t.model} {t.test}" for t in trials)])
+
+
+def write_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Write the training labels."""
+    rows = (f"{label.file} {label.speaker} {label.phrase}" for label in labels)
+    write_lines(path, ["train-file-id speaker-id phrase-id", *rows])
+
+
+def write_keys(path: Path, keys: Iterable[Key]) -> None:
+    """Write the keys with all that is known."""
+
+    def row(key: Key) -> Sequence[str | None]:
+        return (key.model, key.test, key.type, key.speaker, key.test_speaker, key.gender, key.phrase, key.language)
+
+    head = " ".join(("model-id", "evaluation-file-id", "trial-type", *_FURTHER))
+    write_lines(path, [head, *(" ".join(value or UNKNOWN for value in row(key)) for key in keys)])
