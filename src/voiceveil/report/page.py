@@ -7,13 +7,9 @@ one style sheet, by its hash, and ``data:`` audio. The page loads nothing from a
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +21,7 @@ from voiceveil.report import sections
 from voiceveil.report.excerpts import excerpts
 from voiceveil.report.material import Material, load_material
 from voiceveil.report.plane import planes
+from voiceveil.report.shell import environment, style_and_policy
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
 
 if TYPE_CHECKING:
@@ -65,9 +62,7 @@ def _other(spec: str | Path) -> Results:
 
 def render(material: Material, others: Sequence[Results], options: Options) -> str:
     """The page."""
-    style = (files("voiceveil.report") / "templates" / "report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; media-src data:; base-uri 'none'; form-action 'none'"
+    style, policy = style_and_policy()
     speakers = sections.speakers(material)
     context: dict[str, Any] = {
         "policy": policy,
@@ -94,36 +89,12 @@ def render(material: Material, others: Sequence[Results], options: Options) -> s
         "health": sections.health(material),
         "command": sections.command(material),
     }
-    # The style is the page's own and stands in it as it is: its hash is in the policy.
-    return _template().render(context, style=_markup(style))
+    return _template().render(context, style=style)
 
 
 @lru_cache(maxsize=1)
 def _template() -> jinja2.Template:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("voiceveil.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "shown": shown, "drawing": _markup}
-    environment.finalize = _printable
-    environment.globals["knowledge_of"] = KNOWLEDGE
-    return environment.get_template("report.html")
-
-
-def _markup(text: str) -> Any:
-    """Text that is HTML already: the style sheet and the drawings, never data."""
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704 -- its own parts are escaped where they are made
-
-
-def _printable(value: Any) -> Any:
-    """Control characters of data become the replacement sign: HTML may not hold them, or they turn text around."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in value)
-    return value
+    templates = environment("voiceveil.report")
+    templates.filters |= {"percent": percent, "shown": shown}
+    templates.globals["knowledge_of"] = KNOWLEDGE
+    return templates.get_template("report.html")
