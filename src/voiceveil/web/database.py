@@ -1,9 +1,9 @@
 """The database of a web application: SQLite in one file, or PostgreSQL.
 
 Conventions: SQL has ``?`` for values, never values themselves, and keeps to what both databases understand. A write is
-a function of a :class:`Transaction`; when :meth:`Database.write` returns, it is on disk (SQLite: write-ahead log, synced
-at each commit). It may be run again after a conflict or a lost connection, hence its statements must bear repetition
-(``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle.
+a function of a :class:`Transaction`; when :meth:`Database.write` returns, it is on disk (SQLite: write-ahead log,
+synced at each commit). It may be run again after a conflict or a lost connection, hence its statements must bear
+repetition (``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Signed tokens that expire, and digests that only the holder of the key can make.
 
 Conventions: a key is at least 32 random bytes, in a file that only its owner can read. A token is text that can stand
-in an address; anybody can read what it says, nobody can change it. ``until`` is a time in seconds since 1970. A token for
-one purpose is refused for another.
+in an address; anybody can read what it says, nobody can change it. ``until`` is a time in seconds since 1970. A token
+for one purpose is refused for another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from voiceveil.errors import InputError
 
-__all__ = ["BadToken", "ExpiredToken", "Seal", "make_key", "read_key"]
+__all__ = ["BadToken", "ExpiredToken", "Seal", "new_key", "read_key", "write_key"]
 
 _KEY_BYTES = 32
 
@@ -71,14 +71,15 @@ class Seal:
         return URLSafeSerializer(self._key, salt=purpose, signer_kwargs={"digest_method": hashlib.sha256})
 
 
-def make_key(path: Path) -> None:
-    """Write a new key that only its owner can read; one that is there is kept."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with os.fdopen(handle, "w") as stream:
-        stream.write(secrets.token_hex(_KEY_BYTES) + "\n")
+def new_key() -> bytes:
+    """A new random key."""
+    return secrets.token_bytes(_KEY_BYTES)
+
+
+def write_key(path: Path, key: bytes) -> None:
+    """Write a key into a file that only its owner can read; one that is there is not overwritten."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        stream.write(key.hex() + "\n")
 
 
 def read_key(path: Path) -> bytes:

@@ -1,0 +1,201 @@
+"""Listening tests in a browser: design a study, serve it to evaluators, analyse what they heard.
+
+A study is a folder. `design` makes it from the original and the anonymized corpora, `invite` writes a link for each
+evaluator, `serve` shows it in the browser and stores every answer at once, `analyse` writes a report, CSV and JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from voiceveil.errors import InputError
+
+__all__ = ["EXAMPLES", "add_arguments", "run"]
+
+EXAMPLES = """\
+examples:
+  voiceveil listen design study --original data/libri_dev_trials_f data/libri_dev_trials_m \\
+      --enroll data/libri_dev_enrolls --system B2=anon/b2_f B2=anon/b2_m D1=anon/d1_f D1=anon/d1_m --evaluators 30
+  voiceveil listen design study --original wavs --system mine=anonymized --tasks preference clustering
+  voiceveil listen invite study --url https://listen.example.org --days 14 > links.csv
+  voiceveil listen serve study --port 8080
+  voiceveil listen serve study --database postgresql://listen@localhost/listen --proxies 127.0.0.1
+  voiceveil listen analyse study --results B2=results/b2/results.json D1=results/d1/results.json
+"""
+AFTER_INTERRUPTION = "; every answer that was acknowledged is stored"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="design|invite|serve|analyse")
+    _add_design(actions.add_parser("design", help="make a balanced study from corpora"))
+    invite = actions.add_parser("invite", help="write a signed link for each evaluator, as CSV")
+    invite.add_argument("study", type=Path, metavar="STUDY")
+    invite.add_argument("--url", required=True, metavar="URL", help="where the study will be served")
+    invite.add_argument("--days", type=float, default=30.0, metavar="N", help="how long a link is good (%(default)g)")
+    invite.add_argument("--evaluators", nargs="+", metavar="NAME", help="only these (default: all)")
+    serve = actions.add_parser("serve", help="serve a study until Ctrl-C")
+    serve.add_argument("study", type=Path, metavar="STUDY")
+    _add_database(serve)
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
+    serve.add_argument(
+        "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
+    )
+    analyse = actions.add_parser("analyse", help="write report.html, analysis.json and CSV tables")
+    analyse.add_argument("study", type=Path, metavar="STUDY")
+    _add_database(analyse)
+    analyse.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STUDY/analysis)")
+    analyse.add_argument(
+        "--results", nargs="+", default=[], metavar="NAME=FILE", help="objective results of the systems (results.json)"
+    )
+    analyse.add_argument("--keep-all", action="store_true", help="also evaluators who failed the attention checks")
+    analyse.add_argument("--need-headphones", action="store_true", help="leave out who failed the headphone check")
+
+
+def _add_database(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--database", metavar="PATH|URL", help="SQLite file or postgresql://... (default: STUDY/answers.sqlite)"
+    )
+
+
+def _add_design(parser: argparse.ArgumentParser) -> None:
+    """The options of `listen design`."""
+    from voiceveil.listen.study import RATINGS, TASKS
+
+    parser.add_argument("study", type=Path, metavar="STUDY", help="a new folder")
+    parser.add_argument("--original", nargs="+", required=True, metavar="CORPUS", help="what was anonymized")
+    parser.add_argument(
+        "--system", nargs="+", action="extend", required=True, metavar="NAME=CORPUS",
+        help="the same utterances, anonymized; a name given twice joins its corpora",
+    )  # fmt: skip
+    parser.add_argument("--enroll", nargs="+", metavar="CORPUS", help="where B comes from (default: --original)")
+    parser.add_argument("--tasks", nargs="+", default=list(RATINGS), metavar="TASK", help=f"of {', '.join(TASKS)}")
+    parser.add_argument("--evaluators", type=int, default=12, metavar="N", help="how many people (%(default)s)")
+    parser.add_argument("--raters", type=int, default=3, metavar="N", help="who hear the same items (%(default)s)")
+    parser.add_argument("--sessions", type=int, default=1, metavar="N", help="of each task, a person (%(default)s)")
+    parser.add_argument("--items", type=int, default=36, metavar="N", help="of a session (%(default)s)")
+    parser.add_argument("--panels", type=int, default=3, metavar="N", help="of a clustering session (%(default)s)")
+    parser.add_argument("--attention", type=int, default=2, metavar="N", help="checks in a session (%(default)s)")
+    parser.add_argument("--no-headphones", action="store_true", help="no headphone check at the start")
+    parser.add_argument("--level", default="-26", metavar="DB|keep", help="loudness of all recordings (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action."""
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "design": _design,
+        "invite": _invite,
+        "serve": _serve,
+        "analyse": _analyse,
+    }
+    from voiceveil.web.server import need_web
+
+    need_web()
+    return actions[args.action](args)
+
+
+def _design(args: argparse.Namespace) -> int:
+    from voiceveil.listen.design import Plan, design_study
+
+    plan = Plan(
+        evaluators=args.evaluators,
+        raters=args.raters,
+        sessions=args.sessions,
+        items=args.items,
+        panels=args.panels,
+        tasks=tuple(args.tasks),
+        attention=args.attention,
+        headphones=0 if args.no_headphones else 6,
+        level=_level(args.level),
+        seed=args.seed,
+        name=args.study.resolve().name,
+    )
+    named: dict[str, list[str]] = {}
+    for spec in args.system:
+        name, equals, path = spec.partition("=")
+        if not equals or not name or not path:
+            raise InputError(f"{spec!r} names no system", fix="--system NAME=CORPUS")
+        named.setdefault(name, []).append(path)
+    systems = {name: _joined(paths) for name, paths in named.items()}
+    enroll = _joined(args.enroll) if args.enroll else None
+    study = design_study(args.study, _joined(args.original), systems, plan, enroll=enroll)
+    kinds = [item.kind for item in study.items.values()]
+    counts = ", ".join(f"{kinds.count(k)} {k} items" for k in ("rating", "preference", "panel") if k in kinds)
+    print(f"{args.study}: {len(study.evaluators)} evaluators, {counts}, {len(study.recordings)} recordings")
+    print(
+        f"words of the pages: {args.study / 'texts.toml'} (edit them, above all the purpose and the contact)\n"
+        f"next: voiceveil listen invite {args.study} --url URL; voiceveil listen serve {args.study}"
+    )
+    return 0
+
+
+def _level(text: str) -> float | None:
+    try:
+        level = None if text == "keep" else float(text)
+    except ValueError:
+        level = 0.0
+    if level is not None and not -60.0 <= level <= -10.0:
+        raise InputError(f"a level of {text}", fix="dB of full scale between -60 and -10, or keep")
+    return level
+
+
+def _joined(specs: Iterable[str]) -> Any:
+    """Several corpora as one."""
+    from voiceveil.corpus import Corpus, open_corpus
+
+    corpora = [open_corpus(spec) for spec in specs]
+    return Corpus(corpora[0].name, tuple(utterance for corpus in corpora for utterance in corpus))
+
+
+def _invite(args: argparse.Namespace) -> int:
+    from voiceveil.listen.app import invitation
+    from voiceveil.listen.study import Study
+    from voiceveil.registry import did_you_mean
+    from voiceveil.web.tokens import Seal, read_key
+
+    study = Study.load(args.study)
+    if not args.days > 0:
+        raise InputError(f"--days {args.days:g}", fix="give a positive number")
+    if not args.url.startswith(("http://", "https://")):
+        raise InputError(f"--url {args.url!r}", fix="begin with https:// (or http:// on your own machine)")
+    seal, until = Seal(read_key(args.study / "key")), time.time() + 86400 * args.days
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["evaluator", "link", "expires"])
+    for name in args.evaluators or study.evaluators:
+        if name not in study.evaluators:
+            raise InputError(f"unknown evaluator {name!r}", fix=did_you_mean(name, list(study.evaluators)))
+        link = f"{args.url.rstrip('/')}/i/{invitation(seal, name, until)}"
+        writer.writerow([name, link, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))])
+    return 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from voiceveil.listen.app import open_app
+    from voiceveil.web.server import listening_socket, serve
+
+    app = open_app(args.study, args.database)
+    with listening_socket(args.host, args.port) as bound:
+        host, port = bound.getsockname()[:2]
+        print(f"serving {args.study} on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends)", flush=True)
+        serve(app, bound, proxies=args.proxies)
+    return 0
+
+
+def _analyse(args: argparse.Namespace) -> int:
+    from voiceveil.listen.analysis import Rules
+    from voiceveil.listen.page import write_analysis
+
+    rules = Rules(keep_all=args.keep_all, need_headphones=args.need_headphones)
+    out = args.out or args.study / "analysis"
+    analysis = write_analysis(args.study, args.database, out, rules, args.results)
+    print("\n".join(analysis.lines()))
+    print(f"report: {out / 'report.html'}")
+    return 0
