@@ -28,6 +28,8 @@ from voiceveil.nn.gan_task import GanTask  # noqa: E402
 from voiceveil.nn.hifigan import HifiGan  # noqa: E402
 from voiceveil.nn.nsf import HnSincNsf  # noqa: E402
 from voiceveil.nn.recognition_data import ALPHABET, SpeechBatch, hires_mfcc, spelled  # noqa: E402
+from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize  # noqa: E402
+from voiceveil.nn.source_filter_task import MelSourceFilterTask, SourceFilterTask  # noqa: E402
 from voiceveil.nn.synthesis_training import Plan, train  # noqa: E402
 from voiceveil.nn.tdnnf import Tdnnf  # noqa: E402
 from voiceveil.nn.tdnnf_task import TdnnfTask  # noqa: E402
@@ -36,9 +38,11 @@ from voiceveil.testing.voices import synthetic_voice  # noqa: E402
 KINDS = {
     "am": "acoustic model",
     "nsf": "mel vocoder",
+    "mel-source-filter": "source-filter vocoder",
     "nsf-hifigan": "hn-sinc-NSF generator",
     "hifigan": "HiFi-GAN generator",
     "tdnnf": "TDNN-F",
+    "veil": "source-filter decoder",
 }
 
 
@@ -51,6 +55,9 @@ class Crops:
 
     def validation_batches(self, size: int) -> Iterable[Any]:
         return [self.batch(99, size)]
+
+    def content_vectors(self, count: int) -> Any:
+        return np.random.default_rng(0).standard_normal((100, 12), dtype=np.float32)
 
 
 class Spoken:
@@ -72,6 +79,10 @@ def task(name: str) -> Any:
         return AcousticModelTask(AcousticModel(12, 6, hidden=8, base=8, recurrent=8, dropout=0.5))
     if name == "nsf":
         return VocoderTask(HnSincNsf(80, 6, hidden=8, blocks=1, convolutions=2, recurrent=8))
+    if name == "mel-source-filter":
+        return MelSourceFilterTask(SourceFilterSize(content=80, speaker=6, width=16, blocks=1, fine_blocks=1))
+    if name == "veil":
+        return SourceFilterTask(SourceFilterSize(content=12, speaker=6, width=16, blocks=1, fine_blocks=1, codes=32))
     if name == "nsf-hifigan":
         return GanTask(HnSincNsf(12, 6, hidden=8, blocks=1, convolutions=2, recurrent=8), Discriminators(1 / 64))
     if name == "hifigan":
@@ -114,7 +125,9 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(name: str, tmp_p
     assert whole["kind"] == f"training record of a {KINDS[name]}"
     tensors, record = load_tensors(tmp_path / "whole" / "model.safetensors", KINDS[name])
     assert all(bool(torch.isfinite(t).all()) for t in tensors.values())
-    network = type(task(name).network)(**record["size"])
+    kind = type(task(name).network)
+    size = record["size"]
+    network = kind(SourceFilterSize(**size)) if issubclass(kind, SourceFilter) else kind(**size)
     network.load_state_dict(tensors)
 
 

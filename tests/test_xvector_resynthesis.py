@@ -123,7 +123,9 @@ def test_pieces_join_to_what_the_whole_would_be(b1b: Resynthesis, monkeypatch: p
     """Every frame of every piece comes out once, where it belongs; no piece is longer than 45 s."""
     echo = Echo()
     made = replace(engine.engine_of(b1b), chain=(LoadedStage(echo, {}),))
-    monkeypatch.setattr(engine.Engine, "content", lambda self, samples: np.zeros((1, 1), dtype=np.float32))
+    monkeypatch.setattr(
+        engine.Engine, "content", lambda self, samples, speed: np.zeros((-(-len(samples) // 160), 1), np.float32)
+    )
     monkeypatch.setattr(engine.Engine, "f0", lambda self, samples: samples[::160])  # the recording tells its frames
     recording = np.repeat(np.linspace(0.2, 0.6, 100 * 103, dtype=np.float32), 160)  # 103 s
     stream = engine.ResynthesisStream(made, np.random.default_rng(0))

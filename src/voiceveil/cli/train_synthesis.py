@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         dimensions = Dimensions(len(ALPHABET) + 1, data.speaker_dimension)
         fingerprints = {"speaker": voice.fingerprint()}
     else:
-        pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker)
+        pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker, speeds=chosen.speeds)
         data = SynthesisData(
             utterances, pieces, cache, frames=chosen.frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet
         )

@@ -26,9 +26,11 @@ from torch.nn import functional
 
 from voiceveil.dsp.excitation import continuous_f0
 from voiceveil.nn.soft_codes import SoftCodes
+from voiceveil.nn.standardize import Standardize
 
 __all__ = [
     "Excitation",
+    "MelSourceFilter",
     "SourceFilter",
     "SourceFilterSize",
     "mel_to_linear",
@@ -115,6 +117,18 @@ class SourceFilter(nn.Module):
         spread: Tensor = self.spread  # type: ignore[assignment]
         voiced, unvoiced = spectra(source.pulses, WINDOW, POINTS), spectra(source.noise, WINDOW, POINTS)
         return minimum_phase(pulses @ spread) * voiced + minimum_phase(noise @ spread) * unvoiced
+
+
+class MelSourceFilter(SourceFilter):
+    """The same as a vocoder: its content is mel spectra (see :mod:`voiceveil.nn.mel`), brought to a common scale."""
+
+    def __init__(self, size: SourceFilterSize) -> None:
+        super().__init__(size)
+        self.scale = Standardize(size.content)
+
+    def forward(self, content: Tensor, f0: Tensor, speaker: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithmic gains, each (B, T, 128), from mel spectra (B, T, 80)."""
+        return super().forward(self.scale(content), f0, speaker)
 
 
 class Block(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,11 +10,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from voiceveil.dsp.excitation import continuous_f0, pulse_train
+from voiceveil.nn.b1_tasks import fit
+from voiceveil.nn.mel import log_mel
 from voiceveil.nn.soft_codes import SoftCodes, k_means
-from voiceveil.nn.source_filter import RATE, Excitation, SourceFilter, SourceFilterSize, mel_to_linear, spectra
+from voiceveil.nn.source_filter import (
+    RATE,
+    Excitation,
+    MelSourceFilter,
+    SourceFilter,
+    SourceFilterSize,
+    mel_to_linear,
+    spectra,
+)
 from voiceveil.nn.synthesis_data import Batch, SynthesisData
 
-__all__ = ["SourceFilterTask", "excitation"]
+__all__ = ["MelSourceFilterTask", "SourceFilterTask", "excitation"]
 
 #: Window in samples, points of the Fourier transform, mel bands: fine in frequency, fine in time.
 RESOLUTIONS = ((640, 1024, 80), (240, 512, 48))
@@ -22,6 +32,8 @@ RESOLUTIONS = ((640, 1024, 80), (240, 512, 48))
 FLOOR = 3e-4
 #: Vectors of content that the codes of a bottleneck are found from.
 _VECTORS = 200_000
+#: Codes that stand for a vector, drawn for every step: the number can be chosen when speech is made.
+_NEAREST = (1, 2, 4, 8, 16)
 
 
 def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
@@ -35,11 +47,12 @@ class SourceFilterTask:
     """L1 of logarithmic mel spectra, and a little of logarithmic magnitudes."""
 
     kind = "source-filter decoder"
+    network_class: ClassVar[type[SourceFilter]] = SourceFilter
 
     def __init__(self, size: SourceFilterSize, *, seed: int = 0, device: str = "cpu") -> None:
         torch.manual_seed(seed)
         self.device = device
-        self.network: SourceFilter = SourceFilter(size).to(device)
+        self.network: SourceFilter = self.network_class(size).to(device)
         self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
         self._spread = {p: torch.from_numpy(mel_to_linear(p)).to(device) for _, p, _ in RESOLUTIONS}
         self._mel = {p: torch.from_numpy(_mel_bands(bands, p)).to(device) for _, p, bands in RESOLUTIONS}
@@ -59,6 +72,8 @@ class SourceFilterTask:
     def step(self, batch: Batch, rng: np.random.Generator) -> float:
         """One step of AdamW."""
         self.optimizer.zero_grad()
+        if isinstance(self.network.codes, SoftCodes):
+            self.network.codes.nearest = int(rng.choice(_NEAREST))
         loss = self._loss(batch, rng)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -67,16 +82,22 @@ class SourceFilterTask:
 
     def validate(self, batch: Batch, rng: np.random.Generator) -> float:
         """The same loss."""
+        if isinstance(self.network.codes, SoftCodes):
+            self.network.codes.nearest = self.network.size.nearest
         return float(self._loss(batch, rng))
 
     def record(self) -> dict[str, Any]:
         """The size."""
         return self.network.record()
 
+    def _heard(self, content: Tensor, samples: Tensor) -> Tensor:
+        """What the network takes for content."""
+        return content
+
     def _loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
         samples, content, f0, speaker = (torch.from_numpy(x).to(self.device) for x in batch)
         source = Excitation(*(x.to(self.device) for x in excitation(batch.f0, rng)))
-        pulses, noise = self.network(content, f0, speaker)
+        pulses, noise = self.network(self._heard(content, samples), f0, speaker)
         total = torch.zeros((), device=self.device)
         for window, points, _ in RESOLUTIONS:
             unit = 1 / np.sqrt(3 / 8 * window)  # noise of unit power has a spectrum of unit power
@@ -87,6 +108,20 @@ class SourceFilterTask:
             total = total + (_log(made @ mel) - _log(real @ mel)).abs().mean()
             total = total + 0.1 * (_log(made) - _log(real)).abs().mean()
         return total
+
+
+class MelSourceFilterTask(SourceFilterTask):
+    """The same for a vocoder, which learns from the recordings' own mel spectra."""
+
+    kind = "source-filter vocoder"
+    network_class: ClassVar[type[SourceFilter]] = MelSourceFilter
+
+    def prepare(self, data: SynthesisData) -> None:
+        """Means and deviations of mel spectra."""
+        fit({"mel": self.network.get_submodule("scale")}, data, self.device)  # type: ignore[dict-item]
+
+    def _heard(self, content: Tensor, samples: Tensor) -> Tensor:
+        return log_mel(samples)
 
 
 def _log(magnitude: Tensor) -> Tensor:

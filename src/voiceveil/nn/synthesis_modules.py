@@ -32,6 +32,7 @@ class Module:
     """``task(dimensions, size, seed, device)`` and ``plan(size)`` make what :func:`synthesis_training.train` takes.
 
     ``frames``: the length of a crop, of 10 ms. ``transcripts``: it learns from whole utterances and what was said.
+    ``speeds``: the content of a crop is that of the recording, or of the recording played so much faster.
     """
 
     help: str
@@ -39,6 +40,7 @@ class Module:
     task: Callable[[Dimensions, Size, int, str], Task]
     plan: Callable[[Size], Plan]
     transcripts: bool = False
+    speeds: tuple[float, ...] = ()
 
 
 def _source_filter(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
@@ -53,6 +55,15 @@ def _source_filter_plan(size: Size) -> Plan:
     from voiceveil.nn.synthesis_training import Plan
 
     return Plan(steps=8000)
+
+
+def _veil(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    from voiceveil.nn.source_filter import SourceFilterSize
+    from voiceveil.nn.source_filter_task import SourceFilterTask
+
+    codes = {"small": 2048, "paper": 2048}[size]
+    inputs = SourceFilterSize(content=dimensions.content, speaker=dimensions.speaker, codes=codes)
+    return SourceFilterTask(inputs, seed=seed, device=device)
 
 
 def _acoustic_model(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
@@ -70,6 +81,22 @@ def _acoustic_model_plan(size: Size) -> Plan:
     from voiceveil.nn.synthesis_training import Plan
 
     return Plan(steps=3000, peak=1e-3) if size == "small" else Plan(steps=200_000, batch_size=32, peak=1e-4)
+
+
+def _mel_source_filter(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    from voiceveil.nn.mel import BANDS
+    from voiceveil.nn.source_filter import SourceFilterSize
+    from voiceveil.nn.source_filter_task import MelSourceFilterTask
+
+    width, blocks = {"small": (160, 2), "paper": (224, 5)}[size]
+    inputs = SourceFilterSize(content=BANDS, speaker=dimensions.speaker, width=width, blocks=blocks)
+    return MelSourceFilterTask(inputs, seed=seed, device=device)
+
+
+def _mel_source_filter_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=2000)
 
 
 def _vocoder(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
@@ -144,6 +171,13 @@ MODULES: dict[str, Module] = {
         _source_filter,
         _source_filter_plan,
     ),
+    "veil": Module(
+        "decoder of veil: the same behind a bottleneck of codes, with the content of slowed and quickened speech too",
+        128,
+        _veil,
+        _source_filter_plan,
+        speeds=(0.85, 1.18),
+    ),
     "am": Module(
         "acoustic model of B1.a: content, F0 and speaker to mel spectra",
         160,
@@ -155,6 +189,12 @@ MODULES: dict[str, Module] = {
         64,
         _vocoder,
         _vocoder_plan,
+    ),
+    "mel-source-filter": Module(
+        "compact vocoder for B1.a: mel spectra, F0 and speaker to a waveform, made for one core",
+        128,
+        _mel_source_filter,
+        _mel_source_filter_plan,
     ),
     "nsf-hifigan": Module(
         "generator of B1.b: hn-sinc-NSF from content, F0 and speaker, against the discriminators of HiFi-GAN",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -21,7 +21,16 @@ from voiceveil.registry import Registry
 from voiceveil.utility import moonshine
 from voiceveil.utility.asr import check_audio
 
-__all__ = ["FRAME", "Content", "MoonshineContent", "content_features", "contents", "normalised", "on_frames"]
+__all__ = [
+    "FRAME",
+    "Content",
+    "MoonshineContent",
+    "at_speed",
+    "content_features",
+    "contents",
+    "normalised",
+    "on_frames",
+]
 
 #: Samples of a frame of synthesis: 10 ms.
 FRAME = 160
@@ -77,6 +86,13 @@ def content_features(spec: str) -> Content:
     """Content features by name: ``moonshine``, ``moonshine:6``."""
     name, _, model = spec.partition(":")
     return contents[name](model)
+
+
+def at_speed(content: Content, speed: float) -> Content:
+    """The same features of the recording played so much faster."""
+    if not isinstance(content, MoonshineContent):
+        raise InputError("only the content of Moonshine can be taken at other speeds", fix="use --content moonshine")
+    return replace(content, speed=speed)
 
 
 #: Samples between two vectors of Moonshine's encoder, and those that one hears: convolutions of 127, 7 and 3 taps with

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voiceveil.anonymization.xvector import f0 as pitch_frames
-from voiceveil.anonymization.xvector.content import FRAME, normalised, on_frames
+from voiceveil.anonymization.xvector.content import FRAME, at_speed, normalised, on_frames
+from voiceveil.anonymization.xvector.disguise import Disguise, Register, at_places, register_of
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import PseudoSpeaker, Strategy
@@ -45,18 +46,17 @@ SHORTEST = int(0.3 * RATE)
 #: Half a step of 16-bit PCM: a quieter piece is silence.
 SILENCE = 2.0**-16
 _FADE = 320
-_LOWEST, _HIGHEST = 50.0, 600.0  # Hz
 
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """The parts of a system, loaded. ``moved``: F0 gets the mean of the pseudo-speaker."""
+    """The parts of a system, loaded."""
 
     parts: Parts
     pool: Pool
     strategy: Strategy
     chain: tuple[LoadedStage, ...]
-    moved: bool
+    disguise: Disguise
 
     def pseudo_speaker(self, samples: Samples, rng: np.random.Generator) -> PseudoSpeaker:
         """Whom the speaker of some samples becomes; the gender is estimated from the embedding."""
@@ -67,9 +67,9 @@ class Engine:
         """F0 in Hz of every frame of the samples."""
         return pitch_frames.on_frames(self.parts.pitch(_audible(samples)), self.parts.pitch, len(samples))
 
-    def content(self, samples: Samples) -> Array:
-        """Content at every frame of the samples."""
-        part = self.parts.content
+    def content(self, samples: Samples, speed: float) -> Array:
+        """Content at every frame of the samples, which are heard so much faster."""
+        part = self.parts.content if speed == 1 else at_speed(self.parts.content, speed)
         return on_frames(normalised(part(_audible(samples))), part.hop, part.offset, -(-len(samples) // FRAME))
 
     def synthesised(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
@@ -85,7 +85,8 @@ class ResynthesisStream:
         self._waiting = np.zeros(0, dtype=np.float32)
         self._tail: Samples | None = None
         self._pseudo: PseudoSpeaker | None = None
-        self._shift: float | None = None
+        self._register: Register | None = None
+        self._speed: float | None = None
 
     def push(self, samples: Samples) -> Samples:
         """Take the next samples; return those that are finished."""
@@ -118,18 +119,19 @@ class ResynthesisStream:
         engine = self._engine
         if self._pseudo is None:
             self._pseudo = engine.pseudo_speaker(samples, self._rng)
+        if self._speed is None:
+            self._speed = engine.disguise.speed(self._rng)
         f0 = self._intonation(engine.f0(samples), self._pseudo)
-        made = engine.synthesised(engine.content(samples), f0, self._pseudo, self._rng)[: len(samples)]
+        places = engine.disguise.places(len(f0), self._rng)
+        content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
+        made = engine.synthesised(content, f0, self._pseudo, self._rng)[: len(samples)]
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
 
     def _intonation(self, f0: Array, pseudo: PseudoSpeaker) -> Array:
-        """The source's, or moved by the distance between the two voices, which is found where the first is heard."""
-        voiced = f0 > 0
-        if not self._engine.moved or not voiced.any():
-            return f0
-        if self._shift is None:
-            self._shift = float(np.exp(pseudo.log_f0 - np.log(f0[voiced]).mean()))
-        return np.where(voiced, np.clip(f0 * self._shift, _LOWEST, _HIGHEST), 0.0).astype(np.float32)
+        """That of the disguise; the register of the source is found where a voice is first heard."""
+        if self._register is None:
+            self._register = register_of(f0)
+        return self._engine.disguise.f0(f0, self._register, pseudo.log_f0)
 
 
 def _audible(samples: Samples) -> Waveform:
@@ -171,7 +173,9 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: tuple[int, ...]) -> Engine:
-    chain = tuple(load_stage(file, kinds) for file, kinds in zip(weights, system.stages.values(), strict=True))
+    chain = tuple(
+        load_stage(file, kinds, system.synthesis()) for file, kinds in zip(weights, system.stages.values(), strict=True)
+    )
     voices = load_pool(pool)
     pieces = parts(content=system.content, pitch=system.pitch, speaker=system.speaker)
     ours = pieces.fingerprints()
@@ -185,7 +189,7 @@ def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: 
         raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
     chosen = system.chosen_strategy()
     chosen.check(voices)
-    return Engine(pieces, voices, chosen, chain, system.intonation == "moved")
+    return Engine(pieces, voices, chosen, chain, system.disguise())
 
 
 def _weights_files(system: Resynthesis) -> tuple[Path, ...]:

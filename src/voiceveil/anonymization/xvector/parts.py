@@ -5,7 +5,7 @@ A name may carry a model after a colon: ``moonshine:4`` is a layer, ``trained:FO
 
 from __future__ import annotations
 
-from voiceveil.anonymization.xvector.content import content_features
+from voiceveil.anonymization.xvector.content import at_speed, content_features
 from voiceveil.attack.encoders import encoder
 from voiceveil.nn.synthesis_data import Parts
 from voiceveil.utility.pitch import tracker
@@ -13,6 +13,12 @@ from voiceveil.utility.pitch import tracker
 __all__ = ["parts"]
 
 
-def parts(*, content: str = "moonshine", pitch: str = "swift", speaker: str = "campplus") -> Parts:
-    """The parts of those names; an ``InputError`` if a package or a model of one is missing."""
-    return Parts(content_features(content), tracker(pitch), encoder(speaker))
+def parts(
+    *, content: str = "moonshine", pitch: str = "swift", speaker: str = "campplus", speeds: tuple[float, ...] = ()
+) -> Parts:
+    """The parts of those names; an ``InputError`` if a package or a model of one is missing.
+
+    ``speeds``: the content is taken at these speeds of the recording too.
+    """
+    heard = content_features(content)
+    return Parts(heard, tracker(pitch), encoder(speaker), tuple(at_speed(heard, speed) for speed in speeds))

@@ -28,8 +28,8 @@ from voiceveil.registry import Registry
 __all__ = ["Distance", "Gender", "PoolFarthest", "PoolNearest", "PoolRandom", "PseudoSpeaker", "Strategy", "strategies"]
 
 Distance = Literal["plda", "cosine"]
-#: Of the pseudo-speaker, seen from the source's.
-Gender = Literal["same", "other", "random"]
+#: Of the pseudo-speaker: seen from the source's, or whatever that is.
+Gender = Literal["same", "other", "random", "f", "m"]
 
 
 class PseudoSpeaker(NamedTuple):
@@ -134,7 +134,7 @@ def _wanted(choice: Gender, gender: str, rng: np.random.Generator) -> str:
     """The pseudo-speaker's gender; one number is drawn, whatever the choice is."""
     drawn = GENDERS[int(rng.integers(2))]
     other = GENDERS[1 - GENDERS.index(gender)]
-    return {"same": gender, "other": other, "random": drawn}[choice]
+    return {"same": gender, "other": other, "random": drawn}.get(choice, choice)
 
 
 def _affinity(distance: Distance, source: Embedding, pool: Pool, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from voiceveil.anonymization.parameters import parameter
 from voiceveil.audio import Samples
 
 if TYPE_CHECKING:
+    from voiceveil.anonymization.xvector.disguise import Disguise
     from voiceveil.anonymization.xvector.pseudo import Strategy
 
 __all__ = ["Resynthesis"]
@@ -38,11 +39,15 @@ class Resynthesis(Anonymizer):
     pitch: str = parameter("swift", "pitch tracker: swift, or yaapt as in the challenges")
     speaker: str = parameter("campplus", "speaker encoder, NAME or NAME:FOLDER")
     strategy: str = parameter("pool-farthest", "pseudo-speaker: pool-farthest, pool-nearest, pool-random")
-    gender: Literal["same", "other", "random"] = parameter("same", "of the pseudo-speaker, seen from the source's")
+    gender: Literal["same", "other", "random", "f", "m"] = parameter(
+        "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
+    )
     distance: Literal["plda", "cosine"] = parameter("plda", "between the source and the speakers of the pool")
     candidates: int = parameter(80, "farthest speakers of the pool, N (in the challenges 200)", low=1)
     averaged: int = parameter(40, "of them drawn and averaged, N* (in the challenges 100)", low=1)
-    intonation: Literal["source", "moved"] = parameter("source", "F0 as it is, or with the pseudo-speaker's mean")
+    intonation: Literal["source", "moved", "levelled"] = parameter(
+        "source", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
+    )
 
     def chosen_strategy(self) -> Strategy:
         """The strategy, whose fields are those of our parameters that have their names."""
@@ -50,6 +55,16 @@ class Resynthesis(Anonymizer):
 
         cls = strategies[self.strategy]
         return cls(**{f.name: getattr(self, f.name) for f in fields(cls) if hasattr(self, f.name)})  # type: ignore[arg-type]
+
+    def disguise(self) -> Disguise:
+        """What the source loses beside its voice."""
+        from voiceveil.anonymization.xvector.disguise import Disguise
+
+        return Disguise(self.intonation)
+
+    def synthesis(self) -> dict[str, int]:
+        """Dimensions of the network that are chosen anew, in spite of what its record says."""
+        return {}
 
     def models(self) -> dict[str, str]:
         """Hashes of weights and pool, fingerprints of the parts."""

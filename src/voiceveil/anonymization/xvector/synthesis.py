@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,8 +56,11 @@ def synthesise(
     return content
 
 
-def load_stage(path: Path, kinds: Sequence[str]) -> LoadedStage:
-    """The stage of a file of weights of one of the kinds; half precision on disk is single precision in memory."""
+def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, int] = MappingProxyType({})) -> LoadedStage:
+    """The stage of a file of weights of one of the kinds; half precision on disk is single precision in memory.
+
+    ``chosen``: dimensions that do not change the weights, such as the number of codes that stand for a vector.
+    """
     import torch
 
     torch.set_num_threads(1)  # one thread a process, many processes
@@ -65,6 +69,7 @@ def load_stage(path: Path, kinds: Sequence[str]) -> LoadedStage:
         what = f"these are weights of another architecture: {kind!r}, not {' or '.join(map(repr, kinds))}"
         raise InputError(what, where=path, fix="see `voiceveil train --help` for what makes them")
     tensors, record = load_tensors(path, kind)
+    record = {**record, "size": {**record.get("size", {}), **chosen}}
     single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     try:
         return LoadedStage(stages[kind](single, record), dict(record["parts"]))
@@ -75,11 +80,13 @@ def load_stage(path: Path, kinds: Sequence[str]) -> LoadedStage:
 
 
 @stages.register("source-filter decoder")
+@stages.register("source-filter vocoder")
 def _source_filter(tensors: Tensors, record: Record) -> Stage:
-    from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize
+    from voiceveil.nn.source_filter import MelSourceFilter, SourceFilter, SourceFilterSize
     from voiceveil.nn.source_filter_task import excitation
 
-    network = _with_weights(SourceFilter(SourceFilterSize(**record["size"])), tensors)
+    made = MelSourceFilter if record["kind"] == "source-filter vocoder" else SourceFilter
+    network = _with_weights(made(SourceFilterSize(**record["size"])), tensors)
 
     def run(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
         source = excitation(f0[None], rng)

@@ -1,0 +1,90 @@
+"""What a source is made to lose beside its voice: the register and the reach of F0, its own sounds, its rhythm.
+
+A voice is known by more than its timbre. All that is done here is drawn or measured once a recording.
+
+Conventions: F0 (T,) in Hz with 0 for unvoiced; frames of 10 ms; positions in frames, from 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.anonymization.parameters import Range
+
+__all__ = ["Disguise", "Register", "at_places", "register_of"]
+
+Array = NDArray[np.float32]
+#: Deviation of ln F0 that all recordings get where it is levelled: the mean over LibriSpeech train-clean-5.
+TYPICAL = 0.2
+_LOWEST, _HIGHEST = 50.0, 600.0  # Hz
+#: Frames: rhythm changes this slowly, and not at all this near to an end, where pieces of a recording are joined.
+_SLOWLY, _STILL = 40, 100
+
+
+class Register(NamedTuple):
+    """Mean and deviation of ln F0 over the voiced frames of a recording."""
+
+    mean: float
+    deviation: float
+
+
+def register_of(f0: Array) -> Register | None:
+    """None: nothing is voiced."""
+    logarithm = np.log(f0[f0 > 0])
+    return Register(float(logarithm.mean()), float(logarithm.std())) if logarithm.size else None
+
+
+@dataclass(frozen=True)
+class Disguise:
+    """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
+
+    ``excursion``: what stays of the movement of F0 about its mean, if it is moved. ``speeds``: the source is played so
+    much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the logarithm of local tempo;
+    the whole stays as long as it was.
+    """
+
+    intonation: Literal["source", "moved", "levelled"] = "source"
+    excursion: float = 1.0
+    speeds: Range = (1.0, 1.0)
+    rhythm: float = 0.0
+
+    def speed(self, rng: np.random.Generator) -> float:
+        """One of the range, equally spread over its logarithm, of two digits."""
+        low, high = self.speeds
+        return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
+
+    def f0(self, f0: Array, source: Register | None, target: float) -> Array:
+        """The intonation of a source with this register about the ``target``, a mean of ln F0."""
+        if self.intonation == "source" or source is None:
+            return f0
+        scale = self.excursion
+        if self.intonation == "levelled":
+            scale *= TYPICAL / max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
+        voiced = f0 > 0
+        moved = np.exp(target + scale * (np.log(np.where(voiced, f0, 1.0)) - source.mean))
+        return np.where(voiced, np.clip(moved, _LOWEST, _HIGHEST), 0.0).astype(np.float32)
+
+    def places(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Where in the source every frame of the result is taken from: growing, from the first to the last."""
+        still = np.arange(frames, dtype=np.float64)
+        inner = frames - 2 * _STILL
+        if self.rhythm == 0 or inner < 2 * _SLOWLY:
+            return still
+        knots = rng.normal(scale=self.rhythm, size=inner // _SLOWLY + 2)
+        tempo = np.exp(np.interp(np.arange(inner) / _SLOWLY, np.arange(len(knots)), knots))
+        along = np.concatenate([[0.0], np.cumsum(tempo)])
+        still[_STILL : _STILL + inner + 1] = _STILL + along * (inner / along[-1])
+        return still
+
+
+def at_places(track: Array, places: NDArray[np.float64]) -> Array:
+    """Rows of a track (T, ...) at places between its frames: of F0 the nearest, of content a mean of two."""
+    if track.ndim == 1:  # between voiced and unvoiced there is nothing
+        return np.asarray(track[np.rint(places).astype(np.int64)])
+    left = np.minimum(places.astype(np.int64), max(0, len(track) - 2))
+    weight = (places - left)[:, None].astype(np.float32)
+    return np.asarray(track[left] * (1 - weight) + track[np.minimum(left + 1, len(track) - 1)] * weight)

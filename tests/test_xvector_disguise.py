@@ -1,0 +1,109 @@
+"""What a source loses beside its voice: properties of the disguise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from voiceveil.anonymization.xvector.disguise import TYPICAL, Disguise, Register, at_places, register_of
+
+tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_size=60).map(
+    lambda values: np.array(values, dtype=np.float32)
+)
+
+
+def logarithms(f0: np.ndarray) -> np.ndarray:
+    return np.asarray(np.log(f0[f0 > 0], dtype=np.float64))
+
+
+def test_the_register_of_what_is_never_voiced() -> None:
+    assert register_of(np.zeros(7, dtype=np.float32)) is None
+    assert register_of(np.array([0, 100, 400, 0], dtype=np.float32)) == pytest.approx(
+        (np.log(200), np.log(2)), abs=1e-6
+    )
+
+
+@given(tracks)
+def test_the_source_s_intonation_stays_as_it_is(f0: np.ndarray) -> None:
+    assert Disguise().f0(f0, register_of(f0), np.log(120)) is f0
+
+
+@given(tracks, st.floats(4.6, 5.4))
+def test_moved_intonation(f0: np.ndarray, target: float) -> None:
+    """The same voicing and intervals about another mean; checked frame by frame."""
+    source = register_of(f0)
+    moved = Disguise("moved").f0(f0, source, target)
+    for before, after in zip(f0, moved, strict=True):
+        if before == 0:
+            assert after == 0
+        else:
+            assert source is not None
+            assert after == pytest.approx(np.clip(before * np.exp(target - source.mean), 50, 600), rel=1e-4)
+
+
+def test_levelled_intonation_has_the_same_reach_in_all_recordings() -> None:
+    rng = np.random.default_rng(0)
+    for reach in (0.1, 0.2, 0.4):
+        f0 = np.exp(5 + reach * rng.standard_normal(2000)).astype(np.float32)
+        made = Disguise("levelled", excursion=0.5).f0(f0, register_of(f0), 5.1)
+        assert logarithms(made).std() == pytest.approx(0.5 * TYPICAL, rel=0.03)
+        assert logarithms(made).mean() == pytest.approx(5.1, abs=0.01)
+
+
+def test_a_monotone_voice_does_not_become_a_lively_one() -> None:
+    f0 = np.full(200, 100, dtype=np.float32)
+    f0[::2] = 101
+    made = Disguise("levelled").f0(f0, register_of(f0), 5.0)
+    assert logarithms(made).std() < 0.03
+
+
+def test_no_excursion_is_a_flat_voice() -> None:
+    f0 = np.array([0, 100, 150, 0, 220], dtype=np.float32)
+    made = Disguise("moved", excursion=0).f0(f0, register_of(f0), np.log(180))
+    np.testing.assert_allclose(made, [0, 180, 180, 0, 180], rtol=1e-5)
+
+
+def test_f0_stays_where_voices_are() -> None:
+    f0 = np.array([60, 600], dtype=np.float32)
+    for target in (3.0, 7.0):
+        made = Disguise("moved").f0(f0, Register(np.log(200), 0.2), target)
+        assert made.min() >= 50
+        assert made.max() <= 600
+
+
+@given(st.integers(0, 2000), st.floats(0, 0.4), st.integers(0, 99))
+def test_rhythm(frames: int, rhythm: float, seed: int) -> None:
+    """Time never turns back, the whole is as long as it was, and its ends, where pieces are joined, do not move."""
+    places = Disguise(rhythm=rhythm).places(frames, np.random.default_rng(seed))
+    assert len(places) == frames
+    assert (np.diff(places) > 0).all()
+    ends = min(100, frames)
+    np.testing.assert_allclose(places[:ends], np.arange(ends))
+    np.testing.assert_allclose(places[frames - ends :], np.arange(frames - ends, frames), atol=1e-6)
+
+
+def test_rhythm_changes_something() -> None:
+    places = Disguise(rhythm=0.2).places(1000, np.random.default_rng(0))
+    assert np.abs(places - np.arange(1000)).max() > 5
+
+
+def test_tracks_at_places() -> None:
+    content = np.array([[0.0, 10.0], [1.0, 20.0], [2.0, 40.0]], dtype=np.float32)
+    np.testing.assert_allclose(
+        at_places(content, np.array([0, 0.5, 1.25, 2])), [[0, 10], [0.5, 15], [1.25, 25], [2, 40]]
+    )
+    f0 = np.array([0, 100, 200], dtype=np.float32)
+    np.testing.assert_array_equal(at_places(f0, np.array([0.4, 0.6, 1.4, 1.9])), [0, 100, 100, 200])
+    one = np.ones((1, 3), dtype=np.float32)
+    np.testing.assert_array_equal(at_places(one, np.array([0.0])), one)
+
+
+@given(st.integers(0, 999))
+def test_speeds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert 0.8 <= Disguise(speeds=(0.8, 1.25)).speed(rng) <= 1.25
+    before = rng.bit_generator.state
+    assert Disguise().speed(rng) == 1.0
+    assert rng.bit_generator.state == before  # nothing is drawn where nothing is to choose
