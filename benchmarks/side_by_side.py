@@ -1,9 +1,10 @@
 """Systems side by side on the official LibriSpeech development sets: privacy, words, naturalness, pitch, speed.
 
-    python benchmarks/b1.py DATA --scratch DIR [--systems b2 b1b b1a,weights=FOLDER] [--utterances 100] [--second 30]
+    python benchmarks/side_by_side.py DATA --scratch DIR [--systems b2 b1b veil,privacy=1] [--utterances 100]
 
-DATA holds ``libri_dev_enrolls``, ``libri_dev_trials_f``, ``libri_dev_trials_m`` and the training speech ``libri_train``
-and ``libri_pool``, as Kaldi directories. A system is a name of `voiceveil systems`, with parameters after commas.
+DATA holds ``libri_dev_enrolls``, ``libri_dev_trials_f``, ``libri_dev_trials_m``, the training speech ``libri_train``
+and ``libri_pool``, and ``emodb`` if emotions are to be measured too. A system is a name of `voiceveil systems`, with
+parameters after commas.
 
 All sets are anonymized whole, at the utterance level with a fixed seed, and attacked as `voiceveil evaluate` does; G_VD
 is of the whole sets of trials too. WER, DNSMOS and pitch correlation are measured on some utterances of each set of
@@ -58,18 +59,20 @@ WORDS = {
     "moonshine": ("WER, Moonshine tiny", "times the original's (Moonshine)"),
     "pocketsphinx": ("WER, PocketSphinx", "times the original's (PocketSphinx)"),
 }
-NATURALNESS, PITCH, GVD, SPEED = "DNSMOS, overall", "pitch correlation", "G_VD in dB, f / m", "real-time factor a core"
-ROWS = (*ATTACKS, *(row for rows in WORDS.values() for row in rows), NATURALNESS, PITCH, GVD, SPEED)
+EMOTIONS, NATURALNESS, PITCH = "UAR of four emotions", "DNSMOS, overall", "pitch correlation"
+GVD, SPEED = "G_VD in dB, f / m", "real-time factor a core"
+ROWS = (*ATTACKS, *(row for rows in WORDS.values() for row in rows), EMOTIONS, NATURALNESS, PITCH, GVD, SPEED)
 Column = dict[str, str]
 
 
-def development() -> Protocol:
-    """The challenge of 2024 without its test sets and its emotions."""
+def development(data: Path) -> Protocol:
+    """The challenge of 2024 without its test sets, and with emotions where there is speech for them."""
     whole = load_protocol("vpc2024")
+    emotional = (data / "emodb").is_dir()
     return replace(
         whole,
-        metrics=("eer", "gvd"),
-        emotion=(),
+        metrics=("eer", "gvd", "uar") if emotional else ("eer", "gvd"),
+        emotion=whole.emotion[:1] if emotional else (),
         verification=tuple(one for one in whole.verification if one.split == "dev"),
         recognition=tuple(one for one in whole.recognition if one.split == "dev"),
     )
@@ -105,6 +108,13 @@ def attacks(results: Results) -> tuple[Column, Column]:
 def _genders(figures: Sequence[Figure]) -> str:
     values = [Estimate(f.value, f.low or 0.0, f.high or 0.0, unit="%") for f in figures]
     return " / ".join(map(str, values)) or "–"
+
+
+def emotions(results: Results) -> tuple[Column, Column]:
+    """UAR before and after; none where there is no such speech."""
+    sides = [[f for f in results.find("uar") if f.conditions == side] for side in "oa"]
+    before, after = ({EMOTIONS: _genders(figures)} if figures else {} for figures in sides)
+    return before, after
 
 
 def distinctiveness(results: Results) -> Column:
@@ -195,7 +205,8 @@ def measure(spec: str, args: argparse.Namespace) -> tuple[Column, Column]:
     name, *settings = spec.split(",")
     system = find_system(name, settings)
     system.models()  # what is missing is said now
-    evaluation = prepare(args.data, args.scratch / spec.replace("/", "_"), protocol=development(), system=system)
+    folder = args.scratch / spec.replace("/", "_")
+    evaluation = prepare(args.data, folder, protocol=development(args.data), system=system)
     cache_file = args.scratch / "cache.sqlite"
     results = evaluate(
         evaluation,
@@ -208,6 +219,8 @@ def measure(spec: str, args: argparse.Namespace) -> tuple[Column, Column]:
         say=say,
     )
     before, after = attacks(results)
+    heard, felt = emotions(results)
+    before, after = {**before, **heard}, {**after, **felt}
     cache = Cache(cache_file)
     try:
         of_original, of_system = usefulness(evaluation, args, cache)
