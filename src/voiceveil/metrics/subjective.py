@@ -5,7 +5,7 @@ is more natural, more intelligible or more similar; a clustering is two sequence
 and the chosen cluster of each utterance of one panel. Rates are fractions in [0, 1].
 
 * :func:`normalised_ranks`: removes what is peculiar to each evaluator
-* :func:`compare_ratings`, :func:`compare_systems`: Mann-Whitney U tests
+* :func:`compare_ratings`, :func:`compare_systems`: Mann-Whitney U tests; :func:`holm`: correction for several tests
 * :func:`rating_det`: a detection error trade-off curve drawn from ratings
 * :func:`macro_f1`, :func:`clustering_f1`, :func:`clustering_purity`, :func:`clustering_change`: speaker linkability
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
@@ -32,6 +32,7 @@ __all__ = [
     "clustering_purity",
     "compare_ratings",
     "compare_systems",
+    "holm",
     "macro_f1",
     "normalised_ranks",
     "rating_det",
@@ -101,11 +102,21 @@ def compare_systems(ratings: Mapping[str, ArrayLike]) -> dict[tuple[str, str], R
     tests = {(a, b): compare_ratings(ratings[a], ratings[b]) for a, b in combinations(ratings, 2)}
     if not tests:
         raise InputError(f"{len(ratings)} systems", fix="give the ratings of at least two")
-    adjusted, floor = {}, 0.0
-    for step, (pair, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].p)):
-        floor = max(floor, min(1.0, test.p * (len(tests) - step)))
-        adjusted[pair] = RatingTest(test.u, test.p, test.superiority, floor)
-    return {pair: adjusted[pair] for pair in tests}
+    adjusted = holm([test.p for test in tests.values()])
+    return {pair: replace(test, p_adjusted=p) for (pair, test), p in zip(tests.items(), adjusted, strict=True)}
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction of the p-values of several tests, in their order.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, floor = [0.0] * len(p_values), 0.0
+    for step, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        floor = max(floor, min(1.0, p_values[index] * (len(p_values) - step)))
+        adjusted[index] = floor
+    return adjusted
 
 
 def rating_det(target: ArrayLike, nontarget: ArrayLike) -> DetCurve:

@@ -15,15 +15,26 @@ from voiceveil import metrics
 from voiceveil.report.material import Scored
 from voiceveil.report.svg import grid, svg
 
-__all__ = ["det_svg"]
+__all__ = ["det_figure", "det_svg"]
 
 _WIDTH, _HEIGHT, _FRAME = 380.0, 378.0, (50.0, 12.0, 368.0, 330.0)
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 _LOW, _HIGH = 0.005, 0.85
 
 
+_TITLES = ("false alarms (%): another person accepted", "misses (%): the person not recognised")
+
+
 def det_svg(scored: Sequence[tuple[int, Scored]], title: str) -> str:
     """The curves of one set; the number before each says which line style it has."""
+    curves = [(style, metrics.det_curve(*one.trials.classes()), one.figure.value) for style, one in scored]
+    return det_figure(curves, title, _TITLES)
+
+
+def det_figure(
+    curves: Sequence[tuple[int, metrics.DetCurve, float]], title: str, titles: tuple[str, str] = _TITLES
+) -> str:
+    """(line style, curve, EER) of each curve; ``titles`` of the axes: false alarms, misses."""
     left, top, right, bottom = _FRAME
     ends = ndtri(np.array([_LOW, _HIGH]))
 
@@ -36,13 +47,10 @@ def det_svg(scored: Sequence[tuple[int, Scored]], title: str) -> str:
     def y(rate: float) -> float:
         return bottom - share(rate) * (bottom - top)
 
-    titles = ("false alarms (%): another person accepted", "misses (%): the person not recognised")
     parts = list(grid(x, y, _FRAME, (_TICKS, _TICKS), titles, lambda rate: f"{100 * rate:g}"))
     parts.append(f'<path class="equal" d="M{x(_LOW):.1f} {y(_LOW):.1f}L{x(_HIGH):.1f} {y(_HIGH):.1f}"/>')
-    for style, one in scored:
-        curve = metrics.det_curve(*one.trials.classes())
+    for style, curve, rate in curves:
         parts.append(f'<path class="curve s{style}" d="{_path(curve.p_fa, curve.p_miss, _FRAME, ends)}"/>')
-        rate = one.figure.value
         parts.append(f'<circle class="eer s{style}" cx="{x(rate):.1f}" cy="{y(rate):.1f}" r="3.5"/>')
     return svg(_WIDTH, _HEIGHT, title, parts)
 

@@ -11,7 +11,8 @@
   const heard = new Set();
   let plays = 0;
 
-  const base = () => ({ mark: form.elements.mark.value, item: form.elements.item.value });
+  const hidden = (name) => form.querySelector(`input[name=${name}]`).value; // `elements.item` is a method
+  const base = () => ({ mark: hidden("mark"), item: hidden("item") });
   const trouble = (is) => { offline.hidden = !is; };
   const home = () => location.replace("/");
 
