@@ -119,18 +119,20 @@ class Row:
 
 
 def row_isolation(
-    row: Row, members: Ints, counts: Ints, folds: int, rank: Rank, rng: np.random.Generator
+    row: Row, members: Ints, counts: Ints, folds: int, rank: Rank, rng: np.random.Generator, enrolled: int | None = None
 ) -> tuple[float, float, Chance]:
-    """The share of folds, and of shuffles, in which one of the ``members`` (the enrolled speaker first) is isolated.
+    """The share of folds, and of shuffles, in which one of the ``members`` is isolated.
 
-    The third is what closed forms say about the second.
+    The third is what closed forms say about the second. ``enrolled`` is whose sample it is, the first member if it is
+    not said: the threshold depends on how many x-vectors they have.
     """
     starts = np.cumsum(counts) - counts
     total = int(counts[members].sum())
     n_calibration = total - len(members)
     position = OFFICIAL_RANK
     if rank != "official":
-        position = int(counts[members[0]] - 1 if rank == "published" else np.floor(total / len(members) - 0.5))
+        own = members[0] if enrolled is None else enrolled
+        position = int(counts[own] - 1 if rank == "published" else np.floor(total / len(members) - 0.5))
     if n_calibration <= position:
         raise InputError(
             f"{n_calibration} calibration scores, but the threshold needs {position + 1}", fix="use more speakers"
@@ -149,7 +151,7 @@ def row_isolation(
     return float(found.mean()), float(by_chance.mean()), _chance(len(members), n_calibration, position)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _highest(
     scores: NDArray[np.floating], members: Ints, starts: Ints, counts: Ints, most: int
 ) -> tuple[Ints, Ints, float]:
@@ -170,7 +172,7 @@ def _highest(
     return columns, speakers, np.float64(heap[0][0])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _isolations(scores: Floats, slots: Ints, counts: Ints, folds: int, rank: int) -> tuple[NDArray[np.bool_], float]:
     """Isolation in each fold from the highest scores, descending, and the lowest calibration score that was needed.
 
@@ -202,7 +204,7 @@ def _isolations(scores: Floats, slots: Ints, counts: Ints, folds: int, rank: int
     return found, needed
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _shuffled_places(n_calibration: int, n_total: int, first: int, rng: np.random.Generator, shuffles: int) -> Ints:
     """Where the ``first`` highest calibration scores stand among all in random orders, from 0: (shuffles, first).
 

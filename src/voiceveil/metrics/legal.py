@@ -21,14 +21,18 @@ from voiceveil.errors import InputError
 
 __all__ = [
     "Conversations",
+    "Voices",
     "conversations",
+    "draw_conversations",
     "draw_rows",
     "exact_cosine",
     "halving_sizes",
+    "mean_voices",
     "score_tolerance",
     "speaker_interval",
     "speaker_means",
     "unit_rows",
+    "voices",
 ]
 
 Floats = NDArray[np.float64]
@@ -37,6 +41,23 @@ Ints = NDArray[np.int64]
 
 #: Scores are computed in blocks of about this many bytes, whatever the number of speakers.
 BLOCK_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Voices:
+    """Checked embeddings: row i of ``matrix``, (n, d), is of the speaker ``names[codes[i]]``; names are sorted.
+
+    Made once and passed around: to sort a million names takes longer than most of what is done with them.
+    """
+
+    names: tuple[str, ...]
+    codes: Ints
+    matrix: NDArray[np.floating]
+
+    @property
+    def counts(self) -> Ints:
+        """Utterances of each speaker, (speakers,)."""
+        return np.bincount(self.codes, minlength=len(self.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +106,49 @@ def conversations(
 
     Speakers with fewer than ``least * length`` utterances are left out.
     """
-    matrix, names, codes = _grouped(embeddings, speakers)
-    rows, counts = draw_rows(codes, length, most=most, least=least, rng=rng)
+    return draw_conversations(voices(embeddings, speakers), length, most=most, least=least, rng=rng)
+
+
+def draw_conversations(
+    spoken: Voices, length: int, *, most: int, least: int = 1, rng: np.random.Generator
+) -> Conversations:
+    """The same of embeddings that are checked already; block by block, so that no second copy of them is made."""
+    rows, counts = draw_rows(spoken.codes, length, most=most, least=least, rng=rng)
     present = np.flatnonzero(counts)
-    means = matrix[rows[:, 0]] if length == 1 else matrix[rows].mean(axis=1)
-    return Conversations(tuple(names[s] for s in present), unit_rows(means), counts[present])
+    vectors = np.empty((len(rows), spoken.matrix.shape[1]), dtype=np.float32)
+    step = max(1, BLOCK_BYTES // (8 * length * spoken.matrix.shape[1]))
+    for start in range(0, len(rows), step):
+        vectors[start : start + step] = unit_rows(spoken.matrix[rows[start : start + step]].mean(axis=1))
+    return Conversations(tuple(spoken.names[s] for s in present), vectors, counts[present])
 
 
 def speaker_means(
     embeddings: ArrayLike, speakers: Sequence[str], *, most: int | None = None, rng: np.random.Generator | None = None
 ) -> Conversations:
     """One x-vector a speaker: the mean of all their utterances, or of up to ``most`` that ``rng`` draws."""
-    matrix, names, codes = _grouped(embeddings, speakers)
-    order = np.argsort(codes, kind="stable")
+    return mean_voices(voices(embeddings, speakers), most=most, rng=rng)
+
+
+def mean_voices(
+    spoken: Voices, *, most: int | None = None, rng: np.random.Generator | None = None, of: Ints | None = None
+) -> Conversations:
+    """The same of embeddings that are checked already; ``of``: the speakers (codes, ascending) who are wanted."""
+    order = np.argsort(spoken.codes, kind="stable")
     if most is not None:
-        order = draw_rows(codes, 1, most=most, rng=rng or np.random.default_rng())[0][:, 0]
-    counts = np.bincount(codes[order])
-    means = np.add.reduceat(matrix[order], np.cumsum(counts) - counts, axis=0) / counts[:, None]
-    return Conversations(tuple(names), unit_rows(means), np.ones(len(names), dtype=np.int64))
+        order = draw_rows(spoken.codes, 1, most=most, rng=rng or np.random.default_rng())[0][:, 0]
+    if of is not None:
+        order = order[np.isin(spoken.codes[order], of)]
+    heard, counts = np.unique(spoken.codes[order], return_counts=True)
+    ends = np.cumsum(counts)
+    means = np.empty((len(heard), spoken.matrix.shape[1]), dtype=spoken.matrix.dtype)
+    step = max(1, BLOCK_BYTES // (8 * spoken.matrix.shape[1] * int(counts.max(initial=1))))
+    for start in range(0, len(heard), step):
+        some = slice(start, start + step)
+        first = ends[start] - counts[start]
+        rows = order[first : ends[some][-1]]
+        sums = np.add.reduceat(spoken.matrix[rows], ends[some] - counts[some] - first, axis=0)
+        means[some] = sums / counts[some, None]
+    return Conversations(tuple(spoken.names[s] for s in heard), unit_rows(means), np.ones(len(heard), dtype=np.int64))
 
 
 def unit_rows(matrix: ArrayLike) -> Vectors:
@@ -114,7 +160,8 @@ def unit_rows(matrix: ArrayLike) -> Vectors:
     return np.ascontiguousarray(rows / norms, dtype=np.float32)
 
 
-def _grouped(embeddings: ArrayLike, speakers: Sequence[str]) -> tuple[NDArray[np.floating], list[str], Ints]:
+def voices(embeddings: ArrayLike, speakers: Sequence[str]) -> Voices:
+    """Embeddings, (utterances, dimension), with a speaker id a row; checked."""
     matrix = np.asarray(embeddings)
     if not np.issubdtype(matrix.dtype, np.floating):
         matrix = matrix.astype(np.float64)
@@ -125,7 +172,7 @@ def _grouped(embeddings: ArrayLike, speakers: Sequence[str]) -> tuple[NDArray[np
     if not np.isfinite(matrix).all():
         raise InputError("the embeddings have a NaN or an infinite value", fix="check the speaker encoder")
     names, codes = np.unique(np.asarray(speakers), return_inverse=True)
-    return matrix, [str(name) for name in names], codes.astype(np.int64)
+    return Voices(tuple(map(str, names)), codes.astype(np.int64), matrix)
 
 
 def halving_sizes(n: int, sizes: Sequence[int] | None, least: int) -> tuple[int, ...]:
@@ -158,7 +205,7 @@ def speaker_interval(components: Floats, speakers: Sequence[str], *, seed: int) 
     return np.array([(estimate.low, estimate.high) for estimate in estimates])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def exact_cosine(x: Vectors, y: Vectors) -> float:
     """The dot product of two unit vectors, summed in order and in float64.
 

@@ -26,7 +26,14 @@ from voiceveil.errors import InputError
 from voiceveil.metrics import legal
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine
 
-__all__ = ["Linkability", "link_probabilities", "linkability", "linkability_from_scores"]
+__all__ = [
+    "Linkability",
+    "count_rivals",
+    "link_probabilities",
+    "linkability",
+    "linkability_from_scores",
+    "own_columns",
+]
 
 Method = Literal["exact", "published"]
 
@@ -77,7 +84,7 @@ def linkability(
             f"embeddings of {tests.vectors.shape[1]} and {enrolled.vectors.shape[1]} dimensions",
             fix="embed both sides with one encoder",
         )
-    own = _own_columns(tests.speakers, enrolled.speakers)
+    own = own_columns(tests.speakers, enrolled.speakers)
     rivals = _rivals(tests.vectors, enrolled.vectors, own)
     return _result(rivals, tests.speakers, len(enrolled.speakers), sizes, method, draws, seed)
 
@@ -104,7 +111,7 @@ def linkability_from_scores(
         )
     if np.isnan(matrix).any():
         raise InputError("the scores have a NaN", fix="check the speaker verification")
-    own = _own_columns(test_speakers, enroll_speakers)
+    own = own_columns(test_speakers, enroll_speakers)
     rivals = (matrix >= np.take_along_axis(matrix, own[:, None], axis=1)).sum(axis=1) - 1
     return _result(rivals, tuple(test_speakers), len(enroll_speakers), sizes, method, draws, seed)
 
@@ -158,7 +165,8 @@ def _result(
     )
 
 
-def _own_columns(test_speakers: Sequence[str], enroll_speakers: Sequence[str]) -> NDArray[np.intp]:
+def own_columns(test_speakers: Sequence[str], enroll_speakers: Sequence[str]) -> NDArray[np.intp]:
+    """Where each test speaker is among the enrolled ones, (tests,)."""
     column = {speaker: index for index, speaker in enumerate(enroll_speakers)}
     if len(column) < len(enroll_speakers):
         raise InputError("an enrolled speaker occurs twice", fix="give one column a speaker")
@@ -175,12 +183,17 @@ def _rivals(test: Vectors, enrolled: Vectors, own: NDArray[np.intp]) -> Ints:
     tolerance = legal.score_tolerance(test.shape[1])
     for start in range(0, len(test), step):
         block = slice(start, start + step)
-        rivals[block] = _count_rivals(test[block] @ enrolled.T, test[block], enrolled, own[block], tolerance)
+        rivals[block] = count_rivals(test[block] @ enrolled.T, test[block], enrolled, own[block], tolerance)
     return rivals
 
 
-@njit(cache=True)
-def _count_rivals(scores: Vectors, test: Vectors, enrolled: Vectors, own: NDArray[np.intp], tolerance: float) -> Ints:
+@njit(cache=True, nogil=True)
+def count_rivals(scores: Vectors, test: Vectors, enrolled: Vectors, own: NDArray[np.intp], tolerance: float) -> Ints:
+    """How many enrolled speakers are at least as similar to each test as the speaker in column ``own``, (tests,).
+
+    ``scores``: (tests, enrolled), the matrix product, each within ``tolerance`` of the exact one, which decides where
+    this is too far.
+    """
     rivals = np.zeros(len(scores), dtype=np.int64)
     for i in range(len(scores)):
         row = scores[i]

@@ -24,7 +24,7 @@ those of a larger one: this makes curves smooth and changes no expectation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 
@@ -37,7 +37,7 @@ from voiceveil.metrics import legal
 from voiceveil.metrics.isolation import Chance, Rank, Row, row_isolation
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine
 
-__all__ = ["SinglingOut", "singling_out", "singling_out_from_scores"]
+__all__ = ["SinglingOut", "singling_out", "singling_out_from_scores", "singling_out_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,8 @@ class SinglingOut:
     ``value``: (k,); ``interval``: (k, 2), 95 %, from a bootstrap over the enrolled speakers; ``chance``: (k,), the
     same protocol with the x-vectors behind these very scores shuffled; ``chance_bounds``: closed forms of it for scores
     of which no two are equal, means over the thresholds of all enrolled speakers and draws; ``components``: (enrolled
-    speakers, k), means over folds and draws.
+    speakers, k), means over folds and draws; ``control``: (enrolled speakers, k), the first draw again, with N test
+    speakers (all others, if there are no more) among whom the enrolled one is not.
     """
 
     sizes: tuple[int, ...]
@@ -57,6 +58,7 @@ class SinglingOut:
     chance_bounds: tuple[Chance, ...]
     speakers: tuple[str, ...]
     components: Floats
+    control: Floats
 
 
 def singling_out(
@@ -81,11 +83,43 @@ def singling_out(
     the N (default: all test speakers, and their number halved down to 20). Enrolled speakers without enough test
     utterances are left out.
     """
+    return singling_out_of(
+        legal.voices(test, test_speakers),
+        legal.voices(enroll, enroll_speakers),
+        sizes=sizes,
+        length=length,
+        enroll_length=enroll_length,
+        most_enrolled=most_enrolled,
+        folds=folds,
+        draws=draws,
+        rank=rank,
+        seed=seed,
+    )
+
+
+def singling_out_of(
+    test: legal.Voices,
+    enroll: legal.Voices,
+    *,
+    sizes: Sequence[int] | None = None,
+    length: int = 1,
+    enroll_length: int = 30,
+    most_enrolled: int | None = None,
+    only: Collection[str] | None = None,
+    folds: int = 10,
+    draws: int = 5,
+    rank: Rank = "published",
+    seed: int = 0,
+) -> SinglingOut:
+    """The same of embeddings that are checked already; of the enrolled speakers ``only`` these attack.
+
+    Who is enrolled, and with which utterances, does not depend on ``only``: parts make a whole.
+    """
     rng = np.random.default_rng(seed)
-    enrolled = legal.speaker_means(enroll, enroll_speakers, most=enroll_length, rng=rng)
+    enrolled = legal.mean_voices(enroll, most=enroll_length, rng=rng)
 
     def draw() -> _Draw:
-        tests = legal.conversations(test, test_speakers, length, most=folds, least=2, rng=rng)
+        tests = legal.draw_conversations(test, length, most=folds, least=2, rng=rng)
         if tests.vectors.shape[1] != enrolled.vectors.shape[1]:
             raise InputError(
                 f"embeddings of {tests.vectors.shape[1]} and {enrolled.vectors.shape[1]} dimensions",
@@ -93,7 +127,7 @@ def singling_out(
             )
         return _Draw(tests.speakers, tests.counts, lambda rows: _vector_rows(enrolled.vectors[rows], tests.vectors))
 
-    return _run(enrolled.speakers, draw, sizes, most_enrolled, folds, draws, rank, rng, seed)
+    return _run(enrolled.speakers, draw, sizes, most_enrolled, only, folds, draws, rank, rng, seed)
 
 
 def singling_out_from_scores(
@@ -127,7 +161,7 @@ def singling_out_from_scores(
         speakers = tuple(str(names[s]) for s in present)
         return _Draw(speakers, counts[present], lambda rows: _score_rows(matrix[np.ix_(rows, columns[:, 0])]))
 
-    return _run(tuple(enroll_speakers), draw, sizes, None, folds, draws, rank, rng, seed)
+    return _run(tuple(enroll_speakers), draw, sizes, None, None, folds, draws, rank, rng, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +191,7 @@ def _vector_rows(enrolled: Vectors, tests: Vectors) -> Iterator[Row]:
             yield Row(scores, tolerance, partial(_exact_cosines, vector, tests))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _exact_cosines(vector: Vectors, tests: Vectors, columns: Ints) -> Floats:
     cosines = np.empty(len(columns))
     for k in range(len(columns)):
@@ -170,6 +204,7 @@ def _run(
     draw: Callable[[], _Draw],
     sizes: Sequence[int] | None,
     most_enrolled: int | None,
+    only: Collection[str] | None,
     folds: int,
     draws: int,
     rank: Rank,
@@ -185,9 +220,14 @@ def _run(
         raise InputError("no enrolled speaker has test x-vectors", fix="enroll test speakers, with other utterances")
     if most_enrolled is not None and most_enrolled < len(chosen):
         chosen = np.sort(rng.choice(chosen, most_enrolled, replace=False))
+    if only is not None:
+        chosen = np.array([row for row in chosen if enrolled[row] in only], dtype=np.int64)
+        if not len(chosen):
+            raise InputError("none of these speakers is enrolled and tested")
     own = [column[enrolled[row]] for row in chosen]
     curve = legal.halving_sizes(len(split.speakers), sizes, least=2)
     rates, chances, bounds = np.zeros((len(chosen), len(curve))), np.zeros(len(curve)), np.zeros((len(curve), 3))
+    control = np.zeros((len(chosen), len(curve)))
     for number in range(draws):
         split = split if number == 0 else draw()
         for at, row in enumerate(split.rows(chosen)):
@@ -198,6 +238,9 @@ def _run(
                 rates[at, k] += rate / draws
                 chances[k] += chance / (draws * len(chosen))
                 bounds[k] += np.array(astuple(closed)) / (draws * len(chosen))
+                if number == 0 and len(members) > 2:
+                    absent = members[1 : size + 1]
+                    control[at, k] = row_isolation(row, absent, split.counts, folds, rank, rng, own[at])[0]
     speakers = tuple(enrolled[row] for row in chosen)
     return SinglingOut(
         sizes=curve,
@@ -207,4 +250,5 @@ def _run(
         chance_bounds=tuple(Chance(*map(float, row)) for row in bounds),
         speakers=speakers,
         components=rates,
+        control=control,
     )

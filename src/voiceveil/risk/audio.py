@@ -1,0 +1,238 @@
+"""Attackers from audio: original and anonymized recordings, and an encoder for each attacker.
+
+Conventions: corpora are bags of utterances found by id; the split of ``voiceveil corpus protocol --legal`` says which
+are in A and in B. Speakers, genders and other labels are those of the original corpora. As in section 3.4 of the paper
+both sets are anonymized for every attacker but ``original``; attackers differ in what their encoder has learned from:
+
+* original, ignorant: an encoder of original speech, as it is;
+* semi-informed, informed: ``ENCODER-adapted`` has its last layer learned anew from labelled speech of a similar system
+  (``similar``) or of the very system (``training``; by default the release itself); another name is an encoder that
+  was trained as a whole (``trained:FOLDER``).
+
+Nobody is attacked by a model that has heard them. Where training speech has speakers of the release, these are
+attacked in five parts, each by a model that has heard all others: an attacker who knows everybody but you.
+
+An adapted layer is an affine map, so that x-vectors are averaged and compared by their cosine exactly as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.attack.adaptation import Candidate, TrainingSet, adapt, candidates, recording_units
+from voiceveil.attack.attackers import Means
+from voiceveil.attack.backends import Floats, Linear
+from voiceveil.attack.encoders import Layered, SpeakerEncoder, encoder
+from voiceveil.corpus import Corpus, Utterance
+from voiceveil.errors import InputError
+from voiceveil.metrics.legal import voices
+from voiceveil.risk.embeddings import Names, Table
+from voiceveil.risk.sets import ATTACKERS, Attack, Part, check_sets
+
+__all__ = ["Recordings", "attacks_from_audio"]
+
+_ADAPTED = "-adapted"
+_PARTS = 5
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """Original and anonymized recordings of A and B, and speech that attackers learn from, all anonymized.
+
+    ``training`` by the system that is attacked (empty: the release itself), ``similar`` by a similar one.
+    """
+
+    split: Mapping[str, str]
+    original: tuple[Corpus, ...] = ()
+    anonymized: tuple[Corpus, ...] = ()
+    training: tuple[Corpus, ...] = ()
+    similar: tuple[Corpus, ...] = ()
+
+    def side(self, protected: bool) -> tuple[Utterance, ...]:
+        """The utterances of A and B, in the order of the split; who speaks is known from the original corpora."""
+        corpora = self.anonymized if protected else self.original
+        there = {u.id: u for corpus in corpora for u in corpus}
+        missing = [key for key in self.split if key not in there]
+        if missing:
+            kind = "anonymized" if protected else "original"
+            what = f"{len(missing)} utterance(s) of the protocol are not among the {kind} recordings, e.g. {missing[0]}"
+            raise InputError(what, fix=f"give all corpora with --{kind}")
+        return tuple(there[key] for key in self.split)
+
+    def known(self) -> dict[str, Utterance]:
+        """Utterance id -> what is known about it: from the original corpora, or else from the anonymized ones."""
+        known = {u.id: u for corpus in (*self.anonymized, *self.original) for u in corpus}
+        for key in self.split:
+            if key not in known or known[key].speaker is None:
+                raise InputError(f"utterance {key} has no speaker", fix="give corpora that say who speaks")
+        return known
+
+
+def attacks_from_audio(
+    recordings: Recordings, encoders: Mapping[str, str], means: Means, labels: Mapping[str, Mapping[str, str]]
+) -> list[Attack]:
+    """The attackers ``encoders`` (name -> encoder) names; ``labels``: attribute -> utterance id -> label."""
+    made: dict[str, SpeakerEncoder] = {}
+    for name, spec in encoders.items():  # everything that can be wrong, before the work begins
+        if name not in ATTACKERS:
+            raise InputError(f"unknown attacker {name!r}", fix=f"known: {', '.join(ATTACKERS)}")
+        head, colon, file = spec.partition(":")
+        made[name] = encoder(head.removesuffix(_ADAPTED) + colon + file)
+        made[name].check()
+        if name == "semi-informed" and not recordings.similar and head.endswith(_ADAPTED):
+            raise InputError("a semi-informed attacker needs speech of a similar system", fix="give --train-similar")
+        recordings.side(name != "original")
+    return [
+        _attack(name, spec.partition(":")[0].endswith(_ADAPTED), made[name], recordings, means, labels)
+        for name, spec in encoders.items()
+    ]
+
+
+def _attack(
+    name: str,
+    adapted: bool,
+    by: SpeakerEncoder,
+    recordings: Recordings,
+    means: Means,
+    labels: Mapping[str, Mapping[str, str]],
+) -> Attack:
+    known = recordings.known()
+    spoken = recordings.side(name != "original")
+    names = np.array([known[u.id].speaker for u in spoken])
+    raw = means.embed(spoken, by, trunk=isinstance(by, Layered)).vectors
+    plain = _through(by, raw)
+    columns = {key: np.array([of.get(u.id, "") for u in spoken]) for key, of in labels.items()}
+    sets = _Sets(recordings, [u.id for u in spoken], names, columns)
+    about: dict[str, Any] = {"encoder": by.name, "fingerprint": by.fingerprint(), "knows": ATTACKERS[name]}
+    if not adapted:
+        return Attack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"})
+    corpora = recordings.similar if name == "semi-informed" else recordings.training or recordings.anonymized
+    layers = _learn(by, corpora, known, set(names.tolist()), means)
+    parts = tuple(sets.part(layer.apply(raw, plain), layer.only) for layer in layers)
+    learned = [layer.name for layer in layers]
+    about |= {
+        "scores": f"cosine behind a learned layer ({', '.join(dict.fromkeys(learned))})",
+        "training": {"speakers": layers[0].speakers, "utterances": layers[0].utterances, "models": len(layers)},
+        "validation_eer": round(float(np.mean([layer.validation_eer for layer in layers])), 4),
+        "unadapted_eer": round(float(np.mean([layer.unadapted_eer for layer in layers])), 4),
+    }
+    return Attack(name, parts, sets.labels(), about)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Who said what, row by row, and which rows are of A and of B."""
+
+    recordings: Recordings
+    ids: list[str]
+    speaker: Names
+    columns: Mapping[str, Names]
+
+    def rows(self, side: str) -> NDArray[np.bool_]:
+        return np.array([self.recordings.split[key] == side for key in self.ids])
+
+    def labels(self) -> dict[str, Names]:
+        return {key: column[self.rows("A")] for key, column in self.columns.items()}
+
+    def part(self, vectors: Floats, only: frozenset[str] | None = None) -> Part:
+        """Both sets as a model hears them, checked."""
+        everything = Table(np.array(self.ids), self.speaker, vectors.astype(np.float32))
+        a, b = everything.rows(self.rows("A")), everything.rows(self.rows("B"))
+        check_sets(a, b)
+        return Part(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()), only)
+
+
+def _through(by: SpeakerEncoder, raw: Floats) -> Floats:
+    """Embeddings from what the encoder's trunk gives, or as they are if it has none."""
+    if not isinstance(by, Layered):
+        return raw
+    weight, bias = (np.asarray(array, dtype=np.float64) for array in by.last_layer())
+    return np.asarray(raw @ weight.T + bias)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """A learned affine layer, for the speakers ``only``; ``on_trunk``: it stands in the place of the last one."""
+
+    name: str
+    linear: Linear
+    on_trunk: bool
+    only: frozenset[str] | None
+    speakers: int
+    utterances: int
+    validation_eer: float
+    unadapted_eer: float
+
+    def apply(self, raw: Floats, plain: Floats) -> Floats:
+        centred = (raw if self.on_trunk else plain) - self.linear.mean
+        return centred if self.linear.matrix is None else np.asarray(centred @ self.linear.matrix)
+
+
+def _learn(
+    by: SpeakerEncoder, corpora: Sequence[Corpus], known: Mapping[str, Utterance], release: set[str], means: Means
+) -> list[_Layer]:
+    """One layer if no speaker of the release is in the training speech, else one for each fifth of these."""
+    listed = [u for corpus in corpora for u in corpus]
+    told = [known[u.id] if u.id in known else u for u in listed]
+    unknown = next((u.id for u in told if u.speaker is None), None)
+    if unknown is not None:
+        raise InputError(f"training utterance {unknown} has no speaker", fix="add utt2spk")
+    speaker = np.array([str(u.speaker) for u in told])
+    raw = np.concatenate([means.embed(corpus, by, trunk=isinstance(by, Layered)).vectors for corpus in corpora])
+    gender = np.array([u.gender or "" for u in told])
+    unit = recording_units(told)
+    heard = sorted(release & set(speaker.tolist()))
+    if not heard:
+        return [_fit(by, raw, speaker, gender, unit, None, means)]
+    parts = [frozenset(heard[number::_PARTS]) for number in range(min(_PARTS, len(heard)))]
+    strangers = frozenset(release - set(heard))
+    parts[0] |= strangers  # any model will do for those whom none has heard
+    layers = []
+    for only in parts:
+        kept = ~np.isin(speaker, sorted(only))
+        layers.append(_fit(by, raw[kept], speaker[kept], gender[kept], unit[kept], only, means))
+    return layers
+
+
+def _fit(
+    by: SpeakerEncoder,
+    raw: Floats,
+    speaker: Names,
+    gender: Names,
+    unit: Names,
+    only: frozenset[str] | None,
+    means: Means,
+) -> _Layer:
+    """The layer that does best on held-out speakers of its training data."""
+    codes = np.unique(speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    layered = isinstance(by, Layered)
+    data = TrainingSet(_through(by, raw), raw if layered else None, codes, gender, unit)
+    found = adapt(data, _affine(candidates(data)), cache=means.cache)
+    if not isinstance(found.scorer, Linear):
+        raise TypeError(found.candidate.name)  # _affine lets no other pass
+    return _Layer(
+        found.candidate.name,
+        found.scorer,
+        found.candidate.on_trunk,
+        only,
+        found.speakers,
+        found.utterances,
+        found.validation_eer,
+        found.unadapted,
+    )
+
+
+def _affine(tried: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates whose scores are cosines behind an affine map, which the protocol can average and compare."""
+    from voiceveil.attack.backends import Centered, Cosine, Lda, Wccn
+    from voiceveil.attack.margin import MarginSoftmax
+
+    kinds: tuple[type, ...] = (Cosine, Centered, Wccn, Lda, MarginSoftmax)
+    return [one for one in tried if isinstance(one.backend, kinds)]
+
+

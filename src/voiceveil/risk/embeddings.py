@@ -1,0 +1,173 @@
+"""Embeddings in a file: one row an utterance, with its speaker and its vector; .npz or .parquet.
+
+Conventions: the columns ``utterance``, ``speaker`` and ``vector`` are needed; ``set`` says A or B; every other column
+is an attribute of the utterance (``gender``, ``age``, ``accent``, ``emotion``), empty where it is not known. In an .npz
+file a column is an array, ``vector`` of shape (n, d); in a .parquet file ``vector`` is a list of numbers. Nothing is
+unpickled.
+
+Vectors of conversations are means, in which a long vector outweighs a short one. Hence what is to be done about
+lengths is said, not guessed (:data:`Norm`): ``check`` (vectors have length 1, or it is an error), ``unit`` (they are
+given length 1), ``raw`` (they are averaged as they are).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.errors import InputError
+
+__all__ = ["NORMS", "Norm", "Table", "read_table"]
+
+Norm = Literal["check", "unit", "raw"]
+NORMS: tuple[Norm, ...] = ("check", "unit", "raw")
+Names = NDArray[np.str_]
+
+_TOLERANCE = 1e-3  # half-precision vectors are that far from length 1
+_NEEDED = ("utterance", "speaker", "vector")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """``utterance``, ``speaker``: (n,); ``vector``: (n, d), float32; ``sets``: (n,) of A and B, or None."""
+
+    utterance: Names
+    speaker: Names
+    vector: NDArray[np.float32]
+    sets: Names | None = None
+    attributes: Mapping[str, Names] = field(default_factory=dict)
+    where: Path | None = None
+
+    def rows(self, chosen: NDArray[Any]) -> Table:
+        """Some of the rows."""
+        return Table(
+            self.utterance[chosen],
+            self.speaker[chosen],
+            self.vector[chosen],
+            None if self.sets is None else self.sets[chosen],
+            {name: column[chosen] for name, column in self.attributes.items()},
+            self.where,
+        )
+
+
+def read_table(path: Path, *, norm: Norm = "check") -> Table:
+    """Read and check a file; what is wrong is said with its utterance and speaker."""
+    if not path.is_file():
+        raise InputError("no such file", where=path, fix="give a .npz or .parquet file of embeddings")
+    columns = _parquet(path) if path.suffix == ".parquet" else _npz(path)
+    missing = [name for name in _NEEDED if name not in columns]
+    if missing:
+        raise InputError(
+            f"no column {missing[0]!r}; there are {', '.join(sorted(columns)) or 'none'}",
+            where=path,
+            fix="utterance, speaker and vector are needed",
+        )
+    texts = {name: _text(column, name, path) for name, column in columns.items() if name != "vector"}
+    table = Table(
+        texts.pop("utterance"), texts.pop("speaker"), columns["vector"], texts.pop("set", None), texts, where=path
+    )
+    return checked(table, norm)
+
+
+def checked(table: Table, norm: Norm) -> Table:
+    """The table with float32 vectors of the length that ``norm`` says, or an ``InputError``."""
+    vector = np.asarray(table.vector)
+    n = len(table.utterance)
+    if vector.ndim != 2 or not np.issubdtype(vector.dtype, np.number) or np.iscomplexobj(vector) or not vector.size:
+        raise InputError(f"vectors of shape {vector.shape}", where=table.where, fix="give (utterances, dimension)")
+    for name, column in {"speaker": table.speaker, "vector": vector, **table.attributes}.items():
+        if len(column) != n:
+            raise InputError(f"{len(column)} rows of {name!r} for {n} utterances", where=table.where)
+    names, first = np.unique(table.utterance, return_index=True)
+    if len(names) < n:
+        again = np.setdiff1d(np.arange(n), first)[0]
+        raise InputError(f"{_who(table, again)} is there twice", where=table.where, fix="one row an utterance")
+    bad = ~np.isfinite(vector).all(axis=1)
+    if bad.any():
+        raise InputError(
+            f"{_who(table, int(bad.argmax()))} has a NaN or an infinite value",
+            where=table.where,
+            fix="check the encoder, or leave it out",
+        )
+    vector = vector.astype(np.float32)
+    lengths = np.linalg.norm(vector, axis=1)
+    if not lengths.all():
+        raise InputError(
+            f"{_who(table, int((lengths == 0).argmax()))} is all zeros",
+            where=table.where,
+            fix="leave out utterances without speech",
+        )
+    off = np.abs(lengths - 1) > _TOLERANCE
+    if norm == "check" and off.any():
+        row = int(off.argmax())
+        raise InputError(
+            f"{_who(table, row)} has length {lengths[row]:.4g}, not 1 (and {int(off.sum()) - 1} others)",
+            where=table.where,
+            fix="--norm unit divides each by its length, --norm raw averages them as they are",
+        )
+    if norm == "unit":
+        vector = vector / lengths[:, None]
+    return Table(table.utterance, table.speaker, vector, table.sets, table.attributes, table.where)
+
+
+def _who(table: Table, row: int) -> str:
+    return f"the vector of utterance {table.utterance[row]} of speaker {table.speaker[row]}"
+
+
+def _npz(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, AttributeError, EOFError) as error:
+        fix = "write it with numpy.savez, names as strings and vectors of one dimension"
+        raise InputError(f"not readable as .npz: {str(error).splitlines()[0]}", where=path, fix=fix) from error
+
+
+def _parquet(path: Path) -> dict[str, Any]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(
+            "reading .parquet needs pyarrow", where=path, fix="pip install 'voiceveil[parquet]', or give .npz"
+        ) from error
+    try:
+        read = parquet.read_table(path)
+    except (OSError, arrow.ArrowException) as error:
+        raise InputError(f"not readable as .parquet: {str(error).splitlines()[0]}", where=path) from error
+    columns: dict[str, Any] = {}
+    for name in read.column_names:
+        column = read.column(name).combine_chunks()
+        if name != "vector":
+            columns[name] = np.array([_word(value) for value in column.to_pylist()], dtype=np.str_)
+            continue
+        lengths = np.array([0 if value is None else len(value) for value in column.to_pylist()])
+        usual = int(np.bincount(lengths).argmax()) if len(lengths) else 0
+        if (lengths != usual).any():
+            row = int((lengths != usual).argmax())
+            who = [str(read.column(key)[row]) if key in read.column_names else "?" for key in _NEEDED[:2]]
+            raise InputError(
+                f"the vector of utterance {who[0]} of speaker {who[1]} has {lengths[row]} dimensions, others {usual}",
+                where=path,
+                fix="embed all with one encoder",
+            )
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        columns[name] = flat.reshape(len(lengths), usual)
+    return columns
+
+
+def _word(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _text(column: Any, name: str, path: Path) -> Names:
+    array = np.asarray(column)
+    if array.ndim != 1 or array.dtype.kind not in "UTiub":
+        raise InputError(f"the column {name!r} is no list of names", where=path, fix="give strings, one a row")
+    return array.astype(np.str_)
