@@ -23,7 +23,7 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.errors import InputError
 from voiceveil.run.ledger import sha256_file
 from voiceveil.utility.asr import Recogniser, check_audio, recognisers
-from voiceveil.utility.segment import cut_at_pauses
+from voiceveil.utility.segment import heard_in_pieces
 
 __all__ = ["Moonshine", "model_file", "repetition"]
 
@@ -69,12 +69,9 @@ class Moonshine:
     def __call__(self, wave: Waveform) -> str:
         """The transcript, with the punctuation and the capitals that the model writes."""
         check_audio(wave, self.rate, _FEWEST)
-        pieces = cut_at_pauses(wave.samples, wave.rate, self.longest)
-        return " ".join(filter(None, (self._piece(wave.samples[start:stop]) for start, stop in pieces)))
+        return heard_in_pieces(wave, self.longest, self._piece)
 
     def _piece(self, samples: Samples) -> str:
-        if not samples.any():  # nothing at all; a model asked about it invents something
-            return ""
         limit = max(1, round(len(samples) / self.rate * self.tokens_per_second))
         return _text(_network().decode(samples, limit))
 

@@ -9,13 +9,15 @@ is left out, so that a quiet speaker, or the noise that a bad anonymizer makes o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.audio import Samples
+from voiceveil.audio import Samples, Waveform
 from voiceveil.errors import InputError
 
-__all__ = ["cut_at_pauses", "frame_energy"]
+__all__ = ["cut_at_pauses", "frame_energy", "heard_in_pieces"]
 
 #: Seconds: the grid of possible cuts, and how long a stretch must be quiet to count as a pause.
 HOP, PAUSE = 0.01, 0.2
@@ -58,3 +60,9 @@ def _quietest(total: NDArray[np.float64], low: int, high: int, half: int) -> int
     left, right = np.maximum(cuts - half, 0), np.minimum(cuts + half, len(total) - 1)
     energy = (total[right] - total[left]) / (right - left)
     return int(cuts[len(cuts) - 1 - np.argmin(energy[::-1])])
+
+
+def heard_in_pieces(wave: Waveform, longest: float, hear: Callable[[Samples], str]) -> str:
+    """What ``hear`` writes of each piece, one after the other. Digital silence is not heard: models invent words."""
+    pieces = (wave.samples[start:stop] for start, stop in cut_at_pauses(wave.samples, wave.rate, longest))
+    return " ".join(filter(None, (hear(piece) for piece in pieces if piece.any())))

@@ -23,7 +23,7 @@ from voiceveil.audio import Samples, Waveform, to_int16
 from voiceveil.errors import InputError
 from voiceveil.run.ledger import sha256_file
 from voiceveil.utility.asr import Recogniser, check_audio, recognisers
-from voiceveil.utility.segment import cut_at_pauses
+from voiceveil.utility.segment import heard_in_pieces
 
 __all__ = ["PocketSphinx", "model_folder"]
 
@@ -74,8 +74,7 @@ class PocketSphinx:
     def __call__(self, wave: Waveform) -> str:
         """The transcript, in small letters without punctuation."""
         check_audio(wave, self.rate, _FEWEST)
-        pieces = cut_at_pauses(wave.samples, wave.rate, self.longest)
-        return " ".join(filter(None, (self._piece(wave.samples[start:stop]) for start, stop in pieces)))
+        return heard_in_pieces(wave, self.longest, self._piece)
 
     def _piece(self, samples: Samples) -> str:
         pcm = to_int16(samples)
