@@ -37,6 +37,7 @@ VERBS: dict[str, str] = {
     "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
     "rank": "rank systems within each EER condition, with the privacy-utility figure",
     "submit": "pack a submission to the 2024 challenge, or check one without trusting it",
+    "tdsv": "text-dependent verification, the TdSV 2024 challenge: make, train, score, evaluate, submit",
     "report": "write a report on an evaluation: one HTML file for experts and for those who decide",
     "listen": "listening tests in a browser: design, invite, serve, analyse",
     "check": "run the conformance checks on a system, ours or yours",
