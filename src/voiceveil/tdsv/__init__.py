@@ -1,1 +1,1 @@
-"""Text-dependent speaker verification: the TdSV Challenge 2024, both tasks, and what anonymization does to passphrases."""
+"""Text-dependent speaker verification: the TdSV Challenge 2024, and what anonymization does to passphrases."""

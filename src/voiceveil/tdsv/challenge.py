@@ -9,8 +9,7 @@ A subset is "dev" or "eval"; keys are there or not. :func:`open_challenge` reads
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -144,7 +143,7 @@ class _Files:
         """Report a file that a list names and that is not there."""
         if part not in self._there:
             folder = self._root / "wav" / part
-            self._there[part] = set(os.listdir(folder)) if folder.is_dir() else set()
+            self._there[part] = _listed(folder)
         if f"{file}.wav" not in self._there[part]:
             what = f"unknown file {file}: there is no wav/{part}/{file}.wav"
             self._report(Fault(where, line, what, fix="mend the id, or copy the recording"))
@@ -181,8 +180,8 @@ def audio_faults(challenge: Challenge) -> Iterator[Fault]:
             yield Fault(there, None, f"{len(extra)} recordings that no list names, e.g. {extra[0]}.wav", note=True)
 
 
-def _listed(folder: Path) -> Iterable[str]:
-    return os.listdir(folder) if folder.is_dir() else ()
+def _listed(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def _mentions(challenge: Challenge) -> Iterator[tuple[Part, str, Path, int]]:

@@ -119,7 +119,9 @@ def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Mod
 def _model(path: Path, line: int, fields: list[str], task: int, report: Report) -> Model | None:
     start = 3 if task == 1 else 2
     gender = gender_of(fields[start - 1]) if len(fields) >= start else None
-    form = "<model> <phrase> <m|f> <file> <file> <file>" if task == 1 else "<model> <m|f> <file> <file> <file> <file>..."
+    form = (
+        "<model> <phrase> <m|f> <file> <file> <file>" if task == 1 else "<model> <m|f> <file> <file> <file> <file>..."
+    )
     files = fields[start:]
     if gender is None:
         report(Fault(path, line, f"not a model of task {task}", fix=f"write `{form}`"))

@@ -40,9 +40,9 @@ class Plan:
     join: tuple[int, int] | None = None
     phrases: int = 10
     known: int = 6
-    tests: int = 5
-    repetitions: int = 5
-    free: int = 10
+    tests: int = 3
+    repetitions: int = 4
+    free: int = 4
     most: int = 200
     impostor_wrong: int = 0
     shares: tuple[float, float, float] = (0.5, 0.17, 0.33)
@@ -184,8 +184,11 @@ def _say(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], time: 
     return Spoken(speaker, phrase, tuple(tokens[unit][time] for unit in units))
 
 
-def _free(plan: Plan, speaker: str, tokens: Tokens, times: range, count: int, avoid: Sequence[str]) -> list[Spoken]:
+def _free(
+    result: Design, speaker: str, tokens: Tokens, times: range, count: int, avoid: Sequence[str] = ()
+) -> list[Spoken]:
     """Free text of a speaker: sequences of units that are not in ``avoid``, from the given repetitions."""
+    plan = result.plan
     if plan.join is None:
         own = [Spoken(speaker, FREE_TEXT, (u,)) for u in tokens.get(FREE_TEXT, ())]
         other = [_say(speaker, tokens, FREE_TEXT, (u,), t) for u in sorted(tokens) for t in times
@@ -194,10 +197,11 @@ def _free(plan: Plan, speaker: str, tokens: Tokens, times: range, count: int, av
     units = [u for u in tokens if u not in avoid and u != FREE_TEXT and len(tokens[u]) >= times.stop]
     purpose = f"free text {speaker} {times.start} {' '.join(avoid)}"
     sequences = _sequences(sorted(units), (min(plan.join[0], len(units)), plan.join[1]), plan.seed, count)
-    texts = []
+    texts: list[Spoken] = []
     for number, sequence in zip(range(count), sequences, strict=False):
         order = shuffled(sequence, plan.seed, f"{purpose} {number}")
-        texts.append(_say(speaker, tokens, FREE_TEXT, order, times[number % len(times)]))
+        if all(tuple(order) != p.units for p in result.passphrases):  # by chance it can be one
+            texts.append(_say(speaker, tokens, FREE_TEXT, order, times[number % len(times)]))
     return texts
 
 
@@ -206,7 +210,7 @@ def _add_training(result: Design, people: Mapping[str, Tokens], phrases: Sequenc
     said: list[Spoken] = []
     for speaker, tokens in people.items():
         said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in range(plan.repetitions)]
-        said += _free(plan, speaker, tokens, range(plan.repetitions), plan.free, ())
+        said += _free(result, speaker, tokens, range(plan.repetitions), plan.free)
     result.train = _numbered(said, "trn", plan.seed)
     result.labels = [Label(file, one.speaker, one.phrase) for file, one in result.train.items()]
 
@@ -224,14 +228,12 @@ def _add_trials(
     said: list[Spoken] = []
     for speaker, tokens in people.items():
         said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in times]
-        said += _free(plan, speaker, tokens, times, plan.free // 2, ())
+        said += _free(result, speaker, tokens, times, plan.free // 2)
     tests = _numbered(said, "evl", plan.seed, len(result.evaluation))
     result.evaluation |= tests
     models, owners = _models(result, subset, people, genders, phrases)
     result.models[subset] = models
-    result.keys[subset] = [
-        key for model in models for key in _keys(plan, model, owners[model.id], tests, genders)
-    ]
+    result.keys[subset] = [key for model in models for key in _keys(plan, model, owners[model.id], tests, genders)]
 
 
 def _models(
@@ -252,7 +254,7 @@ def _models(
         enrolled = [_say(speaker, tokens, phrase, passphrase.units, t) for t in range(ENROLLED)]
         free: list[Spoken] = []
         if plan.task == 2:
-            free = _free(plan, speaker, tokens, range(ENROLLED), max(1, plan.free // 2), passphrase.units)
+            free = _free(result, speaker, tokens, range(ENROLLED), max(1, plan.free // 2), passphrase.units)
             if not free:
                 raise InputError(f"no free text of {speaker} beside passphrase {phrase}", fix="use --join, or label FT")
         start = len(result.enrollment) + 1

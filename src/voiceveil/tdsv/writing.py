@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,9 @@ def join(parts: list[Samples]) -> Waveform:
     return Waveform(samples * np.float32(_PEAK / highest), RATE)
 
 
-def write_challenge(design: Design, out: str | Path, *, source: str = "a corpus", jobs: int = 1, quiet: bool = True) -> Path:
+def write_challenge(
+    design: Design, out: str | Path, *, source: str = "a corpus", jobs: int = 1, quiet: bool = True
+) -> Path:
     """Write the challenge to ``out``, a folder that is not there yet or is empty."""
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -100,7 +102,7 @@ def _write_audio(design: Design, folder: Path, jobs: int, quiet: bool) -> None:
 def _write_speaker(items: list[tuple[Path, Spoken]]) -> float:
     """Write a speaker's recordings; their seconds."""
 
-    @lru_cache(maxsize=None)
+    @cache  # of this speaker alone
     def samples(path: Path, start: float, duration: float | None) -> Samples:
         return load(path, rate=RATE, start=start, duration=duration).samples
 

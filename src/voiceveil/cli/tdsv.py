@@ -1,0 +1,298 @@
+"""Text-dependent speaker verification as in the TdSV Challenge 2024: is it the right person, with the right passphrase?
+
+DIR is a challenge in its own layout: docs/{dev,eval}_model_enrollment.txt, docs/{dev,eval}_trials.txt,
+docs/train_labels.txt, wav/{enrollment,evaluation,train}; keys, where there are any, are docs/{dev,eval}_keys.txt.
+Task 1 has ten known phrases, task 2 passphrases that users chose and nobody else has said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from voiceveil.errors import InputError
+
+EXAMPLES = """\
+examples:
+  voiceveil tdsv check task1
+  voiceveil tdsv make data/digits task2 --task 2 --join 4-6 --language English
+  voiceveil tdsv train task2 system.npz --cache tdsv.sqlite --jobs 2
+  voiceveil tdsv score system.npz task2 --subset eval --out answer.txt --cache tdsv.sqlite
+  voiceveil tdsv score system.npz task2 --out answer-b2.txt --anonymize b2 --anonymized-to speech/b2 --seed 1
+  voiceveil tdsv evaluate answer.txt B2=answer-b2.txt --trials task2/docs/eval_trials.txt \\
+      --keys task2/docs/eval_keys.txt --report report.html
+  voiceveil tdsv submit answer.txt --trials task2/docs/eval_trials.txt --to submission.zip
+  voiceveil tdsv submit --check submission.zip --trials task2/docs/eval_trials.txt
+"""
+AFTER_INTERRUPTION = "; the same command starts again, and takes what --cache keeps"
+_SHOWN = 50  # faults that a person reads
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|make|train|score|evaluate|submit")
+    check = actions.add_parser("check", help="list every fault of a challenge, with its file and line")
+    check.add_argument("challenge", type=Path, metavar="DIR")
+    check.add_argument("--no-audio", action="store_true", help="do not open the recordings")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    _add_make(actions.add_parser("make", help="build a challenge, with keys, from a corpus with phrase labels"))
+    _add_train(actions.add_parser("train", help="learn a system from the training part of a challenge"))
+    _add_score(actions.add_parser("score", help="score the trials of a challenge: one log-likelihood ratio a line"))
+    _add_evaluate(actions.add_parser("evaluate", help="minDCF, actual DCF and EER, whole and in parts; a report"))
+    _add_submit(actions.add_parser("submit", help="pack answer.txt for the challenge, or check such a ZIP"))
+
+
+def _add_make(make: argparse.ArgumentParser) -> None:
+    make.add_argument("corpus", metavar="CORPUS", help="what `voiceveil anonymize` takes, with speakers and phrases")
+    make.add_argument("out", type=Path, metavar="OUT")
+    make.add_argument("--task", type=int, choices=(1, 2), required=True)
+    make.add_argument("--join", metavar="N-M", help="passphrases are N to M of the corpus's phrases, e.g. digits: 4-6")
+    make.add_argument("--phrases", type=int, default=10, metavar="N", help="passphrases (%(default)s)")
+    make.add_argument("--known", type=int, default=6, metavar="N", help="of them in the training of task 2 (6)")
+    make.add_argument("--tests", type=int, default=3, metavar="N", help="tests of each speaker and phrase (3)")
+    make.add_argument("--repetitions", type=int, default=4, metavar="N", help="the same in training (%(default)s)")
+    make.add_argument("--free", type=int, default=4, metavar="N", help="free texts of a training speaker (%(default)s)")
+    make.add_argument("--most", type=int, default=200, metavar="N", help="trials of a type for a model (%(default)s)")
+    make.add_argument("--impostor-wrong", type=int, default=0, metavar="N", help="IW trials for a model (%(default)s)")
+    make.add_argument("--language", default="", metavar="NAME", help="of the corpus, for the keys")
+    make.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    _add_running(make)
+
+
+def _add_train(train: argparse.ArgumentParser) -> None:
+    train.add_argument("challenge", type=Path, metavar="DIR")
+    train.add_argument("out", type=Path, metavar="SYSTEM", help="the file to write, e.g. system.npz")
+    train.add_argument(
+        "--encoder",
+        default="campplus",
+        metavar="NAME",
+        help="of voices: campplus (default); ecapa:FOLDER, the plan's baseline, by `voiceveil train asv --model ecapa`",
+    )
+    train.add_argument("--backend", default="", metavar="NAME", help="cosine, centered, wccn, lda (default: wccn)")
+    train.add_argument("--content", default="", metavar="NAME", help="content features (default: moonshine:3)")
+    train.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) and content")
+    _add_running(train)
+
+
+def _add_score(score: argparse.ArgumentParser) -> None:
+    score.add_argument("system", type=Path, metavar="SYSTEM")
+    score.add_argument("challenge", type=Path, metavar="DIR")
+    score.add_argument("--out", type=Path, required=True, metavar="FILE", help="e.g. answer.txt")
+    score.add_argument("--subset", choices=("dev", "eval"), default="eval", help="default: eval")
+    score.add_argument("--no-free-text", action="store_true", help="task 2: enroll voices by the passphrase alone")
+    score.add_argument("--parts", type=Path, metavar="FILE", help="also write `<voice> <wording> <LLR>` of each trial")
+    score.add_argument("--anonymize", metavar="SYSTEM", help="anonymize the test recordings first, e.g. b2, b1b")
+    score.add_argument("--anonymized-to", type=Path, metavar="DIR", help="where they go (kept for the next run)")
+    score.add_argument("--seed", type=int, metavar="N", help="of the anonymization (default: fresh draws)")
+    score.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) and content")
+    _add_running(score)
+
+
+def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
+    evaluate.add_argument("answers", nargs="+", metavar="[NAME=]ANSWER", help="one or more answers to the same trials")
+    evaluate.add_argument("--trials", type=Path, required=True, metavar="FILE")
+    evaluate.add_argument("--keys", type=Path, required=True, metavar="FILE")
+    evaluate.add_argument(
+        "--models", type=Path, metavar="FILE", help="enrollment list: genders and phrases of the keys"
+    )
+    evaluate.add_argument("--report", type=Path, metavar="FILE", help="write a page, e.g. report.html")
+    evaluate.add_argument("--title", default="", help="of the page")
+    evaluate.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
+    evaluate.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+
+
+def _add_submit(submit: argparse.ArgumentParser) -> None:
+    submit.add_argument("answer", nargs="?", type=Path, metavar="ANSWER")
+    submit.add_argument("--trials", type=Path, required=True, metavar="FILE", help="the trials that it answers")
+    submit.add_argument("--to", type=Path, metavar="ZIP", help="default: submission.zip beside the answer")
+    submit.add_argument("--check", type=Path, metavar="ZIP", help="check this one instead")
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action."""
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "check": _check,
+        "make": _make,
+        "train": _train,
+        "score": _score,
+        "evaluate": _evaluate,
+        "submit": _submit,
+    }
+    return actions[args.action](args)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from voiceveil.tdsv.challenge import check
+
+    challenge, faults = check(args.challenge, audio=not args.no_audio)
+    found = list(faults)
+    wrong = sum(not fault.note for fault in found)
+    rows = {"train": len(challenge.labels)}
+    rows |= {name: len(subset.trials) for name, subset in challenge.subsets.items()}
+    if args.json:
+        listed = [{"file": str(f.file), "line": f.line, "what": f.what, "note": f.note} for f in found]
+        print(json.dumps({"task": challenge.task, "sizes": rows, "faults": listed}, indent=1))
+        return 1 if wrong else 0
+    for fault in found[:_SHOWN]:
+        print(f"{'note: ' if fault.note else ''}{fault}")
+    if len(found) > _SHOWN:
+        print(f"... and {len(found) - _SHOWN} more; --json lists all")
+    print(f"task {challenge.task or '?'}: {len(challenge.labels)} training files")
+    for name, subset in challenge.subsets.items():
+        keys = "no keys" if subset.keys is None else "with keys"
+        print(f"{name}: {len(subset.models)} models, {len(subset.trials)} trials, {keys}")
+    print(f"{args.challenge}: {'good' if not wrong else f'{wrong} fault(s)'}")
+    return 1 if wrong else 0
+
+
+def _make(args: argparse.Namespace) -> int:
+    from voiceveil.corpus import open_corpus
+    from voiceveil.tdsv.making import Plan, design
+    from voiceveil.tdsv.writing import write_challenge
+
+    plan = Plan(
+        task=args.task,
+        join=_range(args.join),
+        phrases=args.phrases,
+        known=args.known,
+        tests=args.tests,
+        repetitions=args.repetitions,
+        free=args.free,
+        most=args.most,
+        impostor_wrong=args.impostor_wrong,
+        language=args.language,
+        seed=args.seed,
+    )
+    corpus = open_corpus(args.corpus)
+    made = design(corpus, plan)
+    write_challenge(made, args.out, source=corpus.name, jobs=args.jobs, quiet=args.quiet)
+    print(f"{args.out}: task {plan.task}, {len(made.passphrases)} passphrases, {len(made.labels)} training files")
+    for subset, keys in made.keys.items():
+        counts = {kind: sum(key.type == kind for key in keys) for kind in ("TC", "TW", "IC", "IW")}
+        shown = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        print(f"{subset}: {len(made.models[subset])} models, {len(keys)} trials ({shown})")
+    return 0
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    low, dash, high = text.partition("-")
+    if not dash or not low.isdecimal() or not high.isdecimal():
+        raise InputError(f"--join {text}", fix="write two numbers, e.g. --join 4-6")
+    return int(low), int(high)
+
+
+def _train(args: argparse.Namespace) -> int:
+    from voiceveil.run.cache import Cache
+    from voiceveil.tdsv.challenge import open_challenge
+    from voiceveil.tdsv.features import CONTENT
+    from voiceveil.tdsv.storing import save_system
+    from voiceveil.tdsv.training import DEFAULT_BACKEND, train
+
+    challenge = open_challenge(args.challenge)
+    system = train(
+        challenge,
+        encoder=args.encoder,
+        backend=args.backend or DEFAULT_BACKEND,
+        content=args.content or CONTENT,
+        cache=None if args.cache is None else Cache(args.cache),
+        jobs=args.jobs,
+        quiet=args.quiet,
+    )
+    save_system(args.out, system)
+    record = system.record
+    trials = ", ".join(f"{count} {kind}" for kind, count in record["calibration_trials"].items())
+    print(
+        f"{args.out}: task {system.task}, voices by {system.encoder} ({record['backend']}), phrases by {system.content}"
+    )
+    print(f"learned from {record['recordings']} recordings of {record['speakers']} speakers; calibrated on {trials}")
+    return 0
+
+
+def _score(args: argparse.Namespace) -> int:
+    from voiceveil.corpus.lines import write_lines
+    from voiceveil.run.cache import Cache
+    from voiceveil.tdsv.answers import write_answer
+    from voiceveil.tdsv.challenge import open_challenge
+    from voiceveil.tdsv.scoring import anonymized_tests, score
+    from voiceveil.tdsv.storing import load_system
+
+    system = load_system(args.system)
+    challenge = open_challenge(args.challenge)
+    challenge.subset(args.subset)
+    tests = None
+    if args.anonymize is not None:
+        if args.anonymized_to is None:
+            raise InputError("--anonymize needs a folder for the speech", fix="add --anonymized-to DIR")
+        tests = anonymized_tests(
+            challenge, args.subset, args.anonymize, args.anonymized_to, seed=args.seed, jobs=args.jobs, quiet=args.quiet
+        )
+    elif args.anonymized_to is not None:
+        raise InputError("--anonymized-to without --anonymize", fix="name the system, e.g. --anonymize b2")
+    scores = score(
+        system,
+        challenge,
+        args.subset,
+        free_text=not args.no_free_text,
+        tests=tests,
+        cache=None if args.cache is None else Cache(args.cache),
+        jobs=args.jobs,
+        quiet=args.quiet,
+    )
+    write_answer(args.out, scores.llr)
+    if args.parts is not None:
+        columns = zip(scores.voice.tolist(), scores.wording.tolist(), scores.llr.tolist(), strict=True)
+        write_lines(args.parts, ["voice wording llr", *(f"{a:.6f} {b:.6f} {c:.6f}" for a, b, c in columns)])
+    print(f"{args.out}: {len(scores.llr)} trials")
+    return 0
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from voiceveil.tdsv.answers import read_answer
+    from voiceveil.tdsv.evaluation import complete_keys, evaluate
+    from voiceveil.tdsv.lists import read_models
+    from voiceveil.tdsv.page import write_page
+    from voiceveil.tdsv.tables import phrase_texts, read_matching_keys, table
+
+    keys = read_matching_keys(args.trials, args.keys)
+    keys = complete_keys(keys, None if args.models is None else read_models(args.models)[1])
+    evaluations = []
+    for spec in args.answers:
+        name, equals, path = spec.partition("=")
+        if not equals or Path(spec).exists():
+            name, path = Path(spec).stem, spec
+        evaluations.append(evaluate(read_answer(path, len(keys)), keys, name=name, resamples=args.resamples))
+    if args.json:
+        print(json.dumps([one.as_dict() for one in evaluations], indent=1))
+    else:
+        print(table(evaluations))
+    if args.report is not None:
+        title = args.title or "Who speaks, and is it the passphrase?"
+        write_page(args.report, evaluations, title=title, texts=phrase_texts(args.keys.parent, keys))
+        print(f"report: {args.report}", file=sys.stderr if args.json else sys.stdout)
+    return 0
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from voiceveil.tdsv.answers import check_submission, write_submission
+    from voiceveil.tdsv.lists import read_trials
+
+    if (args.answer is None) == (args.check is None):
+        raise InputError("one of an answer and --check ZIP is needed")
+    trials = len(read_trials(args.trials))
+    if args.check is not None:
+        check_submission(args.check, trials)
+        print(f"{args.check}: good, {trials} scores")
+        return 0
+    path = write_submission(args.to or args.answer.parent / "submission.zip", args.answer, trials)
+    print(f"{path}: {trials} scores")
+    return 0

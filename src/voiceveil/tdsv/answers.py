@@ -1,0 +1,124 @@
+"""What is handed in: ``answer.txt``, one LLR a line in the order of the trials, alone in a ZIP (plan, section 7.4).
+
+Conventions: no header, no blank line; a number is written as C and Python write floats, and finite. The archive is read
+with the limits of :mod:`voiceveil.challenges.submission.members`: nobody vouches for it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.audio import atomic_path
+from voiceveil.challenges.submission.members import Limits, read_members
+from voiceveil.corpus.lines import write_lines
+from voiceveil.errors import InputError
+
+__all__ = ["NAME", "check_submission", "parse_answer", "read_answer", "write_answer", "write_submission"]
+
+NAME = "answer.txt"
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_LARGEST = 1 << 30  # bytes; forty million trials
+
+
+def write_answer(path: str | Path, scores: ArrayLike) -> None:
+    """Write scores (n,), one a line."""
+    values = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError(f"the score of trial {int((~np.isfinite(values)).argmax()) + 1} is not finite", where=path)
+    write_lines(Path(path), [f"{value:.6f}" for value in values.tolist()])
+
+
+def read_answer(path: str | Path, trials: int | None = None) -> NDArray[np.float64]:
+    """The scores of an answer (n,); ``trials``: how many there must be."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
+    return parse_answer(data, path, trials)
+
+
+def parse_answer(data: bytes, where: str | Path, trials: int | None = None) -> NDArray[np.float64]:
+    """The scores in the bytes of an answer; whatever is wrong with them is an ``InputError`` with the line."""
+    lines = data.split(b"\n")
+    if lines and lines[-1] == b"":
+        lines.pop()
+    if not lines:
+        raise InputError("no scores", where=where, fix="write one number a line")
+    for number, line in enumerate(lines, start=1):
+        text = line.removesuffix(b"\r")
+        if _NUMBER.fullmatch(text) is None or (b"e" in text.lower() and not np.isfinite(float(text))):
+            what, fix = _reason(text, number)
+            raise InputError(what, where=where, line=number, fix=fix)
+    if trials is not None and len(lines) != trials:
+        raise InputError(f"{len(lines)} scores for {trials} trials", where=where, fix="give one score a trial")
+    return np.array([float(line) for line in lines])
+
+
+def _reason(text: bytes, number: int) -> tuple[str, str]:
+    shown = text[:40].decode("utf-8", "backslashreplace")
+    if not text.strip():
+        return "a blank line", "remove it: one score a line, nothing else"
+    if _NOT_FINITE.fullmatch(text.strip()) or _NUMBER.fullmatch(text):
+        return f"{shown!r} is not a finite number", "mend the system: every trial needs a score"
+    if len(text.split()) > 1:
+        return f"{len(text.split())} columns: {shown!r}", "the scores alone, in the order of the trial file"
+    if number == 1:
+        return f"a header: {shown!r}", "remove it: the first line is the first score"
+    return f"{shown!r} is not a number", "write floats such as -6.1284"
+
+
+def write_submission(path: str | Path, answer: str | Path, trials: int) -> Path:
+    """Pack an answer that fits the trials; the same answer gives the same bytes."""
+    source, path = Path(answer), Path(path)
+    if path.suffix.lower() != ".zip":
+        raise InputError("a submission is a ZIP file", where=path, fix="end its name in .zip")
+    read_answer(source, trials)
+    entry = zipfile.ZipInfo(NAME, date_time=(1980, 1, 1, 0, 0, 0))
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(entry, source.read_bytes())
+    with atomic_path(path) as part:
+        part.write_bytes(buffer.getbuffer())
+    return path
+
+
+def check_submission(path: str | Path, trials: int) -> NDArray[np.float64]:
+    """The scores of a submission that the challenge would take; anything else is an ``InputError`` that says why."""
+    path = Path(path)
+    fix = f"pack {NAME} alone: `voiceveil tdsv submit {NAME} --trials TRIALS --to {path.name}`"
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
+    if start not in (b"PK\x03\x04", b"PK\x05\x06"):
+        raise InputError("not a ZIP file", where=path, fix=fix)
+    found: bytes | None = None
+    for member in read_members(path, Limits(members=100, total=_LARGEST)):
+        if "/" in member.name:
+            raise InputError(f"{member.name}: a folder, where {NAME} must stand at the root", where=path, fix=fix)
+        if member.name != NAME:
+            raise InputError(f"{member.name}: a file that does not belong there", where=path, fix=fix)
+        found = b"".join(member.blocks())
+    folders = _folders(path)
+    if folders:
+        raise InputError(f"{folders[0]}: a folder", where=path, fix=fix)
+    if found is None:
+        raise InputError(f"no {NAME} in it", where=path, fix=fix)
+    return parse_answer(found, f"{path}/{NAME}", trials)
+
+
+def _folders(path: Path) -> list[str]:
+    """Entries that are folders and nothing else; the members were looked at before."""
+    with zipfile.ZipFile(path) as archive:
+        return [entry.filename for entry in archive.infolist() if entry.is_dir()]

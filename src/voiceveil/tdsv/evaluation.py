@@ -1,0 +1,188 @@
+"""How good are the scores of a challenge: normalised minimum and actual detection cost, EER, whole and in parts.
+
+Conventions: costs C_miss = 10, C_fa = 1, P_target = 0.01, divided by 0.1 (evaluation plan, section 2.3); rates are
+fractions. TC trials are targets; TW, IC and IW are not. Intervals (95 %) are by a bootstrap over speakers; keys without
+speakers give one over models, which is too narrow where a speaker has several.
+
+A part is a set of trials: of one language, gender or phrase, or the targets with one type of nontargets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.errors import InputError
+from voiceveil.stats import Estimate, ScoredTrials, estimate_all
+from voiceveil.stats import measures as m
+from voiceveil.tdsv.lists import TRIAL_TYPES, Key, Model
+from voiceveil.tdsv.phrases import language_of
+
+__all__ = [
+    "BAYES_THRESHOLD",
+    "NONTARGETS",
+    "Acceptance",
+    "Evaluation",
+    "Part",
+    "complete_keys",
+    "evaluate",
+    "scored_trials",
+]
+
+#: An LLR above ln(C_fa (1 - P) / (C_miss P)) is accepted.
+BAYES_THRESHOLD = float(np.log(0.99 / 0.1))
+
+#: What the parts of the group "type" hold beside the targets.
+NONTARGETS = {
+    "TW": "TC against TW: the right person, wrong words",
+    "IC": "TC against IC: an impostor, the right words",
+    "IW": "TC against IW: an impostor, wrong words",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """The figures of some trials; ``group`` is "all", "type", "language", "gender" or "phrase"."""
+
+    group: str
+    name: str
+    targets: int
+    nontargets: int
+    min_dcf: Estimate
+    act_dcf: Estimate
+    eer: Estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        figures = {name: getattr(self, name).as_dict() for name in ("min_dcf", "act_dcf", "eer")}
+        return {
+            "group": self.group,
+            "name": self.name,
+            "targets": self.targets,
+            "nontargets": self.nontargets,
+            **figures,
+        }
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Of the trials of one type, the share accepted at the Bayes threshold, and the mean LLR."""
+
+    type: str
+    trials: int
+    accepted: float
+    mean_llr: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """All figures of one answer."""
+
+    name: str
+    parts: tuple[Part, ...]
+    acceptance: tuple[Acceptance, ...]
+    scores: NDArray[np.float64]
+    types: NDArray[np.str_]
+    units: str  # what the intervals are over: speakers or models
+
+    @property
+    def overall(self) -> Part:
+        """All trials."""
+        return self.parts[0]
+
+    def group(self, name: str) -> tuple[Part, ...]:
+        """The parts of a group."""
+        return tuple(part for part in self.parts if part.group == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "intervals_over": self.units,
+            "parts": [part.as_dict() for part in self.parts],
+            "acceptance": [vars(one) for one in self.acceptance],
+        }
+
+
+def complete_keys(keys: Sequence[Key], models: Mapping[str, Model] | None = None) -> tuple[Key, ...]:
+    """Keys with gender and phrase from the enrollment list, and the language of the challenge's own phrases."""
+    completed = []
+    for key in keys:
+        model = (models or {}).get(key.model)
+        gender = key.gender or (model.gender if model else None)
+        phrase = key.phrase or (model.phrase if model else None)
+        known = key.language or (language_of(phrase) if phrase and key.phrase is None else None)
+        completed.append(replace(key, gender=gender, phrase=phrase, language=known))
+    return tuple(completed)
+
+
+def evaluate(
+    scores: ArrayLike, keys: Sequence[Key], *, name: str = "answer", resamples: int = 1000, seed: int = 0
+) -> Evaluation:
+    """All figures of scores (n,) under their keys (n,)."""
+    values = np.asarray(scores, dtype=np.float64)
+    if len(values) != len(keys):
+        raise InputError(f"{len(values)} scores for {len(keys)} keys")
+    types = np.array([key.type for key in keys])
+    missing = "targets (TC)" if not (types == "TC").any() else "nontargets" if (types == "TC").all() else ""
+    if missing:
+        raise InputError(f"the keys have no {missing}", fix="error rates need both")
+    trials = scored_trials(values, keys)
+    parts = [
+        _part(group, title, _chosen(trials, mask), resamples, seed)
+        for group, title, mask in _masks(keys, types)
+        if (mask & trials.target).any() and (mask & ~trials.target).any()
+    ]
+    acceptance = tuple(
+        Acceptance(kind, int(own.sum()), float((values[own] > BAYES_THRESHOLD).mean()), float(values[own].mean()))
+        for kind in TRIAL_TYPES
+        if (own := types == kind).any()
+    )
+    return Evaluation(name, tuple(parts), acceptance, values, types, trials.of)
+
+
+def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTrials:
+    """The trials with who speaks in them, as far as the keys tell."""
+    known = all(key.speaker and (key.test_speaker or key.type[0] == "T") for key in keys)
+    if known:
+        enroll = np.array([key.speaker for key in keys])
+        heard = np.array([key.speaker if key.type[0] == "T" else key.test_speaker for key in keys])
+    else:  # a model is then a person of its own, and so is each impostor's recording
+        enroll = np.array([key.model for key in keys])
+        heard = np.array([key.model if key.type[0] == "T" else f"file {key.test}" for key in keys])
+    codes = np.unique(np.concatenate([enroll, heard]), return_inverse=True)[1].reshape(-1)
+    target = np.array([key.type == "TC" for key in keys])
+    of = "speakers" if known else "models"
+    return ScoredTrials(scores, target, codes[: len(keys)], codes[len(keys) :], of, text_dependent=True)
+
+
+def _masks(keys: Sequence[Key], types: NDArray[np.str_]) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """Group, name and trials of each part."""
+    yield "all", "all trials", np.ones(len(keys), dtype=bool)
+    for kind in NONTARGETS:
+        yield "type", kind, (types == "TC") | (types == kind)
+    columns: dict[str, Callable[[Key], str | None]] = {
+        "language": lambda key: key.language,
+        "gender": lambda key: {"f": "women", "m": "men"}.get(key.gender or ""),
+        "phrase": lambda key: key.phrase,
+    }
+    for group, value in columns.items():
+        column = np.array([value(key) or "" for key in keys])
+        for title in sorted(set(column.tolist()) - {""}):
+            yield group, title, column == title
+
+
+def _chosen(trials: ScoredTrials, mask: NDArray[np.bool_]) -> ScoredTrials:
+    return ScoredTrials(
+        trials.score[mask], trials.target[mask], trials.enroll[mask], trials.speaker[mask], trials.of, True
+    )
+
+
+def _part(group: str, name: str, trials: ScoredTrials, resamples: int, seed: int) -> Part:
+    figures = estimate_all(trials, [m.min_dcf(), m.act_dcf(), m.eer()], resamples=resamples, seed=seed)
+    targets = int(trials.target.sum())
+    return Part(group, name, targets, len(trials.target) - targets, figures[0], figures[1], figures[2])

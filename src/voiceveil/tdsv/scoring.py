@@ -1,0 +1,129 @@
+"""The trials of a challenge, scored by a system one by one.
+
+The test recordings can be anonymized first: whoever verifies, or attacks, has the original enrollment and hears what
+an anonymization system has let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import voiceveil as vv
+from voiceveil.attack.encoders import encoder as encoder_of
+from voiceveil.corpus.model import Corpus, Utterance
+from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
+from voiceveil.tdsv.challenge import Challenge
+from voiceveil.tdsv.features import Measured, measure
+from voiceveil.tdsv.lists import Model, Trial
+from voiceveil.tdsv.system import System
+
+__all__ = ["TrialScores", "anonymized_tests", "score", "score_trials"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TrialScores:
+    """Voice, wording and LLR of each trial (n,), in the order of the list."""
+
+    voice: Floats
+    wording: Floats
+    llr: Floats
+
+
+def score(
+    system: System,
+    challenge: Challenge,
+    subset: str = "eval",
+    *,
+    free_text: bool = True,
+    tests: Mapping[str, Path] | None = None,
+    trials: Iterable[Trial] | None = None,
+    cache: Cache | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
+) -> TrialScores:
+    """Score a subset of a challenge.
+
+    ``free_text``: whether the free text of task 2 helps to enroll a voice. ``tests``: file id -> recording to hear in
+    place of the challenge's own. ``trials``: others than those of the list, with the same models and files.
+    """
+    if system.task != (challenge.task or system.task):
+        raise InputError(f"a system for task {system.task}, a challenge of task {challenge.task}", where=challenge.root)
+    part = challenge.subset(subset)
+    listed = part.trials if trials is None else tuple(trials)
+    models = part.models
+    if not free_text or system.fusion_free is None:
+        models = {key: replace(model, free_text=()) for key, model in models.items()}
+    network = encoder_of(system.encoder)
+    network.check()
+    if network.fingerprint() != system.fingerprint:
+        raise InputError(f"the encoder {system.encoder} is not the one of the training", fix="train the system again")
+    files = {file for model in models.values() for file in model.files}
+    free = {file for model in models.values() for file in model.free_text}
+    enrolled = [u for u in challenge.enrollment(subset) if u.id in files]
+    wanted = {trial.test for trial in listed}
+    heard = [u for u in challenge.tests(subset) if u.id in wanted]
+    if tests is not None:
+        heard = [replace(u, path=tests[u.id]) for u in heard]
+
+    def measured(utterances: list[Utterance]) -> Mapping[str, Measured]:
+        return measure(utterances, network, system.content, voice_only=free, cache=cache, jobs=jobs, quiet=quiet)
+
+    return score_trials(system, models, listed, measured(enrolled), measured(heard))
+
+
+def score_trials(
+    system: System,
+    models: Mapping[str, Model],
+    trials: Iterable[Trial],
+    enrollment: Mapping[str, Measured],
+    tests: Mapping[str, Measured],
+) -> TrialScores:
+    """Score trials of measured recordings; each model is enrolled and each test heard once, by itself."""
+    listed = list(trials)
+    enrolled = {
+        key: system.enroll(
+            [enrollment[file] for file in models[key].passphrase],
+            [enrollment[file] for file in models[key].free_text],
+            models[key].phrase,
+        )
+        for key in dict.fromkeys(trial.model for trial in listed)
+    }
+    heard = {file: system.hear(tests[file]) for file in dict.fromkeys(trial.test for trial in listed)}
+    rows = [system.score(enrolled[trial.model], heard[trial.test]) for trial in listed]
+    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
+    return TrialScores(table[:, 0], table[:, 1], table[:, 2])
+
+
+def anonymized_tests(
+    challenge: Challenge,
+    subset: str,
+    system: str,
+    folder: str | Path,
+    *,
+    seed: int | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
+) -> dict[str, Path]:
+    """Anonymize the test recordings of a subset, each as an utterance of its own, into a folder; file id -> recording.
+
+    A run that was interrupted goes on where it stopped, if a seed is given.
+    """
+    root = challenge.root / "wav" / "evaluation"
+    corpus = Corpus("evaluation", challenge.tests(subset), kind="folder", root=root)
+    summary = vv.anonymize(corpus, folder, system=system, level="utterance", seed=seed, jobs=jobs, quiet=quiet)
+    if summary.failures:
+        first = summary.failures[0]
+        raise InputError(f"{len(summary.failures)} recordings failed, e.g. {first.id}: {first.error}", where=folder)
+    paths = {u.id: summary.output / f"{u.id}.wav" for u in corpus}
+    missing = [path for path in paths.values() if not path.is_file()]
+    if missing:
+        raise InputError("no such anonymized recording", where=missing[0])
+    return paths

@@ -1,0 +1,185 @@
+"""Learning a system from the training part of a challenge, and from nothing else.
+
+Back-end, cohort, phrases and the calibration of the fusion come from the training speakers. Scores to calibrate on must
+be those of people whom the back-end does not know: the speakers are cut into four, each part is scored by a back-end
+that learned from the others, and the fusion learns from the trials of all four. Then everything is fitted to all.
+
+Training labels do not tell the gender, and the challenge has no trials across it: as impostors of a speaker serve
+the half of the others whose voices are nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.attack.encoders import encoder as encoder_of
+from voiceveil.corpus.drawing import shuffled
+from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
+from voiceveil.tdsv.challenge import Challenge
+from voiceveil.tdsv.features import CONTENT, Measured, measure
+from voiceveil.tdsv.fusion import Fusion, Logistic
+from voiceveil.tdsv.lists import Label
+from voiceveil.tdsv.phrases import FREE_TEXT
+from voiceveil.tdsv.system import Enrolled, Heard, System
+from voiceveil.tdsv.voices import VoiceSpace
+from voiceveil.tdsv.wording import PhraseClassifier, PhraseMatch, Wording
+
+__all__ = ["DEFAULT_BACKEND", "fit_system", "train"]
+
+DEFAULT_BACKEND = "wccn"
+_FOLDS = 4
+_ROTATIONS = 4  # recordings of a phrase that are tests in turn
+_ENROLLED = 3
+_NO_FUSION = Fusion(Logistic(np.zeros(2), 0.0), Logistic(np.zeros(2), 0.0))
+
+
+def train(
+    challenge: Challenge,
+    *,
+    encoder: str = "campplus",
+    backend: str = DEFAULT_BACKEND,
+    content: str = CONTENT,
+    cache: Cache | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
+) -> System:
+    """A system for the task of the challenge, from its training files."""
+    if not challenge.labels:
+        raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
+    network = encoder_of(encoder)
+    network.check()
+    measured = measure(challenge.training(), network, content, cache=cache, jobs=jobs, quiet=quiet)
+    return fit_system(
+        challenge.task or 1,
+        challenge.labels,
+        measured,
+        backend=backend,
+        names=(encoder, network.fingerprint(), content),
+        where=challenge.root / "docs" / "train_labels.txt",
+    )
+
+
+def fit_system(
+    task: int,
+    labels: Sequence[Label],
+    measured: Mapping[str, Measured],
+    *,
+    backend: str = DEFAULT_BACKEND,
+    names: tuple[str, str, str] = ("", "", ""),
+    where: Path | None = None,
+) -> System:
+    """Fit a system to measured training files; ``names``: encoder, its fingerprint, content features."""
+    people = _people(labels)
+    if len(people) < 2 * _FOLDS:
+        what = f"{len(people)} training speakers: a back-end and its calibration need {2 * _FOLDS}"
+        raise InputError(what, where=where)
+    with_free = task == 2 and all(len(said.get(FREE_TEXT, ())) > 1 for said in people.values())
+    order = shuffled(people, 0, "folds")
+    scores: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    types: list[str] = []
+    for fold in range(_FOLDS):
+        held = order[fold::_FOLDS]
+        known = [label for label in labels if label.speaker not in held]
+        part = _fitted(task, known, measured, backend, names)
+        trials = list(_trials({speaker: people[speaker] for speaker in held}, measured))
+        types += [trial.type for trial in trials]
+        for free in (False, True) if with_free else (False,):
+            scores[free] += _scored(part, trials, measured, free)
+    kinds = np.array(types)
+    missing = [kind for kind in ("TC", "TW", "IC") if not (kinds == kind).any()]
+    if missing:
+        what = f"the training files give no trials of type {missing[0]} to calibrate on"
+        raise InputError(what, where=where, fix="give each speaker two phrases with four recordings each")
+    fusions = [Fusion.fit(np.array(scores[free]), kinds) for free in ((False, True) if with_free else (False,))]
+    found = _fitted(task, labels, measured, backend, names)
+    counts = {kind: int((kinds == kind).sum()) for kind in ("TC", "TW", "IC")}
+    record = {"speakers": len(people), "recordings": len(labels), "backend": backend, "calibration_trials": counts}
+    return System(task, *names, found.voices, found.wording, fusions[0], fusions[1] if with_free else None, record)
+
+
+def _people(labels: Sequence[Label]) -> dict[str, dict[str, list[str]]]:
+    """Speaker -> phrase -> files."""
+    people: dict[str, dict[str, list[str]]] = {}
+    for label in labels:
+        people.setdefault(label.speaker, {}).setdefault(label.phrase, []).append(label.file)
+    return people
+
+
+def _fitted(
+    task: int, labels: Sequence[Label], measured: Mapping[str, Measured], backend: str, names: tuple[str, str, str]
+) -> System:
+    """Voices and wording, not calibrated yet."""
+    embeddings = np.stack([measured[label.file].voice for label in labels])
+    voices = VoiceSpace.fit(embeddings, [label.speaker for label in labels], backend)
+    contents = [content for label in labels if (content := measured[label.file].content) is not None]
+    phrases = [label.phrase for label in labels]
+    wording: Wording = (PhraseClassifier if task == 1 else PhraseMatch).fit(contents, phrases)
+    return System(task, *names, voices, wording, _NO_FUSION, _NO_FUSION, {})
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A trial of training speakers, by files."""
+
+    enroll: tuple[str, ...]
+    free: tuple[str, ...]
+    phrase: str
+    test: str
+    type: str
+
+
+def _trials(people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str, Measured]) -> Iterator[_Trial]:
+    """Each recording of a phrase is a test in turn, three others enroll; half of the free text enrolls, half tests."""
+    near = _nearest(people, measured)
+    for speaker, said in people.items():
+        free = said.get(FREE_TEXT, [])
+        enrolling, wrong = tuple(free[::2]), free[1::2]
+        for phrase, files in said.items():
+            if phrase == FREE_TEXT or len(files) <= _ENROLLED:
+                continue
+            for turn in range(min(_ROTATIONS, len(files))):
+                enroll = tuple(file for k, file in enumerate(files) if k != turn)[:_ENROLLED]
+                tests = [(files[turn], "TC")]
+                others = [f[turn] for p, f in said.items() if p not in (phrase, FREE_TEXT) and turn < len(f)]
+                tests += [(test, "TW") for test in (*others, *wrong)]
+                claims = (people[other].get(phrase, ()) for other in near[speaker])
+                tests += [(claim[turn], "IC") for claim in claims if turn < len(claim)]
+                yield from (_Trial(enroll, enrolling, phrase, test, kind) for test, kind in tests)
+
+
+def _nearest(people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str, Measured]) -> dict[str, list[str]]:
+    """For each speaker so many others, half of all, whose mean embeddings are nearest in angle."""
+    names = list(people)
+    means = np.stack([np.mean([measured[f].voice for fs in people[n].values() for f in fs], axis=0) for n in names])
+    means = means - means.mean(axis=0)
+    unit = means / np.linalg.norm(means, axis=1, keepdims=True)
+    order: NDArray[np.int64] = np.argsort(-(unit @ unit.T), axis=1)
+    half = max(1, len(names) // 2)
+    return {
+        name: [names[k] for k in row if k != i][:half] for i, (name, row) in enumerate(zip(names, order, strict=True))
+    }
+
+
+def _scored(
+    system: System, trials: Sequence[_Trial], measured: Mapping[str, Measured], free: bool
+) -> list[tuple[float, float]]:
+    """Voice and wording of each trial; what is enrolled or heard twice is so once."""
+    models: dict[tuple[tuple[str, ...], str], Enrolled] = {}
+    heard: dict[str, Heard] = {}
+    scores = []
+    for trial in trials:
+        key = (trial.enroll, trial.phrase)
+        if key not in models:
+            extra = [measured[file] for file in trial.free] if free else []
+            models[key] = system.enroll([measured[file] for file in trial.enroll], extra, trial.phrase)
+        if trial.test not in heard:
+            heard[trial.test] = system.hear(measured[trial.test])
+        score = system.score(models[key], heard[trial.test])
+        scores.append((score.voice, score.wording))
+    return scores
