@@ -1,7 +1,7 @@
 """DET curves: misses against false alarms of each attacker, on axes where normal scores give straight lines.
 
-Conventions: both axes are the probit of a rate, from 0.5 % to 80 %. A curve near the lower left is an attacker who
-recognises people; one on the diagonal from the upper left to the lower right through 50 % guesses.
+Conventions: both axes are the probit of a rate, from 0.5 % to 80 % unless told otherwise. A curve near the lower left
+is an attacker who recognises people; one on the diagonal from the upper left to the lower right through 50 % guesses.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from voiceveil import metrics
 from voiceveil.report.material import Scored
@@ -18,7 +18,7 @@ from voiceveil.report.svg import grid, svg
 __all__ = ["det_figure", "det_svg"]
 
 _WIDTH, _HEIGHT, _FRAME = 380.0, 378.0, (50.0, 12.0, 368.0, 330.0)
-_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
+_TICKS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 _LOW, _HIGH = 0.005, 0.85
 
 
@@ -32,14 +32,17 @@ def det_svg(scored: Sequence[tuple[int, Scored]], title: str) -> str:
 
 
 def det_figure(
-    curves: Sequence[tuple[int, metrics.DetCurve, float]], title: str, titles: tuple[str, str] = _TITLES
+    curves: Sequence[tuple[int, metrics.DetCurve, float]],
+    title: str,
+    titles: tuple[str, str] = _TITLES,
+    low: float = _LOW,
 ) -> str:
-    """(line style, curve, EER) of each curve; ``titles`` of the axes: false alarms, misses."""
+    """(line style, curve, EER) of each curve; ``titles`` of the axes: false alarms, misses; they begin at ``low``."""
     left, top, right, bottom = _FRAME
-    ends = ndtri(np.array([_LOW, _HIGH]))
+    ends = ndtri(np.array([low, _HIGH]))
 
     def share(rate: float) -> float:
-        return float((ndtri(min(max(rate, _LOW), _HIGH)) - ends[0]) / (ends[1] - ends[0]))
+        return float((ndtri(min(max(rate, low), _HIGH)) - ends[0]) / (ends[1] - ends[0]))
 
     def x(rate: float) -> float:
         return left + share(rate) * (right - left)
@@ -47,8 +50,9 @@ def det_figure(
     def y(rate: float) -> float:
         return bottom - share(rate) * (bottom - top)
 
-    parts = list(grid(x, y, _FRAME, (_TICKS, _TICKS), titles, lambda rate: f"{100 * rate:g}"))
-    parts.append(f'<path class="equal" d="M{x(_LOW):.1f} {y(_LOW):.1f}L{x(_HIGH):.1f} {y(_HIGH):.1f}"/>')
+    ticks = [tick for tick in _TICKS if tick > low]
+    parts = list(grid(x, y, _FRAME, (ticks, ticks), titles, lambda rate: f"{100 * rate:g}"))
+    parts.append(f'<path class="equal" d="M{x(low):.1f} {y(low):.1f}L{x(_HIGH):.1f} {y(_HIGH):.1f}"/>')
     for style, curve, rate in curves:
         parts.append(f'<path class="curve s{style}" d="{_path(curve.p_fa, curve.p_miss, _FRAME, ends)}"/>')
         parts.append(f'<circle class="eer s{style}" cx="{x(rate):.1f}" cy="{y(rate):.1f}" r="3.5"/>')
@@ -57,7 +61,8 @@ def det_figure(
 
 def _path(p_fa: np.ndarray, p_miss: np.ndarray, frame: tuple[float, float, float, float], ends: np.ndarray) -> str:
     """The visible part of a curve, at most one vertex a pixel."""
-    inside = (p_fa >= _LOW) & (p_fa <= _HIGH) & (p_miss >= _LOW) & (p_miss <= _HIGH)
+    low = float(ndtr(ends[0])) * (1 - 1e-9)
+    inside = (p_fa >= low) & (p_fa <= _HIGH) & (p_miss >= low) & (p_miss <= _HIGH)
     if not inside.any():
         return ""
     left, top, right, bottom = frame

@@ -33,20 +33,25 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ScoredTrials:
-    """Scores (n,), which are ``target`` (n,), and the numbers of the ``enroll`` and of the heard ``speaker`` (n,)."""
+    """Scores (n,), which are ``target`` (n,), and the numbers of the ``enroll`` and of the heard ``speaker`` (n,).
+
+    ``text_dependent``: a nontarget may be the claimed speaker, with wrong words.
+    """
 
     score: Floats
     target: NDArray[np.bool_]
     enroll: Codes
     speaker: Codes
     of: str = "speakers"
+    text_dependent: bool = False
 
     def __post_init__(self) -> None:
         shapes = {np.shape(column) for column in (self.score, self.target, self.enroll, self.speaker)}
         if len(shapes) != 1:
             raise InputError(f"the columns of scored trials have shapes {sorted(shapes)}", fix="give one entry a trial")
         check_scores(self.score[self.target], self.score[~self.target])
-        wrong = self.target != (self.enroll == self.speaker)
+        same = self.enroll == self.speaker
+        wrong = self.target & ~same if self.text_dependent else self.target != same
         if wrong.any():
             i = int(wrong.argmax())
             kind = "target, but its speakers differ" if self.target[i] else "nontarget, but its speakers are the same"
@@ -81,7 +86,8 @@ class ScoredTrials:
 
     def with_scores(self, score: ArrayLike) -> ScoredTrials:
         """The same trials as another system scored them, in the same order."""
-        return ScoredTrials(np.asarray(score, dtype=np.float64), self.target, self.enroll, self.speaker, self.of)
+        scores = np.asarray(score, dtype=np.float64)
+        return ScoredTrials(scores, self.target, self.enroll, self.speaker, self.of, self.text_dependent)
 
     def classes(self) -> tuple[Floats, Floats]:
         """Target and nontarget scores."""
@@ -157,6 +163,8 @@ def _weigh(
     for i in range(len(rank)):
         if target[i]:
             tar[rank[i]] += weights[enroll[i]]
+        elif enroll[i] == speaker[i]:
+            non[rank[i]] += weights[enroll[i]]
         else:
             non[rank[i]] += weights[enroll[i]] * weights[speaker[i]]
     return tar, non
