@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "systems": "list the anonymization systems and their parameters",
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
     "evaluate": "run the protocol of a challenge: anonymize, attack, recognise, measure",
+    "risk": "singling out, linkability and inference: the legally validated assessment, with a report",
     "corpus": "check, describe and convert corpora",
     "train": "train speaker encoders and recognisers",
     "attack": "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers",
