@@ -144,7 +144,7 @@ class Analysis:
         same-speaker pairs of the original among the different-speaker pairs of a system.
         """
         same, different = "similarity, same speaker", "similarity, different speakers"
-        found: dict[str, list[Det]] = {}
+        found: dict[str, list[Det | None]] = {}
         for aspect in ("naturalness", "intelligibility"):
             found[aspect] = [self._det(s, (aspect, ORIGINAL), (aspect, s)) for s in self.study.systems]
         for title, target, nontarget in (
@@ -153,7 +153,8 @@ class Analysis:
             (f"{different}, against original pairs", ORIGINAL, None),
         ):
             found[title] = [self._det(s, (same, target or s), (different, nontarget or s)) for s in self.sources]
-        return {title: whole for title, dets in found.items() if (whole := [det for det in dets if det])}  # type: ignore[misc]
+        drawn = {title: [det for det in dets if det is not None] for title, dets in found.items()}
+        return {title: dets for title, dets in drawn.items() if dets}
 
     @cached_property
     def preferences(self) -> list[Share]:
@@ -238,8 +239,8 @@ class Analysis:
         is_target = np.arange(len(values)) < len(index)
 
         def eer(weights: Floats) -> float:
-            tar = np.bincount(place, weights * is_target, len(levels))
-            non = np.bincount(place, weights * ~is_target, len(levels))
+            tar = np.bincount(place, weights * is_target, len(levels)).astype(np.float64)
+            non = np.bincount(place, weights * ~is_target, len(levels)).astype(np.float64)
             return float(rocch_eer(tar, non)) if tar.sum() > 0 and non.sum() > 0 else float("nan")
 
         curve = rating_det(self.normalised[index], self.normalised[against])

@@ -75,7 +75,7 @@ class ListenApp:
         self._study, self._texts, self._answers, self._seal = study, texts, answers, seal
         self._pages = Pages("voiceveil.listen")
         self._strangers = RateLimit(rate=0.5, burst=30)  # by address: wrong tokens, no cookie
-        self._posts = RateLimit(rate=10.0, burst=60)  # by evaluator
+        self._posts = RateLimit(rate=4.0, burst=80)  # by evaluator
         self._gets = RateLimit(rate=20.0, burst=200)
         self._course = lru_cache(maxsize=4096)(lambda name: Course(study, name))
 
@@ -246,10 +246,11 @@ class ListenApp:
         """A recording, whole or in part (range requests), for an evaluator who is to hear it."""
         visitor = self._visitor(request)
         name = request.path_params["name"]
-        if visitor is None or name not in self._course(visitor.evaluator).audio:
-            self._limit(self._strangers, _address(request))
+        if visitor is None:
             raise HTTPException(404)
         self._limit(self._gets, visitor.evaluator)
+        if name not in self._course(visitor.evaluator).audio:
+            raise HTTPException(404)
         headers = {"cache-control": "private, max-age=86400"}
         return FileResponse(self._audio / f"{name}.wav", media_type="audio/wav", headers=headers)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -97,8 +97,8 @@ def _system(scores: Sequence[PanelScore], name: str) -> SystemClustering:
     found = SystemClustering(len(own), mean("f1"), mean("purity"), mean("change", np.inf), mean("alone"))
     if name == ORIGINAL or not control:
         return found
-    return SystemClustering(
-        *(getattr(found, key) for key in ("panels", "f1", "purity", "change", "alone")),
+    return replace(
+        found,
         f1_difference=_difference(control, own, "f1"),
         purity_difference=_difference(control, own, "purity"),
         change_difference=_difference(control, own, "change"),

@@ -45,14 +45,16 @@ def crossed_interval(
 
 def _weights(who: NDArray[np.intp], whom: NDArray[np.intp], resamples: int, seed: int) -> Iterator[Floats]:
     rng = np.random.default_rng(seed)
-    for _ in range(resamples):
-        drawn = []
-        for factor in (who, whom):
-            size = int(factor.max()) + 1
-            # A factor of one level is not drawn: its only value would come out every time.
-            counts = rng.multinomial(size, np.full(size, 1 / size)) if size > 1 else np.ones(1)
-            drawn.append(counts[factor].astype(np.float64))
-        weights = drawn[0] * drawn[1]
+    drawn = []
+    for factor in (who, whom):
+        size = int(factor.max()) + 1
+        # A factor of one level is not drawn: its only value would come out every time.
+        shape = np.full(size, 1 / size)
+        drawn.append(
+            rng.multinomial(size, shape, resamples).astype(np.float64) if size > 1 else np.ones((resamples, 1))
+        )
+    for first, second in zip(*drawn, strict=True):
+        weights = first[who] * second[whom]
         if weights.sum() > 0:
             yield weights
 
@@ -80,7 +82,7 @@ def weighted_median(values: ArrayLike) -> Callable[[Floats], float]:
 
 
 def krippendorff_alpha(
-    units: Mapping[Hashable, Sequence[float]], *, level: Literal["ordinal", "interval"] = "ordinal"
+    units: Mapping[str, Sequence[float]], *, level: Literal["ordinal", "interval"] = "ordinal"
 ) -> float:
     """Krippendorff's alpha: 1 is perfect agreement, 0 what chance would give; NaN if nothing can be compared.
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil import audio
 from voiceveil.corpus.drawing import shuffled
@@ -115,7 +116,7 @@ class _Maker:
         self._balance = Balance(plan.seed)
         self._recordings: dict[str, Recording] = {}
         self._origin: dict[str, tuple[Utterance, float | None]] = {}
-        self._tones: dict[str, np.ndarray] = {}
+        self._tones: dict[str, Callable[[], NDArray[np.float64]]] = {}
         self._items: dict[str, Item] = {}
 
     @staticmethod
@@ -129,7 +130,7 @@ class _Maker:
     def draw(self) -> dict[str, tuple[Session, ...]]:
         """Make all items; who hears which in what order."""
         plan = self._plan
-        self._check_tone("volume", recordings.noise(plan.level or -26.0, np.random.default_rng(plan.seed)))
+        self._check_tone("volume", partial(recordings.noise, plan.level or -26.0, np.random.default_rng(plan.seed)))
         sets = [self._set(number) for number in range(-(-plan.evaluators // plan.raters))]
         evaluators = {}
         for number in range(plan.evaluators):
@@ -238,7 +239,7 @@ class _Maker:
         return Session(session.task, (*(self._headphones(evaluator) if first else ()), *items))
 
     def _attention(self, count: int, evaluator: str, session: Session, turn: int) -> str:
-        name = self._check_tone(f"attention {count}", recordings.beeps(count))
+        name = self._check_tone(f"attention {count}", partial(recordings.beeps, count))
         return self._item("attention", (name,), str(count), own=f"{session.task}-{turn + 1}-{evaluator}")
 
     def _headphones(self, evaluator: str) -> Iterator[str]:
@@ -247,7 +248,7 @@ class _Maker:
         order = shuffled(pairs, self._plan.seed, f"headphones {evaluator}")
         for turn in range(self._plan.headphones):
             softest, inverted = pairs[order[turn % len(order)]]
-            tones = recordings.headphone_tones(softest, inverted)
+            tones = partial(recordings.headphone_tones, softest, inverted)
             name = self._check_tone(f"headphones {softest} {inverted}", tones)
             yield self._item("headphones", (name,), str(softest + 1), own=f"{turn + 1}-{evaluator}")
 
@@ -266,7 +267,7 @@ class _Maker:
             self._origin[name] = (version, cut)
         return name
 
-    def _check_tone(self, what: str, samples: np.ndarray) -> str:
+    def _check_tone(self, what: str, samples: Callable[[], NDArray[np.float64]]) -> str:
         name = self._seal.name("check", what)
         if name not in self._recordings:
             self._recordings[name] = Recording("check", what)
@@ -281,4 +282,4 @@ class _Maker:
             audio.save(folder / f"{name}.wav", wave)
             self._recordings[name] = dataclasses.replace(self._recordings[name], seconds=round(wave.duration, 3))
         for name, samples in self._tones.items():
-            recordings.write_stereo(folder / f"{name}.wav", samples)
+            recordings.write_stereo(folder / f"{name}.wav", samples())

@@ -129,10 +129,10 @@ class Deck:
 
     def alone(self, sources: Sequence[str], purpose: str) -> Utterance:
         """An utterance by itself."""
-        for speaker in self._in_turn(self._trials, "trial"):
+        for speaker in self._in_turn(self._trials, "preference"):
             fresh = self._by_use(self._fresh(self._trials[speaker]), purpose, *sources)
             if fresh:
-                self._deal(fresh[0], " ".join(sources), "trial")
+                self._deal(fresh[0], " ".join(sources), "preference")
                 return fresh[0]
         raise InputError(
             f"too few utterances: an evaluator who never hears one twice runs out after {len(self._heard)}",

@@ -46,7 +46,7 @@ def read_objective(specs: Sequence[str], systems: Sequence[str]) -> dict[str, Re
 
 def comparisons(analysis: Analysis, results: Mapping[str, Results]) -> list[Comparison]:
     """A scatter for each pair of an objective and a subjective figure that some systems have."""
-    made = []
+    made: list[Comparison] = []
     for metric, aspect in _PAIRS:
         groups = analysis.groups.get(aspect, {})
         points = []
@@ -88,4 +88,4 @@ def _measured(results: Results, metric: str, *, original: bool) -> tuple[Average
     for figure in figures:
         by_model.setdefault(figure.model, []).append(figure)
     averages = [(weighted_average([(1 / len(fs), f) for f in fs]), model) for model, fs in by_model.items()]
-    return min(averages, key=lambda pair: pair[0].value, default=(None, ""))  # type: ignore[arg-type, return-value, union-attr]
+    return min(averages, key=lambda pair: pair[0].value) if averages else (None, "")

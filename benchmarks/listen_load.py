@@ -1,0 +1,216 @@
+"""A listening test under load and under fire: 200 evaluators at once, and a server that is killed in the middle.
+
+Every simulated evaluator opens the page, plays both recordings (range requests), answers each question after a pause for
+thought and goes on. First the time of each answer is taken, from the request to the acknowledgement; then the server gets
+``kill -9`` while all go on, is started again, and in the end the database is compared with what was acknowledged.
+
+    python benchmarks/listen_load.py                      # 200 evaluators, SQLite
+    python benchmarks/listen_load.py --database postgresql://listen@localhost/listen
+
+Exit code 1 if the 95th percentile exceeds 200 ms, or if an acknowledged answer is lost, changed or doubled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+from tests.listen_world import make_study
+from voiceveil.listen.app import invitation
+from voiceveil.listen.design import Plan
+from voiceveil.web.database import open_database
+from voiceveil.web.tokens import Seal, read_key
+
+LIMIT = 0.2  # seconds
+QUESTIONS = ("naturalness", "similarity", "intelligibility")
+
+
+@dataclass
+class Log:
+    """What was sent and acknowledged, and how long it took."""
+
+    sent: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    acknowledged: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    finished: set[tuple[str, str]] = field(default_factory=set)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    retries: int = 0
+    phase: str = "load"
+
+    def took(self, kind: str, seconds: float) -> None:
+        self.seconds.setdefault(f"{self.phase} {kind}", []).append(seconds)
+
+
+class Connection:
+    """HTTP/1.1 over one connection that is opened again when it breaks."""
+
+    def __init__(self, port: int, log: Log) -> None:
+        self.port, self.log, self.cookie = port, log, ""
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def request(self, method: str, path: str, body: bytes = b"", headers: str = "") -> tuple[int, str, bytes]:
+        """Until there is an answer that is not "try again"."""
+        while True:
+            try:
+                status, head, data = await asyncio.wait_for(self._once(method, path, body, headers), 20)
+                if status not in (429, 500, 503):
+                    return status, head, data
+            except (OSError, asyncio.IncompleteReadError, TimeoutError):
+                self._close()
+            self.log.retries += 1
+            await asyncio.sleep(0.3)
+
+    async def _once(self, method: str, path: str, body: bytes, headers: str) -> tuple[int, str, bytes]:
+        if self.streams is None:
+            self.streams = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self.streams
+        lines = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncookie: {self.cookie}\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
+        writer.write(lines.encode() + body)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+        data = await reader.readexactly(int(length[1])) if length else b""
+        return int(head[9:12]), head, data
+
+    def _close(self) -> None:
+        if self.streams is not None:
+            self.streams[1].close()
+        self.streams = None
+
+    async def post(self, path: str, values: dict[str, object]) -> int:
+        body = json.dumps(values).encode()
+        return (await self.request("POST", path, body, "content-type: application/json\r\n"))[0]
+
+
+async def evaluator(name: str, token: str, port: int, think: float, log: Log, until: asyncio.Event) -> None:
+    """One person, until the time is over."""
+    rng = random.Random(name)
+    connection = Connection(port, log)
+    await asyncio.sleep(rng.random() * think)
+    head = (await connection.request("GET", f"/i/{token}"))[1]
+    connection.cookie = re.search(r"set-cookie: ([^;]+)", head, re.IGNORECASE)[1]  # type: ignore[index]
+    page = (await connection.request("GET", "/"))[2].decode()
+    mark = re.search(r'name="mark" value="(\w+)"', page)[1]  # type: ignore[index]
+    form = f"mark={mark}&agree=yes".encode()
+    await connection.request("POST", "/consent", form, "content-type: application/x-www-form-urlencoded\r\n")
+    while not until.is_set():
+        began = time.monotonic()
+        page = (await connection.request("GET", "/"))[2].decode()
+        log.took("page", time.monotonic() - began)
+        item = re.search(r'name="item" value="([\w-]+)"', page)
+        if item is None:
+            return
+        step = {"mark": mark, "item": item[1]}
+        for audio in re.findall(r'src="(/audio/\w+)"', page):
+            began = time.monotonic()
+            await connection.request("GET", audio, headers="range: bytes=0-\r\n")
+            log.took("audio", time.monotonic() - began)
+        for question in QUESTIONS if item[1].startswith("rating") else ():
+            await asyncio.sleep(rng.expovariate(1 / think))
+            value = str(rng.randint(1, 10))
+            log.sent[name, item[1], question] = value
+            began = time.monotonic()
+            status = await connection.post("/answer", {**step, question: value})
+            assert status == 200, status
+            log.acknowledged[name, item[1], question] = value
+            log.took("answer", time.monotonic() - began)
+        await asyncio.sleep(rng.expovariate(1 / think))
+        began = time.monotonic()
+        status = await connection.post("/next", dict(step))
+        assert status in (200, 409), status  # 409: it was stored, but the acknowledgement was lost
+        log.finished.add((name, item[1]))
+        log.took("answer", time.monotonic() - began)
+
+
+def start(study: Path, port: int, database: str | None) -> subprocess.Popen[bytes]:
+    """The server as a user starts it; returns when it answers."""
+    command = [sys.executable, "-m", "voiceveil.cli.main", "listen", "serve", str(study), "--port", str(port)]
+    process = subprocess.Popen([*command, *(["--database", database] if database else [])], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+async def fire(study: Path, tokens: dict[str, str], options: argparse.Namespace, log: Log) -> None:
+    """Load, kill, load."""
+    port = options.port
+    server = start(study, port, options.database)
+    over = asyncio.Event()
+    people = [asyncio.create_task(evaluator(n, t, port, options.think, log, over)) for n, t in tokens.items()]
+    try:
+        log.phase = "warm-up"
+        await asyncio.sleep(options.think * 2)
+        log.phase = "load"
+        await asyncio.sleep(options.seconds)
+        log.phase = "fault"
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+        await asyncio.sleep(1.0)
+        server = await asyncio.to_thread(start, study, port, options.database)
+        await asyncio.sleep(options.seconds / 2)
+        over.set()
+        await asyncio.gather(*people)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def verdict(log: Log, study: Path, options: argparse.Namespace) -> int:
+    """Print what was measured; 0 if all is well."""
+    for key, values in sorted(log.seconds.items()):
+        p50, p95, p99 = np.percentile(values, [50, 95, 99]) * 1000
+        print(f"{key:<16} {len(values):>7}   p50 {p50:7.1f} ms   p95 {p95:7.1f} ms   p99 {p99:7.1f} ms")
+    rate = len(log.seconds["load answer"]) / options.seconds
+    every = sum(len(values) for key, values in log.seconds.items() if key.startswith("load")) / options.seconds
+    print(
+        f"{options.evaluators} evaluators, {rate:.0f} answers/s, {every:.0f} requests/s; {log.retries} requests tried again"
+    )
+    database = open_database(options.database or study / "answers.sqlite")
+    stored = {tuple(row[:3]): row[3] for row in database.read("SELECT evaluator, item, question, value FROM answers")}
+    count = database.read("SELECT count(*) FROM answers")[0][0]
+    done = {tuple(row) for row in database.read("SELECT evaluator, item FROM finished")}
+    lost = [key for key, value in log.acknowledged.items() if stored.get(key) != value]
+    invented = [key for key in stored if key not in log.sent]
+    print(
+        f"acknowledged {len(log.acknowledged)} answers and {len(log.finished)} items; stored {count}; lost {len(lost)}; "
+        f"doubled {count - len(stored)}; never sent {len(invented)}; items lost {len(log.finished - done)}"
+    )
+    p95 = float(np.percentile(log.seconds["load answer"], 95))
+    print(f"p95 of an answer: {1000 * p95:.1f} ms (limit {1000 * LIMIT:.0f} ms)")
+    return int(bool(lost or invented or count != len(stored) or log.finished - done or p95 > LIMIT))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--evaluators", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of the load that is measured")
+    parser.add_argument("--think", type=float, default=3.0, help="mean pause before an answer, seconds")
+    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--database", help="postgresql://... (default: SQLite)")
+    options = parser.parse_args()
+    log = Log()
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Plan(evaluators=options.evaluators, raters=options.evaluators, headphones=0)
+        study = make_study(Path(folder), plan, speakers=16, utterances=8, seconds=4.0)
+        path = Path(folder) / "study"
+        seal = Seal(read_key(path / "key"))
+        tokens = {name: invitation(seal, name, time.time() + 3600) for name in study.evaluators}
+        asyncio.run(fire(path, tokens, options, log))
+        return verdict(log, path, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
