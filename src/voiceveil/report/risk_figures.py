@@ -1,0 +1,85 @@
+"""Figure 1 of the legal paper: a rate against the number of speakers, a curve for each attacker.
+
+Conventions: pixels, y downward; N is logarithmic. Bands are 95 % intervals, the dashed grey line is chance, thin dotted
+lines beyond the last point are extrapolations. A curve has a colour and a dash pattern, so that neither is needed alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from voiceveil.report.svg import Axis, grid, svg, text
+from voiceveil.risk.growth import Extrapolation
+from voiceveil.risk.protocol import Curve
+
+__all__ = ["STYLES", "risk_svg"]
+
+_WIDTH, _HEIGHT, _FRAME = 330.0, 268.0, (46.0, 10.0, 320.0, 222.0)
+
+#: Attacker -> number of the line style.
+STYLES = {"original": 1, "informed": 3, "semi-informed": 2, "ignorant": 4}
+
+
+def risk_svg(curves: Sequence[Curve], ahead: Sequence[Extrapolation], title: str) -> str:
+    """One panel; ``ahead``: extrapolations along N that belong to these curves."""
+    left, top, right, bottom = _FRAME
+    sizes = [size for curve in curves for size in curve.sizes] + [one.speakers for one in ahead]
+    low, high = math.log10(min(sizes)), math.log10(max(sizes))
+    if high - low < 0.2:
+        low, high = low - 0.1, high + 0.1
+    across = Axis(low, high, 1.0, left, right)
+    y = Axis(0.0, 100.0, 20.0, bottom, top)
+
+    def x(size: float) -> float:
+        return across(math.log10(size))
+
+    name = "test speakers N" if curves[0].metric == "singling_out" else "enrolled speakers N'"
+    titles = (name, "%")
+    parts = list(grid(x, y, _FRAME, (_ticks(low, high), y.ticks()), titles, _count))
+    first = curves[0]
+    parts.append(_path("equal", [(x(n), y(100 * c)) for n, c in zip(first.sizes, first.chance, strict=True)]))
+    for curve in curves:
+        parts.append(_band(curve, x, y))
+    for curve in curves:
+        style = STYLES.get(curve.attacker, 5)
+        points = [(x(n), y(100 * v)) for n, v in zip(curve.sizes, curve.value, strict=True)]
+        parts.append(_path(f"curve s{style}", points))
+        for (a, b), n, v, low_, high_ in zip(points, curve.sizes, curve.value, curve.low, curve.high, strict=True):
+            tip = f"{curve.attacker}, N = {n:,}: {100 * v:.1f} % [{100 * low_:.1f}, {100 * high_:.1f}]"
+            parts.append(
+                f'<circle class="eer s{style}" cx="{a:.1f}" cy="{b:.1f}" r="3"><title>{text(tip)}</title></circle>'
+            )
+        beyond = [(x(one.speakers), y(100 * one.value)) for one in ahead if one.attacker == curve.attacker]
+        if beyond:
+            parts.append(_path(f"ahead s{style}", [points[-1], *beyond]))
+    return svg(_WIDTH, _HEIGHT, title, parts)
+
+
+def _count(value: float) -> str:
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers of speakers, at most six."""
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        found = [
+            float(step * 10**power)
+            for power in range(math.floor(low), math.ceil(high) + 1)
+            for step in steps
+            if low - 1e-9 <= math.log10(step * 10**power) <= high + 1e-9
+        ]
+        if len(found) <= 6:
+            break
+    return found
+
+
+def _path(style: str, points: Sequence[tuple[float, float]]) -> str:
+    return f'<path class="{style}" d="M' + "L".join(f"{a:.1f} {b:.1f}" for a, b in points) + '"/>'
+
+
+def _band(curve: Curve, place: Callable[[float], float], y: Axis) -> str:
+    upper = [(place(n), y(100 * v)) for n, v in zip(curve.sizes, curve.high, strict=True)]
+    lower = [(place(n), y(100 * v)) for n, v in zip(curve.sizes, curve.low, strict=True)]
+    path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in [*upper, *reversed(lower)]) + "z"
+    return f'<path class="band b{STYLES.get(curve.attacker, 5)}" d="{path}"/>'
