@@ -115,6 +115,7 @@ systems: Registry[type[Anonymizer]] = Registry(
         "voiceveil.anonymization.identity",
         "voiceveil.anonymization.signal.b2",
         "voiceveil.anonymization.xvector.systems",
+        "voiceveil.anonymization.xvector.veil",
     ),
 )
 

@@ -60,6 +60,8 @@ class Engine:
 
     def pseudo_speaker(self, samples: Samples, rng: np.random.Generator) -> PseudoSpeaker:
         """Whom the speaker of some samples becomes; the gender is estimated from the embedding."""
+        if not self.strategy.hears_source:
+            return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
         source = unit(self.parts.speaker(_audible(samples)))
         return self.strategy.draw(source, self.pool.gender_of(source), self.pool, rng)
 

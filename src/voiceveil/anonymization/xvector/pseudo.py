@@ -42,6 +42,11 @@ class PseudoSpeaker(NamedTuple):
 class Strategy(Protocol):
     """What draws pseudo-speakers."""
 
+    @property
+    def hears_source(self) -> bool:
+        """Whether the source matters; if not, its embedding is zeros, its gender "", and no encoder has to run."""
+        ...
+
     def check(self, pool: Pool) -> None:
         """Raise an ``InputError`` if the pool will not do."""
         ...
@@ -67,6 +72,7 @@ class PoolFarthest:
     candidates: int = 200
     averaged: int = 100
 
+    hears_source: ClassVar[bool] = True
     _nearest_first: ClassVar[bool] = False
 
     def check(self, pool: Pool) -> None:
@@ -118,6 +124,11 @@ class PoolRandom:
 
     gender: Gender = "same"
 
+    @property
+    def hears_source(self) -> bool:
+        """Its gender alone."""
+        return self.gender in ("same", "other")
+
     def check(self, pool: Pool) -> None:
         """Both genders are there."""
         if min(len(pool.of_gender(gender)) for gender in GENDERS) == 0:
@@ -133,8 +144,9 @@ class PoolRandom:
 def _wanted(choice: Gender, gender: str, rng: np.random.Generator) -> str:
     """The pseudo-speaker's gender; one number is drawn, whatever the choice is."""
     drawn = GENDERS[int(rng.integers(2))]
-    other = GENDERS[1 - GENDERS.index(gender)]
-    return {"same": gender, "other": other, "random": drawn}.get(choice, choice)
+    if choice == "other":
+        return GENDERS[1 - GENDERS.index(gender)]
+    return {"same": gender, "random": drawn}.get(choice, choice)
 
 
 def _affinity(distance: Distance, source: Embedding, pool: Pool, rows: NDArray[np.int64]) -> NDArray[np.float64]:

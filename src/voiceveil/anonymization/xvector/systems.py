@@ -12,18 +12,17 @@ recording at a time; an official draw depends on the order of twelve data sets, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from voiceveil.anonymization.contract import register
-from voiceveil.anonymization.parameters import Range, parameter
-from voiceveil.anonymization.xvector.disguise import Disguise
+from voiceveil.anonymization.parameters import parameter
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
-__all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl", "JointHifiGan", "Veil"]
+__all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl", "JointHifiGan"]
 
 
 @register("b1b")
@@ -96,33 +95,3 @@ class B1bSsl(B1b):
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("HiFi-GAN generator",)}
     shipped: ClassVar[str] = ""
     content: str = parameter("ssl", "content features: ssl:FOLDER or ssl:HUB_ID")
-
-
-@register("veil")
-@dataclass(frozen=True)
-class Veil(Resynthesis):
-    """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
-
-    Content goes through a bottleneck of codes, F0 is moved to the new voice and evened, and loudness, rooms and noise
-    are those that the network expects: nothing but words and the shape of the intonation is taken from the source.
-    """
-
-    source: ClassVar[str] = "voiceveil"
-    shipped: ClassVar[str] = ""
-    strategy: str = parameter("pool-random", "pseudo-speaker: pool-random, pool-farthest, pool-nearest")
-    gender: Literal["same", "other", "random", "f", "m"] = parameter(
-        "random", "of the pseudo-speaker: seen from the source's, or the one that is named"
-    )
-    intonation: Literal["source", "moved", "levelled"] = parameter("levelled", "F0")
-    nearest: int = parameter(4, "codes that a vector of content is made of", low=1, high=64)
-    excursion: float = parameter(0.8, "of F0", low=0, high=1.5)
-    speeds: Range = parameter((1.0, 1.0), "speeds", low=0.7, high=1.4)
-    rhythm: float = parameter(0.0, "tempo", low=0, high=0.5)
-
-    def disguise(self) -> Disguise:
-        """By the parameters."""
-        return Disguise(self.intonation, self.excursion, self.speeds, self.rhythm)
-
-    def synthesis(self) -> dict[str, int]:
-        """The number of codes."""
-        return {"nearest": self.nearest}

@@ -1,0 +1,60 @@
+"""`veil`, our own system: nothing but words and the shape of the intonation is taken from the source.
+
+What identifies a speaker behind another voice is the way of making sounds, which content features keep; the register
+and reach of F0; loudness and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes
+can say, F0 is moved to the new voice and brought to a common reach, and loudness, room and noise are those that the
+network expects of the words: they are no input of it. `docs/veil.md` says what each does to privacy and to words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from voiceveil.anonymization.contract import register
+from voiceveil.anonymization.parameters import Range, parameter
+from voiceveil.anonymization.xvector.disguise import Disguise
+from voiceveil.anonymization.xvector.resynthesis import Resynthesis
+
+__all__ = ["Veil"]
+
+#: Codes that a vector of content is made of where privacy is 0; one where it is 1.
+_MOST_CODES = 16
+
+
+@register("veil")
+@dataclass(frozen=True)
+class Veil(Resynthesis):
+    """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
+
+    ``privacy`` goes from 0, where words and feelings matter most, to 1; what is taken from the source at 1 is set by
+    ``excursion``, ``speeds`` and ``rhythm``, and in between it is in proportion.
+    """
+
+    source: ClassVar[str] = "voiceveil"
+    shipped: ClassVar[str] = ""
+
+    privacy: float = parameter(0.5, "0: words and feelings; 1: protection", low=0, high=1)
+    strategy: str = parameter("pool-random", "pseudo-speaker: pool-random, pool-farthest, pool-nearest")
+    gender: Literal["same", "other", "random", "f", "m"] = parameter(
+        "random", "of the pseudo-speaker: seen from the source's, or the one that is named"
+    )
+    intonation: Literal["source", "moved", "levelled"] = parameter(
+        "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
+    )
+    excursion: float = parameter(0.5, "what stays of the movement of F0 where privacy is 1", low=0, high=1)
+    speeds: Range = parameter(
+        (0.85, 1.18), "of the speech whose content is heard, where privacy is 1", low=0.7, high=1.4
+    )
+    rhythm: float = parameter(0.15, "deviation of local tempo where privacy is 1, logarithmic", low=0, high=0.5)
+
+    def disguise(self) -> Disguise:
+        """In proportion to ``privacy``."""
+        slow, fast = (speed**self.privacy for speed in self.speeds)
+        return Disguise(
+            self.intonation, 1 - self.privacy * (1 - self.excursion), (slow, fast), self.rhythm * self.privacy
+        )
+
+    def synthesis(self) -> dict[str, int]:
+        """The number of codes, 16 to 1."""
+        return {"nearest": round(_MOST_CODES ** (1 - self.privacy))}
