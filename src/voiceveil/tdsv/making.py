@@ -105,11 +105,11 @@ class Design:
 def design(corpus: Corpus, plan: Plan) -> Design:
     """Draw a challenge; the same corpus, plan and seed give the same one."""
     tokens = _tokens(corpus, plan.seed)
-    passphrases = _passphrases(corpus, tokens, plan)
     genders = {u.speaker: u.gender for u in corpus if u.speaker is not None and u.gender is not None}
     unknown = sorted(set(tokens) - set(genders))
     if unknown:
         raise InputError(f"no gender of {len(unknown)} speaker(s), e.g. {unknown[0]}", where=corpus.root)
+    passphrases = _passphrases(corpus, tokens, plan)
     result = Design(plan, passphrases)
     split = _split(tokens, genders, plan)
     tried = passphrases[plan.known :] if plan.task == 2 else passphrases
