@@ -77,15 +77,14 @@ def cross(
     fine = np.zeros((len(sizes) + 1, _CELLS), dtype=np.int32)
     coarse = np.zeros((len(test), len(sizes) + 1, len(edges) + 1), dtype=np.int32)
     rivals, control = np.empty(len(test), dtype=np.int64), np.empty(len(test), dtype=np.int64)
+    circle, first = rng.permutation(len(enrolled)), rng.integers(len(enrolled), size=len(test))
     step = max(1, legal.BLOCK_BYTES // (4 * len(enrolled)))
     tolerance = legal.score_tolerance(test.shape[1])
     for start in range(0, len(test), step):
         some = slice(start, start + step)
         scores = test[some] @ enrolled.T
         rivals[some] = count_rivals(scores, test[some], enrolled, own[some], tolerance)
-        first = rng.integers(len(enrolled), size=len(scores))
-        circle = rng.permutation(len(enrolled))
-        _count_trials(scores, own[some], levels, bin_of, fine, coarse[some], circle, first)
+        _count_trials(scores, own[some], levels, bin_of, fine, coarse[some], circle, first[some])
         scores[np.arange(len(scores)), own[some]] = -2.0  # the speaker is outside of the release
         control[some] = count_rivals(scores, test[some], enrolled, claimed[some], tolerance)
     own_bins = np.zeros((len(test), len(edges) + 1), dtype=np.int32)

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 
 from voiceveil.errors import InputError
 from voiceveil.metrics import legal
-from voiceveil.metrics.isolation import Chance, Rank, Row, row_isolation
+from voiceveil.metrics.isolation import OFFICIAL_RANK, Chance, Rank, Row, row_isolation
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine
 
 __all__ = ["SinglingOut", "singling_out", "singling_out_from_scores", "singling_out_of"]
@@ -48,7 +48,7 @@ class SinglingOut:
     same protocol with the x-vectors behind these very scores shuffled; ``chance_bounds``: closed forms of it for scores
     of which no two are equal, means over the thresholds of all enrolled speakers and draws; ``components``: (enrolled
     speakers, k), means over folds and draws; ``control``: (enrolled speakers, k), the first draw again, with N test
-    speakers (all others, if there are no more) among whom the enrolled one is not.
+    speakers (all others, if there are no more) among whom the enrolled one is not; NaN if these are too few.
     """
 
     sizes: tuple[int, ...]
@@ -227,7 +227,7 @@ def _run(
     own = [column[enrolled[row]] for row in chosen]
     curve = legal.halving_sizes(len(split.speakers), sizes, least=2)
     rates, chances, bounds = np.zeros((len(chosen), len(curve))), np.zeros(len(curve)), np.zeros((len(curve), 3))
-    control = np.zeros((len(chosen), len(curve)))
+    control = np.full((len(chosen), len(curve)), np.nan)
     for number in range(draws):
         split = split if number == 0 else draw()
         for at, row in enumerate(split.rows(chosen)):
@@ -238,8 +238,8 @@ def _run(
                 rates[at, k] += rate / draws
                 chances[k] += chance / (draws * len(chosen))
                 bounds[k] += np.array(astuple(closed)) / (draws * len(chosen))
-                if number == 0 and len(members) > 2:
-                    absent = members[1 : size + 1]
+                absent = members[1 : size + 1]
+                if number == 0 and (split.counts[absent] - 1).sum() > max(split.counts[own[at]], OFFICIAL_RANK):
                     control[at, k] = row_isolation(row, absent, split.counts, folds, rank, rng, own[at])[0]
     speakers = tuple(enrolled[row] for row in chosen)
     return SinglingOut(

@@ -222,24 +222,24 @@ def _growth(curves: Sequence[Curve], plan: Plan) -> list[Extrapolation]:
 
 def _warnings(curves: Sequence[Curve], inferences: Sequence[Inference]) -> list[str]:
     """What keeps a weak attacker from being taken for privacy."""
-    found = []
+    weak: dict[str, list[str]] = {}
     for curve in curves:
-        if curve.metric == "one_minus_eer" or curve.control is None:
+        if curve.metric == "one_minus_eer":
             continue
         at = curve.at()
-        base = max(float(curve.chance[at]), float(curve.control[at]))
+        base = max(float(curve.chance[at]), 0.0 if curve.control is None else float(curve.control[at]))
         if curve.low[at] <= base:
-            found.append(
-                f"{curve.attacker}, L = {curve.length}: the {_NAMES[curve.metric]} attack among {curve.sizes[at]} "
-                f"speakers is no better than guessing ({curve.value[at]:.1%}, baseline {base:.1%}). That shows a weak "
-                "attacker as well as it shows privacy: do not take it for the latter."
-            )
+            what = f"{_NAMES[curve.metric]} among {curve.sizes[at]:,}, L = {curve.length}"
+            weak.setdefault(curve.attacker, []).append(f"{what} ({curve.value[at]:.1%}, baseline {base:.1%})")
     for one in inferences:
         if one.low <= max(one.baseline, one.control):
-            found.append(
-                f"{one.attacker}, L = {one.length}: the inference of {one.attribute} is no better than guessing "
-                f"({one.value:.1%}, baseline {one.baseline:.1%}): a weak attack, or nothing to infer."
-            )
+            what = f"inference of {one.attribute}, L = {one.length}"
+            weak.setdefault(one.attacker, []).append(f"{what} ({one.value:.1%}, baseline {one.baseline:.1%})")
+    found = [
+        f"The {attacker} attacker is no better than guessing in: {'; '.join(items)}. That is what a weak attacker looks "
+        "like as well as privacy: do not take it for the latter."
+        for attacker, items in weak.items()
+    ]
     names = {curve.attacker for curve in curves}
     if "informed" not in names:
         found.append("No informed attacker was tried: whoever has the system can do better than these figures say.")

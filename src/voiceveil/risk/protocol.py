@@ -129,7 +129,7 @@ def measure_singling_out(attack: Attack, plan: Plan, length: int) -> Curve:
         limits[:, 0],
         limits[:, 1],
         np.average([one.chance for one in found], axis=0, weights=weights),
-        control.mean(axis=0),
+        control[np.isfinite(control).all(axis=1)].mean(axis=0) if np.isfinite(control).all(axis=1).any() else None,
         speakers,
         components,
     )
@@ -201,7 +201,7 @@ def _linking(part: Part, plan: Plan, length: int, sizes: tuple[int, ...]) -> _Li
     speakers: tuple[str, ...] = ()
     if not (part.b.counts >= length).any():
         return None
-    for _ in range(plan.draws):
+    for number in range(plan.draws):
         tests = legal.draw_conversations(part.b, length, most=1, rng=rng)
         rows = np.array([part.only is None or name in part.only for name in tests.speakers])
         if not rows.any():
@@ -210,9 +210,9 @@ def _linking(part: Part, plan: Plan, length: int, sizes: tuple[int, ...]) -> _Li
         own = own_columns(tests.speakers, enrolled.speakers)
         claimed = (own + rng.integers(1, n, size=len(own))) % n  # anybody but the speaker
         edges = done[0].trials.edges if done else None
-        done.append(
-            crossing.cross(tests.vectors[rows], enrolled.vectors, own[rows], claimed[rows], sizes, rng, edges)
-        )
+        others = np.random.default_rng([plan.seed, 3, number])  # apart: parts must draw the same utterances
+        vectors = tests.vectors[rows]
+        done.append(crossing.cross(vectors, enrolled.vectors, own[rows], claimed[rows], sizes, others, edges))
     trials = done[0].trials
     for one in done[1:]:
         trials = trials + one.trials
