@@ -1,15 +1,15 @@
 """The risk assessment: at the paper's size on synthetic embeddings, and on real speech.
 
-    python benchmarks/risk.py scale [--speakers N[,N]] [--jobs 2]
-        the three rows and columns of the paper's Figure 1 for four attackers, in a world of 22,024 and 4,949 speakers
-        and 1.2 million utterances, made in blocks; prints time and peak memory. Several N: how both grow.
+python benchmarks/risk.py scale [--speakers N[,N]] [--jobs 2]
+    the three rows and columns of the paper's Figure 1 for four attackers, in a world of 22,024 and 4,949 speakers
+    and 1.2 million utterances, made in blocks; prints time and peak memory. Several N: how both grow.
 
-    python benchmarks/risk.py design SPEECH OUT
-        sets A and B, ten utterances each, of every speaker of libri_dev, libri_train and libri_pool with 20 or more
+python benchmarks/risk.py design SPEECH OUT
+    sets A and B, ten utterances each, of every speaker of libri_dev, libri_train and libri_pool with 20 or more
 
-    python benchmarks/risk.py real SPEECH OUT SYSTEM=FOLDER[,SIMILAR_FOLDER] ... [--cache FILE]
-        the table of docs/risk.md: FOLDER holds NAME_SUFFIX directories of anonymized speech, as `voiceveil evaluate`
-        writes them; a semi-informed attacker has learned from SIMILAR_FOLDER
+python benchmarks/risk.py real SPEECH OUT SYSTEM=FOLDER[,SIMILAR_FOLDER] ... [--cache FILE]
+    the table of docs/risk.md: FOLDER holds NAME_SUFFIX directories of anonymized speech, as `voiceveil evaluate`
+    writes them; a semi-informed attacker has learned from SIMILAR_FOLDER
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def scale(speakers: int, jobs: int) -> None:
         del a, b, found
     wall, processor = time.perf_counter() - started, time.process_time() - used
     print(
-        f"N = {speakers}, B = {world.speakers_b}, {world.utterances + world.utterances_b:,} utterances, {points} points: "
+        f"N = {speakers}, B = {world.speakers_b}, {world.utterances + world.utterances_b:,} utterances, "
+        f"{points} points: "
         f"{wall:.0f} s, {processor:.0f} processor seconds, peak so far {peak():.2f} GB",
         flush=True,
     )
@@ -144,7 +145,8 @@ def rows(system: str, found: Assessment) -> list[str]:
     lines = []
     for curve in found.curves:
         cells = [
-            f"{100 * curve.value[at]:.1f} % [{100 * curve.low[at]:.1f}, {100 * curve.high[at]:.1f}] (N = {curve.sizes[at]})"
+            f"{100 * curve.value[at]:.1f} % [{100 * curve.low[at]:.1f}, {100 * curve.high[at]:.1f}] "
+            f"(N = {curve.sizes[at]})"
             for at in (0, -1)
         ]
         name = "original" if curve.attacker == "original" else system

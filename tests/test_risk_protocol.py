@@ -71,7 +71,7 @@ def test_identical_enrollment_and_test_give_one() -> None:
 
 
 def test_a_permutation_of_speakers_changes_nothing() -> None:
-    """The same voices under other names, in the same order: what is linked does not depend on what people are called."""
+    """The same voices under other names: what is linked does not depend on what people are called."""
     a, b = SMALL.draw(0.5)
     renamed = {name: f"p{number:03d}" for number, name in enumerate(a.names)}
     other = [replace(side, names=tuple(renamed[name] for name in side.names)) for side in (a, b)]
@@ -152,9 +152,7 @@ def test_every_size_has_its_number_of_trials() -> None:
     a, b = SMALL.draw(0.4)
     enrolled, tests = legal.mean_voices(a), legal.draw_conversations(b, 1, most=1, rng=np.random.default_rng(0))
     own = np.array([enrolled.speakers.index(name) for name in tests.speakers])
-    found = crossing.cross(
-        tests.vectors, enrolled.vectors, own, np.roll(own, 1), [2, 20, 45], np.random.default_rng(0)
-    )
+    found = crossing.cross(tests.vectors, enrolled.vectors, own, np.roll(own, 1), [2, 20, 45], np.random.default_rng(0))
     per_test = found.trials.nontarget.sum(axis=2)
     np.testing.assert_array_equal(per_test, np.broadcast_to([1, 19, 44], per_test.shape))
     assert (found.trials.target.sum(axis=1) == 1).all()

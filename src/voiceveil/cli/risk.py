@@ -94,9 +94,7 @@ def run(args: argparse.Namespace) -> int:
         draws=args.draws,
         seed=args.seed,
     )
-    limits = Limits(
-        args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length
-    )
+    limits = Limits(args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length)
     if args.at_length is not None and args.at_length not in plan.lengths:
         raise InputError(f"--at-length {args.at_length} is not measured", fix=f"--lengths are {args.lengths}")
     if args.report is not None and not args.report.absolute().parent.is_dir():
@@ -147,11 +145,11 @@ def _pairs(given: list[str], option: str) -> dict[str, str]:
 def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> list[Attack]:
     from dataclasses import replace
 
+    import numpy as np
+
     from voiceveil.risk import attack_from_tables, read_split, read_table
     from voiceveil.risk.sets import ATTACKERS, divide
     from voiceveil.run.ledger import sha256_file
-
-    import numpy as np
 
     split = read_split(args.protocol) if args.protocol else None
     attacks = []

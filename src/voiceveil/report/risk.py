@@ -138,11 +138,7 @@ def _figures(found: Assessment) -> list[tuple[str, list[tuple[str, str]]]]:
         panels = []
         for length in sorted(found.plan.lengths):
             curves = [one for one in found.curves if (one.metric, one.length) == (metric, length)]
-            ahead = [
-                one
-                for one in found.growth
-                if (one.metric, one.along, one.length) == (metric, "speakers", length)
-            ]
+            ahead = [one for one in found.growth if (one.metric, one.along, one.length) == (metric, "speakers", length)]
             heading = f"L = {length}"
             if curves:
                 panels.append((heading, risk_svg(curves, ahead, _alt(metric, curves))))

@@ -177,8 +177,9 @@ def _check(attacks: Sequence[Attack]) -> None:
     if not attacks:
         raise InputError("no attacker", fix="give at least one")
     first = attacks[0]
+    names = [attack.name for attack in attacks]
     for attack in attacks[1:]:
-        if attack.name in (other.name for other in attacks if other is not attack):
+        if names.count(attack.name) > 1:
             raise InputError(f"the attacker {attack.name} is there twice")
         for side in ("a", "b"):
             mine, theirs = (set(getattr(one.parts[0], side).names) for one in (attack, first))
@@ -236,8 +237,8 @@ def _warnings(curves: Sequence[Curve], inferences: Sequence[Inference]) -> list[
             what = f"inference of {one.attribute}, L = {one.length}"
             weak.setdefault(one.attacker, []).append(f"{what} ({one.value:.1%}, baseline {one.baseline:.1%})")
     found = [
-        f"The {attacker} attacker is no better than guessing in: {'; '.join(items)}. That is what a weak attacker looks "
-        "like as well as privacy: do not take it for the latter."
+        f"The {attacker} attacker is no better than guessing in: {'; '.join(items)}. That is what a weak attacker "
+        "looks like as well as privacy: do not take it for the latter."
         for attacker, items in weak.items()
     ]
     names = {curve.attacker for curve in curves}

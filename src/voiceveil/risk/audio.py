@@ -178,7 +178,7 @@ def _learn(
 ) -> list[_Layer]:
     """One layer if no speaker of the release is in the training speech, else one for each fifth of these."""
     listed = [u for corpus in corpora for u in corpus]
-    told = [known[u.id] if u.id in known else u for u in listed]
+    told = [known.get(u.id, u) for u in listed]
     unknown = next((u.id for u in told if u.speaker is None), None)
     if unknown is not None:
         raise InputError(f"training utterance {unknown} has no speaker", fix="add utt2spk")
@@ -234,5 +234,3 @@ def _affine(tried: Sequence[Candidate]) -> list[Candidate]:
 
     kinds: tuple[type, ...] = (Cosine, Centered, Wccn, Lda, MarginSoftmax)
     return [one for one in tried if isinstance(one.backend, kinds)]
-
-

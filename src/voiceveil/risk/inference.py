@@ -67,9 +67,7 @@ class _Labelled:
 
 def labelled(label: Names, speaker: legal.Ints) -> tuple[str, ...]:
     """The classes that enough speakers have, sorted; fewer than two cannot be told apart."""
-    return tuple(
-        str(name) for name in np.unique(label) if name and len(np.unique(speaker[label == name])) >= _SPEAKERS
-    )
+    return tuple(str(name) for name in np.unique(label) if name and len(np.unique(speaker[label == name])) >= _SPEAKERS)
 
 
 def infer(attack: Attack, attribute: str, length: int, *, seed: int = 0) -> Inference | None:
