@@ -12,6 +12,7 @@ from tests.tdsv_world import make_corpus
 from voiceveil.cli.main import main
 from voiceveil.tdsv.answers import read_answer
 from voiceveil.tdsv.challenge import open_challenge
+from voiceveil.tdsv.storing import load_system
 
 SMALL = ["--join", "3-4", "--phrases", "4", "--known", "2", "--tests", "2", "--quiet"]
 MODELS = ["--encoder", "tdsv-pitch", "--content", "tdsv-bands", "--backend", "cosine", "--quiet"]
@@ -107,6 +108,22 @@ def test_a_mistake_is_an_error_in_words(
     repetitions = ["--tests", "3", "--repetitions", "4"] if "make" in arguments else []
     assert main(["tdsv", *filled, *repetitions]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_the_baseline_is_trained_on_the_training_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, system, answer = str(made / "task"), made / "baseline.npz", made / "baseline.txt"
+    options = ["--encoder", "ecapa", "--epochs", "1", "--channels", "16", "--content", "tdsv-bands", "--quiet"]
+    assert main(["tdsv", "train", task, str(system), *options, "--cache", str(made / "cache.sqlite")]) == 0
+    record = json.loads((made / "baseline-ecapa" / "record.json").read_text())
+    challenge = open_challenge(task)
+    assert record["corpora"] == [{"name": "training files", "utterances": len(challenge.labels)}]
+    assert record["settings"]["model"] == "ecapa"
+    assert load_system(system).encoder == f"ecapa:{made / 'baseline-ecapa'}"
+    assert main(["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]) == 0
+    assert np.isfinite(read_answer(answer, len(challenge.subset("dev").trials))).all()
+    (made / "baseline-ecapa" / "model.safetensors").unlink()
+    assert main(["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]) == 1
+    assert "no such file" in capsys.readouterr().err
 
 
 def test_systems_and_challenges_must_fit(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

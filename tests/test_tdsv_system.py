@@ -94,7 +94,7 @@ def test_logistic_regression_is_that_of_a_general_minimiser() -> None:
     def loss(w: Array) -> float:
         llr = ((x - mean) / scale) @ w[:2] + w[2] + np.log(PRIOR / (1 - PRIOR))
         cost = PRIOR * np.logaddexp(0, -llr[:300]).mean() + (1 - PRIOR) * np.logaddexp(0, llr[300:]).mean()
-        return float(cost + 0.5 * 1e-3 * (w[:2] ** 2).sum())
+        return float(cost + 0.5 * 1e-4 * (w[:2] ** 2).sum())
 
     twin = minimize(loss, np.zeros(3), tol=1e-12).x
     np.testing.assert_allclose(found(x), ((x - mean) / scale) @ twin[:2] + twin[2], atol=1e-3)
@@ -159,7 +159,7 @@ def test_a_classifier_tells_known_phrases_and_knows_no_others() -> None:
 
 
 def measured(rng: np.random.Generator, voice: Array, course: list[int]) -> Measured:
-    return Measured(voice + 0.4 * rng.standard_normal(len(voice)), sounds(rng, course))
+    return Measured(voice + 0.25 * rng.standard_normal(len(voice)), sounds(rng, course))
 
 
 @pytest.fixture(scope="module", params=[1, 2])

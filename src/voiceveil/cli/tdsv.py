@@ -69,8 +69,11 @@ def _add_train(train: argparse.ArgumentParser) -> None:
         "--encoder",
         default="campplus",
         metavar="NAME",
-        help="of voices: campplus (default); ecapa:FOLDER, the plan's baseline, by `voiceveil train asv --model ecapa`",
+        help="of voices: campplus (default); ecapa, the plan's baseline, which is trained on the training files first, "
+        "into SYSTEM-ecapa; ecapa:FOLDER, one that `voiceveil train asv` made of more speech",
     )
+    train.add_argument("--epochs", type=int, metavar="N", help="of --encoder ecapa (default: 10)")
+    train.add_argument("--channels", type=int, metavar="N", help="of --encoder ecapa (default: the published 1024)")
     train.add_argument("--backend", default="", metavar="NAME", help="cosine, centered, wccn, lda (default: wccn)")
     train.add_argument("--content", default="", metavar="NAME", help="content features (default: moonshine:3)")
     train.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) and content")
@@ -196,12 +199,18 @@ def _train(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.challenge import open_challenge
     from voiceveil.tdsv.features import CONTENT
     from voiceveil.tdsv.storing import save_system
-    from voiceveil.tdsv.training import DEFAULT_BACKEND, train
+    from voiceveil.tdsv.training import DEFAULT_BACKEND, train, train_baseline
 
     challenge = open_challenge(args.challenge)
+    encoder = args.encoder
+    if encoder == "ecapa":
+        folder = args.out.with_name(f"{args.out.stem}-ecapa")
+        encoder = train_baseline(
+            challenge, folder, epochs=args.epochs, channels=args.channels, jobs=args.jobs, quiet=args.quiet
+        )
     system = train(
         challenge,
-        encoder=args.encoder,
+        encoder=encoder,
         backend=args.backend or DEFAULT_BACKEND,
         content=args.content or CONTENT,
         cache=None if args.cache is None else Cache(args.cache),

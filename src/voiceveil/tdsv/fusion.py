@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 #: The effective prior of the challenge's costs: 10 x 0.01 against 1 x 0.99.
 PRIOR = 0.1 / (0.1 + 0.99)
-_RIDGE = 1e-3
+_RIDGE = 1e-4
 _STEPS = 50
 
 

@@ -58,7 +58,8 @@ def score(
         raise InputError(f"a system for task {system.task}, a challenge of task {challenge.task}", where=challenge.root)
     part = challenge.subset(subset)
     listed = part.trials if trials is None else tuple(trials)
-    models = part.models
+    claimed = {trial.model for trial in listed}
+    models = {key: model for key, model in part.models.items() if key in claimed}
     if not free_text or system.fusion_free is None:
         models = {key: replace(model, free_text=()) for key, model in models.items()}
     network = encoder_of(system.encoder)

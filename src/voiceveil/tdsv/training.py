@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.encoders import encoder as encoder_of
 from voiceveil.corpus.drawing import shuffled
+from voiceveil.corpus.model import Corpus
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.tdsv.challenge import Challenge
@@ -30,7 +31,7 @@ from voiceveil.tdsv.system import Enrolled, Heard, System
 from voiceveil.tdsv.voices import VoiceSpace
 from voiceveil.tdsv.wording import PhraseClassifier, PhraseMatch, Wording
 
-__all__ = ["DEFAULT_BACKEND", "fit_system", "train"]
+__all__ = ["DEFAULT_BACKEND", "fit_system", "train", "train_baseline"]
 
 DEFAULT_BACKEND = "wccn"
 _FOLDS = 4
@@ -63,6 +64,28 @@ def train(
         names=(encoder, network.fingerprint(), content),
         where=challenge.root / "docs" / "train_labels.txt",
     )
+
+
+def train_baseline(
+    challenge: Challenge,
+    folder: Path,
+    *,
+    epochs: int | None = None,
+    channels: int | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
+) -> str:
+    """The baseline of the plan: an ECAPA-TDNN from nothing, on the training files alone; what to give as ``encoder``.
+
+    A training that was interrupted goes on where it stopped.
+    """
+    from voiceveil.nn.asv_training import train_asv
+
+    if not challenge.labels:
+        raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
+    corpus = Corpus("training files", challenge.training(), root=challenge.root)
+    train_asv([corpus], folder, model="ecapa", epochs=epochs, channels=channels, jobs=jobs, quiet=quiet)
+    return f"ecapa:{folder}"
 
 
 def fit_system(

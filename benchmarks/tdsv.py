@@ -1,0 +1,163 @@
+"""Text-dependent verification on the digit challenge: both tasks, with and without free text, before and after B2, b1b.
+
+    python benchmarks/tdsv.py DIGITS --scratch DIR [--phrases 10] [--anonymize b2,b1b] [--ecapa FOLDER] [--jobs 2]
+
+DIGITS is AudioMNIST as a Kaldi directory with utt2phrase (60 speakers, ten digits, ten recordings of each). Passphrases
+are four to six digits of one speaker. Speakers of training and evaluation are different people. Everything that is
+measured in recordings is kept in DIR: a second run is quick. ``--phrases``: score only the models of the last so many
+passphrases, of which four are those of task 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import numpy as np
+
+from voiceveil.attack.encoders import encoder as encoder_of
+from voiceveil.corpus import open_corpus
+from voiceveil.metrics import eer
+from voiceveil.run.cache import Cache
+from voiceveil.tdsv.challenge import Challenge, open_challenge
+from voiceveil.tdsv.evaluation import Evaluation, evaluate
+from voiceveil.tdsv.features import measure
+from voiceveil.tdsv.lists import Key, Trial
+from voiceveil.tdsv.making import Plan, design
+from voiceveil.tdsv.page import write_page
+from voiceveil.tdsv.scoring import TrialScores, anonymized_tests, score, score_trials
+from voiceveil.tdsv.storing import save_system
+from voiceveil.tdsv.system import System
+from voiceveil.tdsv.tables import shown, table
+from voiceveil.tdsv.training import train
+from voiceveil.tdsv.writing import write_challenge
+
+SEED = 1
+
+
+def challenge_of(task: int, digits: Path, scratch: Path, jobs: int) -> Challenge:
+    folder = scratch / f"d{task}"
+    if not folder.exists():
+        made = design(open_corpus(digits), Plan(task=task, join=(4, 6), language="English"))
+        write_challenge(made, folder, source="AudioMNIST", jobs=jobs)
+    return open_challenge(folder)
+
+
+def chosen_keys(challenge: Challenge, phrases: int) -> list[Key]:
+    """Keys of the models of the last passphrases, with tests of these and of free text."""
+    keys = challenge.subset("eval").keys or ()
+    known = sorted({key.phrase for key in keys if key.phrase})[-phrases:]
+    said = {key.test: key.phrase for key in keys if key.type in ("TC", "IC")}
+    return [key for key in keys if key.phrase in known and said.get(key.test, known[0]) in known]
+
+
+def with_impostors(keys: Sequence[Key]) -> list[Key]:
+    """The keys, and all trials of impostors of the same gender with another passphrase."""
+    tests = {(key.test, key.test_speaker, key.phrase) for key in keys if key.type == "TC"}
+    genders = {key.speaker: key.gender for key in keys}
+    extra = [
+        Key(one.model, test, "IW", one.speaker, other, one.gender, one.phrase, one.language)
+        for one in {key.model: key for key in keys}.values()
+        for test, other, phrase in sorted(tests, key=str)
+        if other != one.speaker and phrase != one.phrase and genders[other] == one.gender
+    ]
+    return [*keys, *extra]
+
+
+def trials_of(keys: Sequence[Key]) -> list[Trial]:
+    return [Trial(key.model, key.test) for key in keys]
+
+
+def speed(system: System, challenge: Challenge, keys: Sequence[Key], cache: Cache) -> None:
+    """50,000 trials after embedding, those at hand again and again."""
+    models = challenge.subset("eval").models
+    network = encoder_of(system.encoder)
+    claimed, wanted = {key.model for key in keys}, {key.test for key in keys}
+    free = {file for model in models.values() for file in model.free_text}
+    files = {file for key in claimed for file in models[key].files}
+    enrolled = measure(
+        [u for u in challenge.enrollment("eval") if u.id in files],
+        network,
+        system.content,
+        voice_only=free,
+        cache=cache,
+    )
+    heard = measure([u for u in challenge.tests("eval") if u.id in wanted], network, system.content, cache=cache)
+    listed = (trials_of(keys) * (50_000 // len(keys) + 1))[:50_000]
+    wall, cpu = time.perf_counter(), time.process_time()
+    score_trials(system, models, listed, enrolled, heard)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    print(f"50,000 trials of task {challenge.task} scored in {cpu:.1f} s of one core ({wall:.1f} s by the clock)")
+
+
+def types_table(rows: Sequence[tuple[str, TrialScores]], keys: Sequence[Key]) -> str:
+    """EER of voice, wording and both, for each type of nontargets."""
+    kinds = np.array([key.type for key in keys])
+    lines = ["| test speech | scores | TC-TW | TC-IC | TC-IW | TW-IW |", "|---|---|---|---|---|---|"]
+    pairs = (("TC", "TW"), ("TC", "IC"), ("TC", "IW"), ("TW", "IW"))
+    for name, scores in rows:
+        for part in ("voice", "wording", "llr"):
+            values = getattr(scores, part)
+            cells = [f"{100 * eer(values[kinds == a], values[kinds == b]):.1f} %" for a, b in pairs]
+            lines.append(f"| {name} | {'both' if part == 'llr' else part} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def passphrases(
+    system: System, challenge: Challenge, keys: Sequence[Key], args: argparse.Namespace, cache: Cache
+) -> list[Evaluation]:
+    """The same trials with anonymized test speech: does a passphrase survive, does it help an attacker?"""
+    every = with_impostors(keys)
+    rows = [("original", score(system, challenge, trials=trials_of(every), cache=cache, jobs=args.jobs))]
+    for name in args.anonymize.split(",") if args.anonymize else []:
+        folder = args.scratch / f"anon_{name}"
+        tests = anonymized_tests(challenge, "eval", name, folder, seed=SEED, jobs=args.jobs)
+        found = score(system, challenge, trials=trials_of(every), tests=tests, cache=cache, jobs=args.jobs)
+        rows.append((name, found))
+    print(f"\n{types_table(rows, every)}\n")
+    evaluations = [evaluate(found.llr[: len(keys)], keys, name=name) for name, found in rows]
+    for one in evaluations:
+        accepted = ", ".join(f"{a.type} {a.accepted:.1%}" for a in one.acceptance)
+        print(f"{one.name}: minDCF {shown(one.overall.min_dcf)}; accepted {accepted}", flush=True)
+    return evaluations
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("digits", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--tasks", default="1,2")
+    parser.add_argument("--phrases", type=int, default=10)
+    parser.add_argument("--anonymize", default="b2,b1b", help="of task 2; empty: nothing")
+    parser.add_argument("--ecapa", default="", help="folder of an ECAPA-TDNN, to compare with")
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    cache = Cache(args.scratch / "cache.sqlite")
+    for task in map(int, args.tasks.split(",")):
+        challenge = challenge_of(task, args.digits, args.scratch, args.jobs)
+        keys = chosen_keys(challenge, args.phrases)
+        evaluations = []
+        encoders = ["campplus", *([f"ecapa:{args.ecapa}"] if args.ecapa else [])]
+        systems = {}
+        for spec in encoders:
+            system = systems[spec] = train(challenge, encoder=spec, cache=cache, jobs=args.jobs)
+            save_system(args.scratch / f"task{task}-{spec.partition(':')[0]}.npz", system)
+            for free in (True, False) if task == 2 else (True,):
+                found = score(system, challenge, trials=trials_of(keys), free_text=free, cache=cache, jobs=args.jobs)
+                label = spec.partition(":")[0] + ("" if task == 1 else ", with free text" if free else ", without")
+                evaluations.append(evaluate(found.llr, keys, name=label))
+        print(f"\ntask {task}\n{table(evaluations)}", flush=True)
+        speed(systems["campplus"], challenge, keys, cache)
+        if task == 2:
+            evaluations += passphrases(systems["campplus"], challenge, keys, args, cache)[1:]
+        write_page(args.scratch / f"task{task}.html", evaluations, title=f"Digits as passphrases, task {task}")
+
+
+if __name__ == "__main__":
+    main()
