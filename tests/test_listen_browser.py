@@ -334,7 +334,7 @@ def look(page: Page) -> None:
     for width in WIDTHS:
         for scheme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": 900})
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             found = page.evaluate(
                 f"[document.documentElement.scrollWidth - innerWidth, getComputedStyle(document.body).backgroundColor, "
                 f"{CONTRAST.strip()}, {NAMELESS.strip()}, {SMALL.strip()}]"
