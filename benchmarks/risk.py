@@ -101,7 +101,7 @@ def design(speech: Path, out: Path) -> None:
         print(path)
 
 
-def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: int) -> None:
+def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: int, only: list[str]) -> None:
     """Each system by the attackers that there is speech for."""
     from voiceveil.attack.attackers import Means
     from voiceveil.report.risk import write_risk_report
@@ -123,6 +123,7 @@ def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: 
             wanted["semi-informed"] = "campplus-adapted"
         if number == 0:
             wanted = {"original": "campplus", **wanted}
+        wanted = {name: by for name, by in wanted.items() if not only or name in only}
         attacks = attacks_from_audio(recordings, wanted, means, {"gender": gender})
         found = assess(attacks, Plan(lengths=(1, 3)), jobs=jobs)
         write_risk_report(found, out / f"risk_{system}.html", title=f"{system}: re-identification risk")
@@ -172,6 +173,7 @@ def main() -> None:
         one.add_argument("out", type=Path)
     measured.add_argument("systems", nargs="+")
     measured.add_argument("--cache", type=Path)
+    measured.add_argument("--attackers", default="", help="only these, e.g. original,ignorant")
     for one in (sized, measured):
         one.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
@@ -181,7 +183,8 @@ def main() -> None:
     elif args.action == "design":
         design(args.speech, args.out)
     else:
-        real(args.speech, args.out, args.systems, args.cache, args.jobs)
+        only = [name for name in args.attackers.split(",") if name]
+        real(args.speech, args.out, args.systems, args.cache, args.jobs, only)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 def table(speakers: list[str], start: int, dimension: int = 4) -> Table:
     rng = np.random.default_rng(start)
     ids = np.array([f"u{start + number}" for number in range(len(speakers))])
-    return checked(Table(ids, np.array(speakers), rng.standard_normal((len(speakers), dimension))), "raw")
+    return checked(
+        Table(ids, np.array(speakers), rng.standard_normal((len(speakers), dimension), dtype=np.float32)), "raw"
+    )
 
 
 GOOD = table(["x", "x", "y", "y"], 0)

@@ -68,6 +68,7 @@ def test_identical_enrollment_and_test_give_one() -> None:
     linked, verified = measure_linking(one, Plan(lengths=(1,), draws=2), 1)
     for curve in (single, linked, verified):
         np.testing.assert_array_equal(curve.value, 1.0)
+        assert (curve.low < 0.95).all()  # 40 of 40 speakers are not everybody
 
 
 def test_a_permutation_of_speakers_changes_nothing() -> None:
@@ -76,7 +77,7 @@ def test_a_permutation_of_speakers_changes_nothing() -> None:
     renamed = {name: f"p{number:03d}" for number, name in enumerate(a.names)}
     other = [replace(side, names=tuple(renamed[name] for name in side.names)) for side in (a, b)]
     plan = Plan(lengths=(3,), draws=2)
-    first, second = Attack("informed", (Part(a, b),)), Attack("informed", (Part(*other),))
+    first, second = Attack("informed", (Part(a, b),)), Attack("informed", (Part(other[0], other[1]),))
     for mine, theirs in zip(curves(first, plan, 3), curves(second, plan, 3), strict=True):
         np.testing.assert_array_equal(mine.value, theirs.value)
 
@@ -159,15 +160,15 @@ def test_every_size_has_its_number_of_trials() -> None:
 
 
 def test_eer_interval_holds_the_truth() -> None:
-    """Of 25 worlds about 24 intervals hold the value of a large one."""
+    """Of 12 worlds eleven or so intervals hold the value of a large one."""
     big = EmbeddingWorld(speakers=1500, speakers_b=700, utterances=1500 * 7, utterances_b=700 * 31, dimension=24)
     truth = measure_linking(attack(0.5, big), Plan(lengths=(1,), sizes=(1500,), draws=1), 1)[1].value[0]
     held = 0
-    for seed in range(25):
+    for seed in range(12):
         world = EmbeddingWorld(60, 50, 60 * 7, 50 * 31, 24, seed=seed + 1)
         curve = measure_linking(attack(0.5, world), Plan(lengths=(1,), sizes=(60,), draws=1), 1)[1]
         held += bool(curve.low[0] <= truth <= curve.high[0])
-    assert held >= 21
+    assert held >= 9
 
 
 def test_parts_make_a_whole() -> None:

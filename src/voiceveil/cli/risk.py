@@ -281,10 +281,11 @@ def table(found: Assessment) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += ["", *(f"warning: {text}" for text in found.warnings)]
-    for one in found.verdicts:
-        sign = "EXCEEDED" if one.exceeded else "kept"
-        who = f"{one.attacker}, L = {one.length}, {one.speakers} speakers"
-        lines.append(f"limit {sign}: {one.criterion} {one.value:.1%} (up to {one.high:.1%}) of {one.limit:.1%}, {who}")
+    for verdict in found.verdicts:
+        sign = "EXCEEDED" if verdict.exceeded else "kept"
+        who = f"{verdict.attacker}, L = {verdict.length}, {verdict.speakers} speakers"
+        rate = f"{verdict.value:.1%} (up to {verdict.high:.1%}) of {verdict.limit:.1%}"
+        lines.append(f"limit {sign}: {verdict.criterion} {rate}, {who}")
     lines.append("This informs a legal assessment and is none.")
     return "\n".join(lines)
 

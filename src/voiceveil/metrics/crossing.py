@@ -96,7 +96,8 @@ def cross(
 
 
 def _cell(score: Vectors) -> Ints:
-    return np.clip((score + np.float32(1)) * np.float32(GRID) + np.float32(0.5), 0, _CELLS - 1).astype(np.int64)
+    cells = np.clip((score + np.float32(1)) * np.float32(GRID) + np.float32(0.5), 0, _CELLS - 1)
+    return np.asarray(cells, dtype=np.int64)
 
 
 @njit(cache=True, nogil=True)

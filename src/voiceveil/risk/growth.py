@@ -59,7 +59,7 @@ def extrapolate_speakers(curve: Curve, *, seed: int = 0) -> list[Extrapolation]:
         there = x[-1] + np.log2(factor)
         value, low, high = _predict(x, levels, there, error)
         floor = 1 / (factor * curve.sizes[-1])  # nobody links less often than by chance
-        values = [max(rate, floor) for rate in (value, low, high)]
+        value, low, high = (max(rate, floor) for rate in (value, low, high))
         found.append(
             Extrapolation(
                 curve.attacker,
@@ -67,7 +67,9 @@ def extrapolate_speakers(curve: Curve, *, seed: int = 0) -> list[Extrapolation]:
                 "speakers",
                 curve.length,
                 factor * curve.sizes[-1],
-                *values,
+                value,
+                low,
+                high,
                 abs(float(ndtr(levels[0][-1]) - ndtr(levels[0][-1] + error[0]))) if error else None,
             )
         )

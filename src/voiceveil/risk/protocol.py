@@ -111,8 +111,7 @@ def measure_singling_out(attack: Attack, plan: Plan, length: int) -> Curve:
             f"L = {length}: {usable} speaker(s) of A have {2 * length} utterances", fix="use a smaller length"
         )
     sizes = plan.curve_sizes(len(first.names), usable)
-    found = [_singling_out(part, plan, length, sizes) for part in attack.parts]
-    found = [one for one in found if one is not None]
+    found = [one for part in attack.parts if (one := _singling_out(part, plan, length, sizes)) is not None]
     if not found:
         raise InputError(f"L = {length}: no enrolled speaker has {2 * length} utterances in A", fix="use a smaller one")
     speakers = tuple(speaker for one in found for speaker in one.speakers)
@@ -174,8 +173,8 @@ def measure_linking(attack: Attack, plan: Plan, length: int) -> tuple[Curve, Cur
     chance = 1 / np.array(sizes)
     half = np.full(len(sizes), 0.5)
     linked = Curve(
-        attack.name, "linkability", length, sizes, components.mean(axis=0), *limits.T, chance, control, speakers,
-        components,
+        attack.name, "linkability", length, sizes, components.mean(axis=0), limits[:, 0], limits[:, 1], chance, control,
+        speakers, components,
     )  # fmt: skip
     return linked, Curve(
         attack.name, "one_minus_eer", length, sizes, 1 - eer, 1 - spread[:, 1], 1 - spread[:, 0], half, None, speakers

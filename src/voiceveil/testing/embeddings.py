@@ -74,4 +74,4 @@ def _shares(parts: int, total: int, least: int, spread: float, rng: np.random.Ge
     weights = rng.lognormal(0.0, spread, parts)
     rest = np.floor(weights / weights.sum() * (total - least * parts)).astype(np.int64)
     rest[: total - least * parts - rest.sum()] += 1
-    return least + rest
+    return np.asarray(least + rest)
