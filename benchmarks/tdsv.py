@@ -1,6 +1,6 @@
 """Text-dependent verification on the digit challenge: both tasks, with and without free text, before and after B2, b1b.
 
-    python benchmarks/tdsv.py DIGITS --scratch DIR [--phrases 10] [--anonymize b2,b1b] [--ecapa FOLDER] [--jobs 2]
+    python benchmarks/tdsv.py DIGITS --scratch DIR [--phrases 10] [--speakers 20] [--anonymize b2,b1b]
 
 DIGITS is AudioMNIST as a Kaldi directory with utt2phrase (60 speakers, ten digits, ten recordings of each). Passphrases
 are four to six digits of one speaker. Speakers of training and evaluation are different people. Everything that is
@@ -49,9 +49,13 @@ def challenge_of(task: int, digits: Path, scratch: Path, jobs: int) -> Challenge
     return open_challenge(folder)
 
 
-def chosen_keys(challenge: Challenge, phrases: int) -> list[Key]:
-    """Keys of the models of the last passphrases, with tests of these and of free text."""
+def chosen_keys(challenge: Challenge, phrases: int, speakers: int) -> list[Key]:
+    """Keys of the models of the last passphrases, with tests of these and of free text; two men for each woman."""
     keys = challenge.subset("eval").keys or ()
+    men, women = (sorted({k.speaker for k in keys if k.speaker and k.gender == gender}) for gender in ("m", "f"))
+    few = speakers < len(men) + len(women)
+    people = {*men[: speakers - speakers // 3], *women[: speakers // 3]} if few else {*men, *women}
+    keys = tuple(key for key in keys if key.speaker in people and key.test_speaker in people)
     known = sorted({key.phrase for key in keys if key.phrase})[-phrases:]
     said = {key.test: key.phrase for key in keys if key.type in ("TC", "IC")}
     return [key for key in keys if key.phrase in known and said.get(key.test, known[0]) in known]
@@ -117,7 +121,7 @@ def passphrases(
     rows = [("original", score(system, challenge, trials=trials_of(every), cache=cache, jobs=args.jobs))]
     for name in args.anonymize.split(",") if args.anonymize else []:
         folder = args.scratch / f"anon_{name}"
-        tests = anonymized_tests(challenge, "eval", name, folder, seed=SEED, jobs=args.jobs)
+        tests = anonymized_tests(challenge, "eval", name, folder, trials=trials_of(every), seed=SEED, jobs=args.jobs)
         found = score(system, challenge, trials=trials_of(every), tests=tests, cache=cache, jobs=args.jobs)
         rows.append((name, found))
     print(f"\n{types_table(rows, every)}\n")
@@ -134,6 +138,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--tasks", default="1,2")
     parser.add_argument("--phrases", type=int, default=10)
+    parser.add_argument("--speakers", type=int, default=20, help="of the evaluation")
     parser.add_argument("--anonymize", default="b2,b1b", help="of task 2; empty: nothing")
     parser.add_argument("--ecapa", default="", help="folder of an ECAPA-TDNN, to compare with")
     parser.add_argument("--jobs", type=int, default=1)
@@ -141,7 +146,7 @@ def main() -> None:
     cache = Cache(args.scratch / "cache.sqlite")
     for task in map(int, args.tasks.split(",")):
         challenge = challenge_of(task, args.digits, args.scratch, args.jobs)
-        keys = chosen_keys(challenge, args.phrases)
+        keys = chosen_keys(challenge, args.phrases, args.speakers)
         evaluations = []
         encoders = ["campplus", *([f"ecapa:{args.ecapa}"] if args.ecapa else [])]
         systems = {}

@@ -109,16 +109,21 @@ def anonymized_tests(
     system: str,
     folder: str | Path,
     *,
+    trials: Iterable[Trial] | None = None,
     seed: int | None = None,
     jobs: int = 1,
     quiet: bool = True,
 ) -> dict[str, Path]:
     """Anonymize the test recordings of a subset, each as an utterance of its own, into a folder; file id -> recording.
 
+    ``trials``: only those of these trials.
+
     A run that was interrupted goes on where it stopped, if a seed is given.
     """
     root = challenge.root / "wav" / "evaluation"
-    corpus = Corpus("evaluation", challenge.tests(subset), kind="folder", root=root)
+    wanted = None if trials is None else {trial.test for trial in trials}
+    tests = tuple(u for u in challenge.tests(subset) if wanted is None or u.id in wanted)
+    corpus = Corpus("evaluation", tests, kind="folder", root=root)
     summary = vv.anonymize(corpus, folder, system=system, level="utterance", seed=seed, jobs=jobs, quiet=quiet)
     if summary.failures:
         first = summary.failures[0]
