@@ -121,12 +121,18 @@ def _who(table: Table, row: int) -> str:
 
 
 def _npz(path: Path) -> dict[str, Any]:
+    fix = "write it with numpy.savez, names as strings and vectors of one dimension"
     try:
+        if not zipfile.is_zipfile(path):
+            raise InputError("not readable as .npz: it is no such archive", where=path, fix=fix)
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
     except (OSError, ValueError, zipfile.BadZipFile, AttributeError, EOFError) as error:
-        fix = "write it with numpy.savez, names as strings and vectors of one dimension"
-        raise InputError(f"not readable as .npz: {str(error).splitlines()[0]}", where=path, fix=fix) from error
+        # numpy's own words advise to unpickle, which nobody should
+        what = "it is damaged, or holds Python objects, which are not read"
+        raise InputError(f"not readable as .npz: {what}", where=path, fix=fix) from error
 
 
 def _parquet(path: Path) -> dict[str, Any]:
