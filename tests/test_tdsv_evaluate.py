@@ -52,7 +52,7 @@ def by_hand(chosen: list[int]) -> tuple[float, float]:
     def cost(threshold: float) -> float:
         miss = sum(score <= threshold for score in target) / len(target)
         alarm = sum(score > threshold for score in other) / len(other)
-        return (10 * 0.01 * miss + 1 * (1 - 0.01) * alarm) / 0.1
+        return float((10 * 0.01 * miss + 1 * (1 - 0.01) * alarm) / 0.1)
 
     return min(map(cost, [-np.inf, *target, *other])), cost(float(np.log(9.9)))
 

@@ -39,7 +39,7 @@ def slow_dtw(a: Array, b: Array) -> float:
     """All paths, by recursion, with the weights of their steps."""
 
     def best(i: int, j: int) -> float:
-        cost = 1.0 - float(np.float64(a[i]) @ np.float64(b[j]))
+        cost = 1.0 - float(a[i].astype(np.float64) @ b[j].astype(np.float64))
         if i == j == 0:
             return 2.0 * cost
         ways = []
