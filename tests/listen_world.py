@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 
@@ -105,14 +106,22 @@ def answer_all(
 
 @contextmanager
 def served(study: Path, database: str | None = None) -> Iterator[str]:
-    """The application on a free port of this machine; its address."""
+    """The application of a study on a free port of this machine; its address."""
+    from voiceveil.listen.app import open_app
+
+    with running(open_app(study, database)) as address:
+        yield address
+
+
+@contextmanager
+def running(app: Any) -> Iterator[str]:
+    """An application on a free port of this machine; its address."""
     import uvicorn
 
-    from voiceveil.listen.app import open_app
     from voiceveil.web.server import listening_socket
 
     bound = listening_socket("127.0.0.1", 0)
-    config = uvicorn.Config(open_app(study, database), log_level="error", lifespan="off", access_log=False)
+    config = uvicorn.Config(app, log_level="error", lifespan="off", access_log=False)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()

@@ -26,7 +26,7 @@ from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.utility.words import plain_words
 
-__all__ = ["Recomputed", "recompute"]
+__all__ = ["Recomputed", "read_transcripts", "recompute", "stated"]
 
 _HALF_DIGIT = 0.0000051  # of a percentage with three decimals, as a fraction
 _HALF_FOLD_DIGIT = 0.000011  # a mean of rounded folds
@@ -103,7 +103,7 @@ def _words(found: Sorted, one: Recognition, conditions: str, corpora: Mapping[st
         return
     refs = {u.id: u.text or "" for name in one.sets for u in corpora[name]}
     try:
-        heard = _transcripts(text)
+        heard = read_transcripts(text)
         tried = [
             word_errors({k: how(v) for k, v in refs.items()}, {k: how(v) for k, v in heard.items()})
             for how in (str, normalise_text, plain_words)
@@ -115,7 +115,8 @@ def _words(found: Sorted, one: Recognition, conditions: str, corpora: Mapping[st
     result.values["wer", one.dataset, "", conditions, "ASR_eval"] = errors.wer
 
 
-def _transcripts(path: Path) -> dict[str, str]:
+def read_transcripts(path: Path) -> dict[str, str]:
+    """Utterance -> words of a file with one line an utterance."""
     heard: dict[str, str] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
         key, _, words = line.partition(" ")

@@ -1,0 +1,254 @@
+"""The web application of a leaderboard.
+
+Conventions: a team comes with a signed token, as a link (``/team/<token>``, which becomes a cookie) or in the header
+``Authorization: Bearer <token>`` for scripts. An upload is the archive itself as the body of ``POST /submit``; it is
+streamed into a file of our own, judged, and gone when that ends: nothing of it stays but its figures or the reason why
+there are none. One submission is judged at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from voiceveil.board.contest import Contest
+from voiceveil.board.judging import check_data, judge
+from voiceveil.board.standing import latest, ranking, tables
+from voiceveil.board.store import Full, Store
+from voiceveil.errors import InputError
+from voiceveil.web.database import Unavailable, open_database
+from voiceveil.web.guard import Guard, form_mark, is_ours
+from voiceveil.web.limits import RateLimit
+from voiceveil.web.pages import Pages
+from voiceveil.web.tokens import BadToken, Seal, read_key
+
+__all__ = ["NAME", "BoardApp", "open_board", "team_token"]
+
+#: Names of teams and systems: letters, digits and a few signs, so that they can stand anywhere.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}")
+_COOKIE = "board"
+_FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # an image of its own: it holds a style, no script
+
+
+def team_token(seal: Seal, team: str, until: float) -> str:
+    """What a team shows."""
+    return seal.token("team", {"team": team}, until=until)
+
+
+def open_board(folder: Path, database: str | None = None) -> Starlette:
+    """The application of a contest."""
+    contest = Contest.load(folder)
+    check_data(contest)
+    store = Store(open_database(database or folder / "board.sqlite"))
+    store.recover()
+    incoming = folder / "incoming"
+    shutil.rmtree(incoming, ignore_errors=True)  # what a killed server has left
+    incoming.mkdir()
+    return BoardApp(contest, store, Seal(read_key(folder / "key")), incoming).starlette()
+
+
+class BoardApp:
+    """Handlers of all addresses."""
+
+    def __init__(self, contest: Contest, store: Store, seal: Seal, incoming: Path) -> None:
+        self._contest, self._store, self._seal, self._incoming = contest, store, seal, incoming
+        self._pages = Pages("voiceveil.board")
+        self._strangers = RateLimit(rate=0.5, burst=30)
+        self._uploads = RateLimit(rate=1 / 20, burst=20)  # also refused ones
+        self._judging = asyncio.Semaphore(1)
+
+    def starlette(self) -> Starlette:
+        """The application with its routes."""
+        routes = [
+            Route("/", self.board),
+            Route("/figure.svg", self.figure),
+            Route("/team", self.team),
+            Route("/team/{token}", self.arrive),
+            Route("/submit", self.submit, methods=["POST"]),
+            Route("/static/{name}", self.static),
+        ]
+        handlers: dict[Any, Any] = {HTTPException: self._failed, Unavailable: self._unavailable}
+        return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+
+    async def board(self, request: Request) -> Response:
+        """The public board."""
+        return await run_in_threadpool(self._board_page)
+
+    def _board_page(self) -> Response:
+        now = time.time()
+        entries = latest(self._contest, self._store.scored(), now)
+        context = {
+            "contest": self._contest,
+            "tables": tables(self._contest, entries),
+            "figure": ranking(self._contest, entries) is not None,
+            "hidden": self._contest.is_hidden(now, now),
+        }
+        return self._pages.page("board.html", context)
+
+    async def figure(self, request: Request) -> Response:
+        """The privacy-utility plane."""
+        return await run_in_threadpool(self._figure)
+
+    def _figure(self) -> Response:
+        from voiceveil.report.figures import privacy_utility_svg
+
+        found = ranking(self._contest, latest(self._contest, self._store.scored(), time.time()))
+        if found is None:
+            raise HTTPException(404)
+        headers = {"content-type": "image/svg+xml", "content-security-policy": _FIGURE_POLICY}
+        return Response(privacy_utility_svg(found), headers=headers)
+
+    async def arrive(self, request: Request) -> Response:
+        """A team's link: the token becomes a cookie."""
+        token = request.path_params["token"]
+        team, until = self._open(request, token)
+        payload = {"team": team, "session": secrets.token_urlsafe(16)}
+        answer = RedirectResponse("/team", 303)
+        secure, age = request.url.scheme == "https", max(0, until - int(time.time()))
+        cookie = self._seal.token("team cookie", payload, until=until)
+        answer.set_cookie(_COOKIE, cookie, max_age=age, httponly=True, samesite="lax", secure=secure)
+        return answer
+
+    async def team(self, request: Request) -> Response:
+        """A team's own page: history, and the form to submit."""
+        team, session = self._visitor(request)
+        return await run_in_threadpool(self._team_page, team, session)
+
+    def _team_page(self, team: str, session: str) -> Response:
+        now = time.time()
+        today, total = self._store.left(self._contest, team)
+        rows = [
+            {"one": one, "when": _utc(one.made), "hidden": self._contest.is_hidden(one.made, now)}
+            for one in self._store.of_team(team)
+        ]
+        context = {"contest": self._contest, "team": team, "rows": rows, "today": today, "total": total}
+        return self._pages.page("team.html", {**context, "mark": form_mark(self._seal, f"{team} {session}")})
+
+    async def submit(self, request: Request) -> Response:
+        """An upload: JSON says whether it was accepted, else why not."""
+        team = self._sender(request)
+        system = request.query_params.get("system", "")
+        if not NAME.fullmatch(system):
+            raise HTTPException(422, "name the system: letters, digits, blanks and . _ + -, at most 40")
+        wait = self._uploads.wait(team)
+        if wait > 0:
+            raise HTTPException(429, "too many uploads", headers={"retry-after": str(int(wait) + 1)})
+        try:
+            name = await run_in_threadpool(self._store.begin, self._contest, team, system)
+        except Full as full:
+            what = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
+            raise HTTPException(409, f"no more than {what}") from full
+        reason = "the upload was broken off"
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._incoming) as file:
+                digest = await self._receive(request, file)
+                async with self._judging:
+                    figures = await run_in_threadpool(judge, self._contest, Path(file.name))
+            await run_in_threadpool(self._store.score, name, digest, figures)
+            reason = ""
+        except InputError as error:
+            reason = _reason(error)
+        except HTTPException as error:
+            reason = error.detail
+            raise
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        finally:
+            if reason:
+                self._store.refuse(name, reason)
+        if reason:
+            return JSONResponse({"accepted": False, "reason": reason}, 422)
+        return JSONResponse({"accepted": True, "id": name, "sha256": digest})
+
+    async def _receive(self, request: Request, file: Any) -> str:
+        """Write the body into a file, up to the limit; its sha256."""
+        digest, size = hashlib.sha256(), 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > self._contest.largest:
+                raise HTTPException(413, f"more than {self._contest.largest} bytes")
+            digest.update(piece)
+            file.write(piece)
+        file.flush()
+        if not size:
+            raise HTTPException(422, "an empty upload")
+        return digest.hexdigest()
+
+    async def static(self, request: Request) -> Response:
+        """Styles and scripts."""
+        found = self._pages.static(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404)
+        return found
+
+    def _sender(self, request: Request) -> str:
+        """The team that uploads, by its token or by a form of ours."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._open(request, token)[0]
+        team, session = self._visitor(request)
+        if not is_ours(request, self._seal, f"{team} {session}", request.headers.get("x-mark")):
+            raise HTTPException(403, "not sent by this site")
+        return team
+
+    def _open(self, request: Request, token: str) -> tuple[str, int]:
+        try:
+            said = self._seal.open("team", token)
+            if self._store.has_team(said["team"]):
+                return said["team"], said["until"]
+        except BadToken:
+            pass
+        self._stranger(request)
+        raise HTTPException(403, "no valid token")
+
+    def _visitor(self, request: Request) -> tuple[str, str]:
+        try:
+            said = self._seal.open("team cookie", request.cookies.get(_COOKIE, ""))
+            return said["team"], said["session"]
+        except BadToken:
+            self._stranger(request)
+            raise HTTPException(403, "no valid token") from None
+
+    def _stranger(self, request: Request) -> None:
+        wait = self._strangers.wait(request.client.host if request.client else "")
+        if wait > 0:
+            raise HTTPException(429, "too many requests", headers={"retry-after": str(int(wait) + 1)})
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        if request.method == "POST":
+            return JSONResponse({"accepted": False, "reason": error.detail}, error.status_code, headers=error.headers)
+        heading = {403: "A valid token is needed", 404: "There is nothing here"}.get(error.status_code, error.detail)
+        context = {"contest": self._contest, "heading": heading, "help": "Please open the link of your team."}
+        return self._pages.page("message.html", context, status=error.status_code)
+
+    async def _unavailable(self, request: Request, error: Exception) -> Response:
+        return await self._failed(request, HTTPException(503, "the database is away", headers={"retry-after": "2"}))
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _reason(error: InputError) -> str:
+    """What is wrong, without the paths of this machine, and without characters that command a terminal."""
+    where = "" if error.where is None or error.where.startswith("/") else f"{error.where}: "
+    line = f"line {error.line}: " if error.line else ""
+    text = f"{where}{line}{error.what}" + (f" ({error.fix})" if error.fix else "")
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)[:500]

@@ -1,0 +1,107 @@
+"""A leaderboard for organisers of a challenge: teams upload submissions, which are scored again and ranked.
+
+DATA is read only: the Kaldi directories of a VoicePrivacy Challenge with their trials and texts, or the folder of a
+TdSV challenge with its keys. No number that a team writes is believed: EERs come from scores, WERs from transcripts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from voiceveil.errors import InputError
+
+__all__ = ["EXAMPLES", "add_arguments", "run"]
+
+EXAMPLES = """\
+examples:
+  voiceveil board create contest --challenge vpc2024 --data data --title "Our challenge"
+  voiceveil board create contest --challenge tdsv2024 --data tdsv --daily 2 --total 10
+  voiceveil board team contest "Team A" --url https://board.example.org --days 60
+  voiceveil board serve contest --port 8080
+  curl --data-binary @submission_b2.tar.gz -H "Authorization: Bearer TOKEN" "https://board.example.org/submit?system=b2"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|team|serve")
+    create = actions.add_parser("create", help="make the folder of a contest")
+    create.add_argument("contest", type=Path, metavar="CONTEST", help="a new folder")
+    create.add_argument("--challenge", required=True, metavar="NAME", help="vpc2022, vpc2024 or tdsv2024")
+    create.add_argument("--data", type=Path, required=True, metavar="DATA", help="the lists to score with")
+    create.add_argument("--split", metavar="NAME", help="the part of the data (default: test, or eval for tdsv2024)")
+    create.add_argument("--title", default="Leaderboard", help="the heading of the pages")
+    create.add_argument("--daily", type=int, default=2, metavar="N", help="submissions of a team a day (%(default)s)")
+    create.add_argument("--total", type=int, default=10, metavar="N", help="submissions of a team (%(default)s)")
+    team = actions.add_parser("team", help="add a team, and print its link and token")
+    team.add_argument("contest", type=Path, metavar="CONTEST")
+    team.add_argument("name", metavar="NAME")
+    team.add_argument("--url", default="http://127.0.0.1:8000", metavar="URL", help="where the board will be served")
+    team.add_argument("--days", type=float, default=90.0, metavar="N", help="how long the token is good (%(default)g)")
+    serve = actions.add_parser("serve", help="serve a board until Ctrl-C")
+    serve.add_argument("contest", type=Path, metavar="CONTEST")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
+    serve.add_argument(
+        "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
+    )
+    for action in (team, serve):
+        action.add_argument(
+            "--database", metavar="PATH|URL", help="SQLite file or postgresql://... (default: CONTEST/board.sqlite)"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action."""
+    from voiceveil.web.server import need_web
+
+    need_web()
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {"create": _create, "team": _team, "serve": _serve}
+    return actions[args.action](args)
+
+
+def _create(args: argparse.Namespace) -> int:
+    from voiceveil.board.contest import CHALLENGES, Contest, create_contest
+    from voiceveil.board.judging import check_data
+
+    split = args.split or CHALLENGES.get(args.challenge, ("",))[0]
+    contest = Contest(args.challenge, args.data, split, args.title, args.daily, args.total)
+    check_data(contest)
+    create_contest(args.contest, contest)
+    print(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
+    return 0
+
+
+def _team(args: argparse.Namespace) -> int:
+    from voiceveil.board.app import NAME, team_token
+    from voiceveil.board.contest import Contest
+    from voiceveil.board.store import Store
+    from voiceveil.web.database import open_database
+    from voiceveil.web.tokens import Seal, read_key
+
+    Contest.load(args.contest)
+    if not NAME.fullmatch(args.name):
+        raise InputError(f"a team {args.name!r}", fix="letters, digits, blanks and . _ + -, at most 40")
+    if not args.days > 0:
+        raise InputError(f"--days {args.days:g}", fix="give a positive number")
+    new = Store(open_database(args.database or args.contest / "board.sqlite")).add_team(args.name)
+    token = team_token(Seal(read_key(args.contest / "key")), args.name, time.time() + 86400 * args.days)
+    print(f"{args.name}{'' if new else ' (known already; this is another token)'}")
+    print(f"link: {args.url.rstrip('/')}/team/{token}\ntoken: {token}")
+    return 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from voiceveil.board.app import open_board
+    from voiceveil.web.server import listening_socket, serve
+
+    app = open_board(args.contest, args.database)
+    with listening_socket(args.host, args.port) as bound:
+        host, port = bound.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        print(f"serving {args.contest} on http://{shown}:{port} (Ctrl-C ends)", flush=True)
+        serve(app, bound, proxies=args.proxies)
+    return 0
