@@ -48,14 +48,14 @@ def command(data: Path) -> list[str]:
     ]
     return [
         "risk", f"--protocol={data / 'protocol.json'}", *sides, f"--anonymized={anonymized}",
-        f"--train-similar={similar}", *encoders, "--lengths=1,2", "--draws=2",
+        f"--train-similar={similar}", *encoders, "--lengths=2", "--draws=1",
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command_from_audio(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "risk.html"
-    again = [*command(data), "--cache", str(tmp_path / "cache.sqlite"), "--report", str(report), "--json"]
-    assert main(again) == 0
+    assert main([*command(data), "--report", str(report), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert list(result["attackers"]) == ["original", "ignorant", "semi-informed", "informed"]
     assert result["sets"] == {
@@ -69,8 +69,6 @@ def test_the_command_from_audio(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert len(result["about"]["protocol"]["sha256"]) == 64
     page = report.read_text(encoding="utf-8")
     assert "none of which has heard whom it attacks" in page
-    assert main(again) == 0
-    assert json.loads(capsys.readouterr().out)["curves"] == result["curves"]
 
 
 def test_nobody_is_attacked_by_a_model_that_has_heard_them(data: Path) -> None:
