@@ -112,7 +112,7 @@ def broken_members(data: Path) -> list[tuple[str, bytes, str]]:
         ("no transcripts", tar(without(TEXT)), "no transcripts of libri_test"),
         ("trial missing", scored(b"\n".join(lines[1:])), "missing|no score"),
         ("trial twice", scored(scores + lines[0] + b"\n"), "the same as line 1"),
-        ("foreign trial", scored(scores + b"f0 nobody 1.0\n"), "nobody"),
+        ("foreign trial", scored(scores + b"f0 nobody 1.0\n"), "a score without a trial"),
         ("not a number", scored(scores.replace(lines[0].split()[2], b"nan", 1)), "nan"),
         ("not text", scored(b"\xff\xfe\x00" * 100), "line 1|1:"),
         ("utterance missing", tar({**good, TEXT: b"\n".join(good[TEXT].split(b"\n")[1:])}), "hypothes|no |missing"),
@@ -298,6 +298,7 @@ def test_hostile_archives_over_http_leave_nothing(place: Place, data: Path) -> N
         status, answer = place.send(place.token(f"H{number}"), content)
         assert (status, answer["accepted"]) == (422, False), what
         assert answer["reason"], what
+        assert str(data) not in str(answer["reason"]), what
     assert list((place.folder / "incoming").iterdir()) == []
 
 

@@ -24,20 +24,20 @@ from voiceveil.web.tokens import Seal, read_key
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no chromium (Debian: apt-get install chromium)")
 
 WIDTHS = (390, 820, 1440)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--mute-audio",
+    "--disable-dev-shm-usage",
+]
 PLAYED = "document.querySelectorAll('audio')[{}].ended"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    flags = [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--mute-audio",
-        "--disable-dev-shm-usage",
-    ]
     with sync_playwright() as driver:
-        one = driver.chromium.launch(executable_path=chromium(), args=flags)
+        one = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         yield one
         one.close()
 

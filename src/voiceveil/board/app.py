@@ -162,7 +162,7 @@ class BoardApp:
             await run_in_threadpool(self._store.score, name, digest, figures)
             reason = ""
         except InputError as error:
-            reason = _reason(error)
+            reason = _reason(error).replace(f"{self._contest.data}/", "")  # the organiser's folders are theirs
         except HTTPException as error:
             reason = error.detail
             raise

@@ -7,7 +7,7 @@ VoicePrivacy Challenges rank within each EER condition by WER; TdSV by the minim
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from voiceveil.board.contest import Contest
@@ -49,7 +49,8 @@ def ranking(contest: Contest, entries: dict[str, Submission]) -> Ranking | None:
     if not contest.challenge.startswith("vpc") or not entries:
         return None
     results = [Results(name, contest.challenge, one.figures) for name, one in entries.items()]
-    return rank_systems(results, split=contest.split)  # type: ignore[arg-type]
+    found = rank_systems(results, split=contest.split)  # type: ignore[arg-type]
+    return replace(found, places={"wer": found.places["wer"]})  # a UAR is not computed again, see `judging`
 
 
 def tables(contest: Contest, entries: dict[str, Submission]) -> list[Table]:
