@@ -33,6 +33,7 @@ from voiceveil.testing.embeddings import EmbeddingWorld
 
 #: Attacker -> how much of a speaker its embeddings tell; about the paper's Linkability at L = 1.
 STRENGTHS = {"original": 0.5, "ignorant": 0.12, "semi-informed": 0.2, "informed": 0.45}
+SIZES = (20, 30, 45, 69)
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m", "libri_train", "libri_pool")
 
 
@@ -125,7 +126,7 @@ def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: 
             wanted = {"original": "campplus", **wanted}
         wanted = {name: by for name, by in wanted.items() if not only or name in only}
         attacks = attacks_from_audio(recordings, wanted, means, {"gender": gender})
-        found = assess(attacks, Plan(lengths=(1, 3)), jobs=jobs)
+        found = assess(attacks, Plan(lengths=(1, 3), sizes=SIZES), jobs=jobs)
         write_risk_report(found, out / f"risk_{system}.html", title=f"{system}: re-identification risk")
         print("\n".join(rows(system, found)), flush=True)
 

@@ -36,9 +36,10 @@ def risk_svg(curves: Sequence[Curve], ahead: Sequence[Extrapolation], title: str
 
     name = "test speakers N" if curves[0].metric == "singling_out" else "enrolled speakers N'"
     titles = (name, "%")
-    parts = list(grid(x, y, _FRAME, (_ticks(low, high), y.ticks()), titles, _count))
-    first = curves[0]
-    parts.append(_path("equal", [(x(n), y(100 * c)) for n, c in zip(first.sizes, first.chance, strict=True)]))
+    parts = list(grid(x, y, _FRAME, (_ticks(low, high, sizes), y.ticks()), titles, _count))
+    # Chance of Singling Out is that of each attacker's own scores: the highest is what an attack must beat.
+    highest = [max(float(c.chance[at]) for c in curves) for at in range(len(curves[0].sizes))]
+    parts.append(_path("equal", [(x(n), y(100 * c)) for n, c in zip(curves[0].sizes, highest, strict=True)]))
     for curve in curves:
         parts.append(_band(curve, x, y))
     for curve in curves:
@@ -60,8 +61,8 @@ def _count(value: float) -> str:
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers of speakers, at most six."""
+def _ticks(low: float, high: float, sizes: Sequence[int]) -> list[float]:
+    """Round numbers of speakers, at most six; if there is hardly one, the numbers that were measured."""
     for steps in ((1, 2, 5), (1, 3), (1,)):
         found = [
             float(step * 10**power)
@@ -71,7 +72,7 @@ def _ticks(low: float, high: float) -> list[float]:
         ]
         if len(found) <= 6:
             break
-    return found
+    return found if len(found) > 2 else [float(size) for size in sorted(set(sizes))]
 
 
 def _path(style: str, points: Sequence[tuple[float, float]]) -> str:
