@@ -63,17 +63,17 @@ def submission(
                 rows.append(f"{speaker} {utterance} {rng.normal() + separation * (label == 'target'):.6f}")
             members[f"{name}/scores"] = ("\n".join(rows) + "\n").encode()
             members[f"{name}/EER"] = b"0.5\n"
-    for one in protocol.recognition:
-        if one.split != split:
+    for heard_sets in protocol.recognition:
+        if heard_sets.split != split:
             continue
         rows = []
-        for name in one.sets:
+        for name in heard_sets.sets:
             for line in (data / name / "text").read_text().splitlines():
                 key, *words = line.split()
                 heard = [word if rng.random() > errors else "WRONG" for word in words]
                 rows.append(f"{key} {' '.join(heard)}")
-        members[f"{asr}{one.dataset}_asr{suffix}/text"] = ("\n".join(rows) + "\n").encode()
-        members[f"{asr}{one.dataset}_asr{suffix}/wer"] = b"%WER 0.00 [ 0 / 99, 0 ins, 0 del, 0 sub ]\n"
+        members[f"{asr}{heard_sets.dataset}_asr{suffix}/text"] = ("\n".join(rows) + "\n").encode()
+        members[f"{asr}{heard_sets.dataset}_asr{suffix}/wer"] = b"%WER 0.00 [ 0 / 99, 0 ins, 0 del, 0 sub ]\n"
     members[f"exp/results_summary/result_for_rank{suffix}"] = b"everything is best\n"
     return members
 

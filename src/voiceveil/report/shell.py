@@ -55,6 +55,6 @@ def markup(text: str) -> Any:
 
 def _printable(value: Any) -> Any:
     """Control characters of data become the replacement sign: HTML may not hold them, or they turn text around."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
+    if isinstance(value, str) and not value.isprintable() and not hasattr(value, "__html__"):
         return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in value)
     return value
