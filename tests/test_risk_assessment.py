@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,8 @@ def test_extrapolation_holds_what_is_known() -> None:
     widths = [told[size].high - told[size].low for size in (400, 800, 2000)]
     assert widths[0] < widths[2]
     assert extrapolate_length([linked]) == []
+    everybody = replace(few, value=np.ones(4), components=np.ones((400, 4)))
+    assert extrapolate_speakers(everybody) == []  # no trend and no error is no certainty
 
 
 def test_the_page_tells_all_three_criteria_and_runs_nothing(found: Assessment) -> None:

@@ -48,8 +48,11 @@ class Extrapolation:
 
 
 def extrapolate_speakers(curve: Curve, *, seed: int = 0) -> list[Extrapolation]:
-    """To 2, 4 and 10 times as many speakers; nothing if fewer than four N were measured."""
-    if curve.components is None or len(curve.sizes) < _POINTS:
+    """To 2, 4 and 10 times as many speakers; nothing if fewer than four N were measured, or all or nobody is linked.
+
+    Where every speaker is linked the resamples show no trend and no error, which would look like certainty.
+    """
+    if curve.components is None or len(curve.sizes) < _POINTS or not _EDGE < curve.value[-1] < 1 - _EDGE:
         return []
     x = np.log2(np.array(curve.sizes, dtype=np.float64))
     levels = _resampled(curve.components, seed)
@@ -80,6 +83,8 @@ def extrapolate_length(curves: Sequence[Curve], *, seed: int = 0) -> list[Extrap
     """To conversations 2, 4 and 10 times as long as the longest, at its largest N; needs three lengths or more."""
     ordered = sorted(curves, key=lambda curve: curve.length)
     if len(ordered) < 3 or any(curve.components is None for curve in ordered):
+        return []
+    if not _EDGE < ordered[-1].value[-1] < 1 - _EDGE:
         return []
     size = min(curve.sizes[-1] for curve in ordered)
     x = np.log2(np.array([curve.length for curve in ordered], dtype=np.float64))
