@@ -329,6 +329,27 @@ def test_a_panel_by_keyboard(place: Place, context: BrowserContext) -> None:
     assert complaints == []
 
 
+def test_ratings_work_without_scripts(place: Place, browser: Browser) -> None:
+    name, link = place.link()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    begin(page, link)
+    page.locator("input[name=headphones][value='2']").check(force=True)
+    go_on(page)
+    item = page.locator("input[name=item]").get_attribute("value")
+    page.locator("input[name=naturalness][value='7']").check(force=True)
+    page.locator("button[type=submit]").click()  # not all is answered
+    page.goto(place.address)
+    assert page.locator("input[name=item]").get_attribute("value") == item
+    for question in ("naturalness", "similarity", "intelligibility"):
+        page.locator(f"input[name={question}][value='6']").check(force=True)
+    go_on(page)
+    assert page.locator("input[name=item]").get_attribute("value") != item
+    rows = place.rows("SELECT value FROM answers WHERE evaluator = ? AND item = ?", name, item)
+    assert rows == [("6",)] * 3
+    context.close()
+
+
 def look(page: Page) -> None:
     """At all widths, light and dark: nothing sticks out, everything can be read, named and pressed."""
     for width in WIDTHS:
