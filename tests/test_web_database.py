@@ -1,4 +1,4 @@
-"""The database layer: SQLite and PostgreSQL behave alike; tokens, limits."""
+"""The database layer: SQLite and PostgreSQL behave alike; tokens, limits, ranges."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from voiceveil.listen.app import invitation
 from voiceveil.listen.design import Plan
 from voiceveil.web.database import Database, Transaction, Unavailable, open_database
 from voiceveil.web.limits import RateLimit
+from voiceveil.web.ranges import ranged
 from voiceveil.web.tokens import BadToken, ExpiredToken, Seal, new_key, read_key, write_key
 
 
@@ -206,3 +207,28 @@ def test_rate_limits_fill_up_again_and_forget() -> None:
     for number in range(30_000):
         limit.wait(str(number), now=float(number))
     assert len(limit._buckets) <= 20_001
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "body", "says"),
+    [
+        (None, 200, b"0123456789", None),
+        ("bytes=0-", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=2-4", 206, b"234", "bytes 2-4/10"),
+        ("bytes=8-99", 206, b"89", "bytes 8-9/10"),
+        ("bytes=-3", 206, b"789", "bytes 7-9/10"),
+        ("bytes=-99", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=10-", 416, b"", "bytes */10"),
+        ("bytes=-0", 416, b"", "bytes */10"),
+        ("bytes=4-2", 200, b"0123456789", None),
+        ("bytes=-", 200, b"0123456789", None),
+        ("bytes=0-1,3-4", 200, b"0123456789", None),
+        ("items=0-1", 200, b"0123456789", None),
+        ("bytes=a-b", 200, b"0123456789", None),
+        ("bytes=" + "9" * 5000 + "-", 200, b"0123456789", None),
+    ],
+)
+def test_parts_of_a_file(asked: str | None, status: int, body: bytes, says: str | None) -> None:
+    answer = ranged(b"0123456789", asked, "audio/wav", "private")
+    assert (answer.status_code, answer.body, answer.headers.get("content-range")) == (status, body, says)
+    assert answer.headers["accept-ranges"] == "bytes"

@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from voiceveil.errors import InputError
@@ -36,6 +36,7 @@ from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.guard import Guard, form_mark, is_ours
 from voiceveil.web.limits import RateLimit, read_body
 from voiceveil.web.pages import Pages
+from voiceveil.web.ranges import ranged
 from voiceveil.web.tokens import BadToken, ExpiredToken, Seal, read_key
 
 __all__ = ["ListenApp", "invitation", "open_app"]
@@ -77,6 +78,8 @@ class ListenApp:
         self._strangers = RateLimit(rate=0.5, burst=30)  # by address: wrong tokens, no cookie
         self._posts = RateLimit(rate=4.0, burst=80)  # by evaluator
         self._gets = RateLimit(rate=20.0, burst=200)
+        # Recordings are short, and evaluators of one set hear the same: no thread has to wait for a disk.
+        self._sound = lru_cache(maxsize=512)(lambda name: (self._audio / f"{name}.wav").read_bytes())
         self._course = lru_cache(maxsize=4096)(lambda name: Course(study, name))
 
     def starlette(self) -> Starlette:
@@ -251,8 +254,7 @@ class ListenApp:
         self._limit(self._gets, visitor.evaluator)
         if name not in self._course(visitor.evaluator).audio:
             raise HTTPException(404)
-        headers = {"cache-control": "private, max-age=86400"}
-        return FileResponse(self._audio / f"{name}.wav", media_type="audio/wav", headers=headers)
+        return ranged(self._sound(name), request.headers.get("range"), "audio/wav", "private, max-age=86400")
 
     async def static(self, request: Request) -> Response:
         """Styles and scripts."""

@@ -5,5 +5,6 @@
 * :mod:`voiceveil.web.limits`: how often, and how much
 * :mod:`voiceveil.web.guard`: the headers of every answer, and forms that only our own pages can send
 * :mod:`voiceveil.web.pages`: templates and static files
+* :mod:`voiceveil.web.ranges`: parts of a file
 * :mod:`voiceveil.web.server`: serves an application until it is stopped
 """
