@@ -61,8 +61,8 @@ def test_the_whole_way(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = {(p["group"], p["name"]): p for p in before["parts"]}
     assert {group for group, _ in figures} == {"all", "type", "language", "gender", "phrase"}
     assert figures["type", "TW"]["eer"]["value"] < 0.1
-    assert figures["type", "IC"]["eer"]["value"] < 0.25
-    assert figures["all", "all trials"]["eer"]["value"] < 0.2
+    assert figures["type", "IC"]["eer"]["value"] < 0.35  # by pitch alone
+    assert figures["all", "all trials"]["eer"]["value"] < 0.25
     assert figures["all", "all trials"]["min_dcf"]["value"] < 1.0
     assert figures["all", "all trials"]["min_dcf"]["low"] <= figures["all", "all trials"]["min_dcf"]["value"]
     assert after["name"] == "B2"
