@@ -190,9 +190,7 @@ def verdict(log: Log, study: Path, options: argparse.Namespace) -> int:
     every = sum(len(values) for key, values in log.seconds.items() if key.startswith("load")) / options.seconds
     print(f"{options.evaluators} evaluators: {rate:.0f} answers/s, {every:.0f} requests/s; {log.retries} tried again")
     late = np.percentile(log.late, 95) * 1000
-    print(
-        f"the machine itself: a pause of 10 ms is late by {late:.1f} ms (p95); above some ms it is busy with other work"
-    )
+    print(f"the machine itself: a pause of 10 ms is late by {late:.1f} ms (p95); more than a few: it is busy otherwise")
     database = open_database(options.database or study / "answers.sqlite")
     stored = {tuple(row[:3]): row[3] for row in database.read("SELECT evaluator, item, question, value FROM answers")}
     count = database.read("SELECT count(*) FROM answers")[0][0]
