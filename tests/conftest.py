@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.loopback import loopback_only
 
 # One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -18,6 +21,13 @@ settings.load_profile("voiceveil")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VOICEVEIL_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _offline() -> Iterator[None]:
+    """No test leaves this machine; ``tests/loopback.py`` says what this covers and what not."""
+    with loopback_only():
+        yield
 
 
 @pytest.fixture(scope="session")
