@@ -20,13 +20,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil.attack.encoders import encoder as encoder_of
 from voiceveil.corpus import open_corpus
-from voiceveil.metrics import eer
 from voiceveil.run.cache import Cache
+from voiceveil.stats import Estimate, ScoredTrials, estimate_all
+from voiceveil.stats import measures as m
 from voiceveil.tdsv.challenge import Challenge, open_challenge
-from voiceveil.tdsv.evaluation import Evaluation, evaluate
+from voiceveil.tdsv.evaluation import Evaluation, evaluate, scored_trials
 from voiceveil.tdsv.features import measure
 from voiceveil.tdsv.lists import Key, Trial
 from voiceveil.tdsv.making import Plan, design
@@ -101,16 +103,23 @@ def speed(system: System, challenge: Challenge, keys: Sequence[Key], cache: Cach
 
 
 def types_table(rows: Sequence[tuple[str, TrialScores]], keys: Sequence[Key]) -> str:
-    """EER of voice, wording and both, for each type of nontargets."""
+    """EER of voice, wording and both between two types of trials, with its interval over speakers."""
     kinds = np.array([key.type for key in keys])
     lines = ["| test speech | scores | TC-TW | TC-IC | TC-IW | TW-IW |", "|---|---|---|---|---|---|"]
     pairs = (("TC", "TW"), ("TC", "IC"), ("TC", "IW"), ("TW", "IW"))
     for name, scores in rows:
         for part in ("voice", "wording", "llr"):
-            values = getattr(scores, part)
-            cells = [f"{100 * eer(values[kinds == a], values[kinds == b]):.1f} %" for a, b in pairs]
+            every = scored_trials(getattr(scores, part), keys)
+            cells = [str(_between(every, kinds == a, kinds == b)) for a, b in pairs]
             lines.append(f"| {name} | {'both' if part == 'llr' else part} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _between(every: ScoredTrials, target: NDArray[np.bool_], nontarget: NDArray[np.bool_]) -> Estimate:
+    kept = target | nontarget
+    arrays = (every.score[kept], target[kept], every.enroll[kept], every.speaker[kept])
+    (estimate,) = estimate_all(ScoredTrials(*arrays, every.of, text_dependent=True), [m.eer()])
+    return estimate
 
 
 def passphrases(
