@@ -1,7 +1,7 @@
 # VoiceVeil: everything below sets itself up in .venv, from the pinned versions in constraints.txt.
 PIP = .venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench wheel clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/demo.done  ## the whole way on a small corpus, to a report
@@ -18,6 +18,9 @@ lint: .venv/dev.done  ## what must be clean before a commit
 bench: .venv/dev.done  ## speed, as ratios against plain implementations in the same run
 	.venv/bin/python benchmarks/b2.py
 	.venv/bin/python benchmarks/metrics.py
+
+wheel: .venv/dev.done  ## the wheel of this commit in dist/, the same bytes whoever builds it
+	scripts/wheel.sh dist
 
 clean:
 	rm -rf .venv demo build dist

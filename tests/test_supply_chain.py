@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.loopback import NetworkBlocked
 
 # RFC 5737 and RFC 3849: addresses for documentation, which nobody answers at.
@@ -96,3 +102,33 @@ def test_threads_are_guarded_too() -> None:
     thread.start()
     thread.join()
     assert len(caught) == 1
+
+
+def _run(*command: str | Path, umask: int = -1, **environment: str) -> str:
+    done = subprocess.run(command, env=os.environ | environment, umask=umask, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_two_builds_of_the_wheel_are_identical(tmp_path: Path) -> None:
+    """In two folders, at two times, by two users who grant other permissions and live elsewhere."""
+    if subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True).returncode:
+        pytest.skip("the wheel is that of a commit, and this is no git repository")
+    wheels = []
+    for name, umask, zone in (("one", 0o022, "UTC"), ("another-place", 0o077, "Asia/Tokyo")):
+        clone, out = tmp_path / name / "clone", tmp_path / name / "out"
+        _run("git", "clone", "--quiet", "--shared", ROOT, clone, umask=umask)
+        settings = {"PYTHON": sys.executable, "TZ": zone, "PYTHONHASHSEED": str(umask)}
+        _run(clone / "scripts" / "wheel.sh", out, umask=umask, **settings)
+        wheels += out.iterdir()
+    one, other = wheels
+    assert one.name == other.name
+    assert one.read_bytes() == other.read_bytes()
+
+    # and they are whole: every file of the package that the commit has and that is code or data of it
+    commit_time = time.gmtime(int(_run("git", "-C", clone, "log", "-1", "--format=%ct")))
+    tracked = _run("git", "-C", clone, "ls-files", "src/voiceveil").split()
+    with ZipFile(one) as archive:
+        assert {path.removeprefix("src/") for path in tracked} <= set(archive.namelist())
+        assert all(member.date_time[:5] == commit_time[:5] for member in archive.infolist())
