@@ -136,7 +136,7 @@ def passphrases(
     print(f"\n{types_table(rows, every)}\n")
     evaluations = [evaluate(found.llr[: len(keys)], keys, name=name) for name, found in rows]
     for one in evaluations:
-        accepted = ", ".join(f"{a.type} {a.accepted:.1%}" for a in one.acceptance)
+        accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in one.acceptance)
         print(f"{one.name}: minDCF {shown(one.overall.min_dcf)}; accepted {accepted}", flush=True)
     return evaluations
 

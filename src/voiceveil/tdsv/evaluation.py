@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.errors import InputError
-from voiceveil.stats import Estimate, ScoredTrials, estimate_all
+from voiceveil.stats import Estimate, ScoredTrials, estimate_all, ratio
 from voiceveil.stats import measures as m
 from voiceveil.tdsv.lists import TRIAL_TYPES, Key, Model
 from voiceveil.tdsv.phrases import language_of
@@ -74,8 +74,12 @@ class Acceptance:
 
     type: str
     trials: int
-    accepted: float
+    accepted: Estimate
     mean_llr: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**vars(self), "accepted": self.accepted.as_dict()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +108,7 @@ class Evaluation:
             "name": self.name,
             "intervals_over": self.units,
             "parts": [part.as_dict() for part in self.parts],
-            "acceptance": [vars(one) for one in self.acceptance],
+            "acceptance": [one.as_dict() for one in self.acceptance],
         }
 
 
@@ -138,11 +142,20 @@ def evaluate(
         if (mask & trials.target).any() and (mask & ~trials.target).any()
     ]
     acceptance = tuple(
-        Acceptance(kind, int(own.sum()), float((values[own] > BAYES_THRESHOLD).mean()), float(values[own].mean()))
+        _acceptance(kind, values[own], trials.enroll[own], resamples, seed)
         for kind in TRIAL_TYPES
         if (own := types == kind).any()
     )
     return Evaluation(name, tuple(parts), acceptance, values, types, trials.of)
+
+
+def _acceptance(
+    kind: str, scores: NDArray[np.float64], claimed: NDArray[np.int64], resamples: int, seed: int
+) -> Acceptance:
+    """Of trials of one type; resampled are those whose models are claimed."""
+    accepted = scores > BAYES_THRESHOLD
+    share = ratio(accepted, np.ones(len(accepted)), claimed, resamples=resamples, seed=seed, top=1.0)
+    return Acceptance(kind, len(accepted), share, float(scores.mean()))
 
 
 def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTrials:

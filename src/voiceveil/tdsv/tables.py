@@ -63,6 +63,6 @@ def table(evaluations: Sequence[Evaluation]) -> str:
             cells.append((title, shown(part.min_dcf), shown(part.act_dcf), shown(part.eer)))
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-        accepted = ", ".join(f"{a.type} {100 * a.accepted:.1f} %" for a in one.acceptance)
+        accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in one.acceptance)
         lines += [f"  accepted at the challenge's costs: {accepted}", ""]
     return "\n".join(lines[:-1])
