@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import os
 import socket
 import ssl
@@ -11,7 +13,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -115,7 +117,7 @@ def test_two_builds_of_the_wheel_are_identical(tmp_path: Path) -> None:
     """In two folders, at two times, by two users who grant other permissions and live elsewhere."""
     if subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True).returncode:
         pytest.skip("the wheel is that of a commit, and this is no git repository")
-    wheels = []
+    wheels: list[Path] = []
     for name, umask, zone in (("one", 0o022, "UTC"), ("another-place", 0o077, "Asia/Tokyo")):
         clone, out = tmp_path / name / "clone", tmp_path / name / "out"
         _run("git", "clone", "--quiet", "--shared", ROOT, clone, umask=umask)
@@ -132,3 +134,106 @@ def test_two_builds_of_the_wheel_are_identical(tmp_path: Path) -> None:
     with ZipFile(one) as archive:
         assert {path.removeprefix("src/") for path in tracked} <= set(archive.namelist())
         assert all(member.date_time[:5] == commit_time[:5] for member in archive.infolist())
+
+
+# What would turn data into code -> the rule that refuses it, with the project's own settings.
+OFFENCES = {
+    "import pickle\n\npickle.load(stream)": "S301",
+    "import pickle\n\npickle.loads(data)": "S301",
+    "from pickle import Unpickler as Reader\n\nReader(stream).load()": "S301",
+    "import dill\n\ndill.loads(data)": "S301",
+    "import shelve\n\nshelve.open(path)": "S301",
+    "import marshal\n\nmarshal.loads(data)": "S302",
+    'import subprocess\n\nsubprocess.run(f"sox {path}", shell=True)': "S602",
+    'import subprocess\n\nsubprocess.Popen("ls", shell=True)': "S602",
+    'import os\n\nos.system(f"sox {path}")': "S605",
+    "eval(text)": "S307",
+    "exec(text)": "S102",
+    "import yaml\n\nyaml.load(text)": "S506",
+    "import yaml\n\nyaml.load(text, Loader=yaml.UnsafeLoader)": "S506",
+    "import torch\n\ntorch.load(path)": "TID251",
+    "import torch as t\n\nt.load(path, weights_only=False)": "TID251",
+    "from torch import load\n\nload(path)": "TID251",
+}
+INNOCENT = [
+    "import json\n\njson.loads(text)",
+    "import ast\n\nast.literal_eval(text)",
+    "import yaml\n\nyaml.safe_load(text)",
+    'import subprocess\n\nsubprocess.run(["sox", path])',
+    "import torch\n\ntorch.zeros(1)",
+]
+
+
+def _rules_broken(snippet: str) -> set[str]:
+    """The rules that `ruff check` names for a module of the package with this content, but for undefined names."""
+    module = f'"""A module."""\n\n{snippet}\n'
+    place = str(ROOT / "src" / "voiceveil" / "snippet.py")  # by this name alone: nothing is written there
+    options = ["--no-cache", "--output-format=json", "--stdin-filename", place, "-"]
+    command = [sys.executable, "-m", "ruff", "check", *options]
+    done = subprocess.run(command, input=module, capture_output=True, text=True, cwd=ROOT)
+    rules = {str(finding["code"]) for finding in json.loads(done.stdout)}
+    assert done.returncode == (1 if rules else 0), done.stderr
+    return rules - {"F821"}
+
+
+@pytest.mark.parametrize("snippet", OFFENCES)
+def test_lint_fails_on_data_that_becomes_code(snippet: str) -> None:
+    assert OFFENCES[snippet] in _rules_broken(snippet)
+
+
+@pytest.mark.parametrize("snippet", INNOCENT)
+def test_lint_lets_the_safe_ways_pass(snippet: str) -> None:
+    assert _rules_broken(snippet) == set()
+
+
+def _loading_calls(tree: ast.AST) -> Iterator[tuple[int, bool]]:
+    """Line of each call of ``torch.load``, and whether it reads data alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load":
+            given = {word.arg: word.value for word in node.keywords}.get("weights_only")
+            yield node.lineno, isinstance(given, ast.Constant) and given.value is True
+
+
+def _modules_with(word: str, *folders: str) -> Iterator[tuple[str, ast.AST]]:
+    """Name and syntax tree of each module in which a word occurs."""
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if word in text:
+            yield str(path.relative_to(ROOT)), ast.parse(text)
+
+
+def test_exempted_calls_of_torch_load_read_data_alone() -> None:
+    """The lint rule can be silenced in a line; no such line may unpickle."""
+    calls = {
+        f"{name}:{line}": safe
+        for name, tree in _modules_with("torch.load", "src", "tests", "benchmarks", "examples", "scripts")
+        for line, safe in _loading_calls(tree)
+    }
+    assert [where for where, safe in calls.items() if not safe] == []
+    assert any(where.startswith("src/voiceveil/attack/campplus.py:") for where in calls)
+
+
+def test_arrays_are_never_unpickled() -> None:
+    """numpy reads pickles when it is told to, and ruff has no rule for that."""
+    told = [
+        (name, ast.unparse(word))
+        for name, tree in _modules_with("allow_pickle", "src")
+        for word in ast.walk(tree)
+        if isinstance(word, ast.keyword) and word.arg == "allow_pickle"
+    ]
+    assert len(told) >= 4  # they are found
+    assert {words for _, words in told} == {"allow_pickle=False"}, told
+
+
+@pytest.mark.parametrize(
+    ("call", "safe"),
+    [
+        ("torch.load(p, weights_only=True)", True),
+        ("torch.load(p)", False),
+        ("torch.load(p, weights_only=False)", False),
+        ("torch.load(p, weights_only=flag)", False),
+        ("torch.load(p, **options)", False),
+    ],
+)
+def test_unsafe_calls_of_torch_load_are_found(call: str, safe: bool) -> None:
+    assert [found for _, found in _loading_calls(ast.parse(call))] == [safe]

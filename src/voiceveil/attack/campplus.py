@@ -125,7 +125,7 @@ def _state(path: Path) -> dict[str, Any]:
         return dict(load_file(path))
     import torch
 
-    return dict(torch.load(path, map_location="cpu", weights_only=True))
+    return dict(torch.load(path, map_location="cpu", weights_only=True))  # noqa: TID251 -- data alone
 
 
 @lru_cache(maxsize=2)
