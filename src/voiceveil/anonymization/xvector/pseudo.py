@@ -25,7 +25,17 @@ from voiceveil.anonymization.xvector.pool import GENDERS, Embedding, Pool
 from voiceveil.errors import InputError
 from voiceveil.registry import Registry
 
-__all__ = ["Distance", "Gender", "PoolFarthest", "PoolNearest", "PoolRandom", "PseudoSpeaker", "Strategy", "strategies"]
+__all__ = [
+    "Distance",
+    "Gender",
+    "PoolFarthest",
+    "PoolNearest",
+    "PoolRandom",
+    "PseudoSpeaker",
+    "Strategy",
+    "strategies",
+    "wanted_gender",
+]
 
 Distance = Literal["plda", "cosine"]
 #: Of the pseudo-speaker: seen from the source's, or whatever that is.
@@ -56,7 +66,11 @@ class Strategy(Protocol):
         ...
 
 
-strategies: Registry[type[Strategy]] = Registry("pseudo-speaker strategy", group="voiceveil.strategies")
+strategies: Registry[type[Strategy]] = Registry(
+    "pseudo-speaker strategy",
+    group="voiceveil.strategies",
+    modules=("voiceveil.anonymization.xvector.pseudo_sampled",),
+)
 
 
 @strategies.register("pool-farthest")
@@ -91,7 +105,7 @@ class PoolFarthest:
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
         """The mean of those candidates that come first in a random order of the pool."""
-        wanted = _wanted(self.gender, gender, rng)
+        wanted = wanted_gender(self.gender, gender, rng)
         place = rng.permutation(len(pool))
         candidates = self.ranked(source, wanted, pool)
         return self.mean(candidates[np.argsort(place[candidates])[: self.averaged]], pool)
@@ -136,12 +150,12 @@ class PoolRandom:
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
         """The speaker of the gender that comes first in a random order of the pool."""
-        rows = pool.of_gender(_wanted(self.gender, gender, rng))
+        rows = pool.of_gender(wanted_gender(self.gender, gender, rng))
         row = rows[rng.permutation(len(pool))[rows].argmin()]
         return PseudoSpeaker(pool.embeddings[row].copy(), float(pool.log_f0[row]))
 
 
-def _wanted(choice: Gender, gender: str, rng: np.random.Generator) -> str:
+def wanted_gender(choice: Gender, gender: str, rng: np.random.Generator) -> str:
     """The pseudo-speaker's gender; one number is drawn, whatever the choice is."""
     drawn = GENDERS[int(rng.integers(2))]
     if choice == "other":

@@ -1,0 +1,263 @@
+"""Strategies of VoicePrivacy 2020 beside B1's: what each promises, on the pool that ships and against slow twins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.test_xvector_pseudo import make_pool
+from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
+from voiceveil.anonymization.xvector.pseudo import PoolFarthest, Strategy, strategies
+from voiceveil.anonymization.xvector.pseudo_sampled import Mixture, Sampled, SampledFar, Voices, fit_mixture, voices_of
+from voiceveil.anonymization.xvector.systems import B1b
+from voiceveil.errors import InputError
+from voiceveil.weights import store
+
+Array = NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    """The 261 real speakers that ship."""
+    return load_pool(store.path("pool"))
+
+
+def cosines(vectors: NDArray[np.floating]) -> Array:
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(units @ units.T, dtype=np.float64)
+
+
+def two_sample(one: NDArray[np.floating], other: NDArray[np.floating], shuffles: int = 99) -> tuple[float, float]:
+    """Kolmogorov and Smirnov's distance of the cosines between the vectors of each set, and its p.
+
+    Pairs that share a speaker depend on each other, so that the usual p would be wrong: here vectors are exchanged.
+    """
+    matrix = np.vstack([one, other]).astype(np.float64)
+    bins = np.clip(np.rint((cosines(matrix) + 1) * 500), 0, 1000).astype(np.int64)
+    belongs = np.arange(len(matrix)) < len(one)
+
+    def below(chosen: NDArray[np.bool_]) -> Array:
+        counts = np.bincount(bins[chosen][:, chosen].ravel(), minlength=1001)
+        counts[-1] -= chosen.sum()  # each with itself
+        return np.asarray(np.cumsum(counts) / counts.sum())
+
+    def distance(chosen: NDArray[np.bool_]) -> float:
+        return float(np.abs(below(chosen) - below(~chosen)).max())
+
+    found, rng = distance(belongs), np.random.default_rng(0)
+    as_far = sum(distance(rng.permutation(belongs)) >= found for _ in range(shuffles))
+    return found, (1 + as_far) / (1 + shuffles)
+
+
+def drawn(strategy: Strategy, sources: NDArray[np.float32], gender: str, pool: Pool, seed: int) -> NDArray[np.float32]:
+    """The pseudo-speakers of some sources, each with its own generator."""
+    each = enumerate(sources)
+    return np.array([strategy.draw(s, gender, pool, np.random.default_rng([seed, i])).embedding for i, s in each])
+
+
+def test_sampled_voices_differ_from_each_other_as_speakers_do_and_averages_do_not(pool: Pool) -> None:
+    chances = []
+    for gender in "fm":
+        speakers = pool.embeddings[pool.of_gender(gender)]
+        for seed in range(3):
+            distance, chance = two_sample(speakers, drawn(Sampled(), speakers, gender, pool, seed))
+            assert distance < 0.1
+            chances.append(chance)
+        averages = drawn(PoolFarthest("cosine", "same", 80, 40), speakers, gender, pool, 0)
+        distance, chance = two_sample(speakers, averages)
+        assert distance > 0.95
+        assert chance == 1 / 100
+    assert np.median(chances) > 0.1  # 0.5 if the distributions were the same
+
+
+def test_the_mixture_as_it_is_fitted_would_vary_too_much(pool: Pool) -> None:
+    """Why its variances are drawn together: the same test tells the plain PCA and mixture from speakers."""
+    chances = []
+    for gender in "fm":
+        speakers = pool.embeddings[pool.of_gender(gender)].astype(np.float64)
+        units = speakers / np.linalg.norm(speakers, axis=1, keepdims=True)
+        voices = voices_of(pool, gender, 0.95, 2)
+        plain = voices._replace(mixture=fit_mixture((units - voices.mean) @ voices.axes.T, 2))
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            chances.append(two_sample(speakers, np.array([plain.sample(rng) for _ in speakers]))[1])
+    assert np.median(chances) < 0.05
+
+
+def test_samples_have_the_mean_length_and_product_of_speakers(pool: Pool) -> None:
+    for gender in "fm":
+        speakers = pool.embeddings[pool.of_gender(gender)].astype(np.float64)
+        units = speakers / np.linalg.norm(speakers, axis=1, keepdims=True)
+        centred = units - units.mean(axis=0)
+        products = [(one @ other) ** 2 for i, one in enumerate(centred) for other in centred[:i]]
+        voices = voices_of(pool, gender, 0.95, 2)
+        rng = np.random.default_rng(1)
+        samples = np.array([voices.sample(rng) for _ in range(3000)]) - voices.mean
+        assert np.mean(np.sum(samples**2, axis=1)) == pytest.approx(np.mean(np.sum(centred**2, axis=1)), rel=0.02)
+        pairs = np.sum(samples[::2] * samples[1::2], axis=1) ** 2
+        assert pairs.mean() == pytest.approx(np.mean(products), rel=0.15)  # of 1500 pairs: a standard error of 4 %
+        np.testing.assert_allclose(voices.axes @ voices.axes.T, np.eye(len(voices.axes)), atol=1e-9)
+
+
+def slow_mixture(points: list[list[float]], rounds: int) -> Mixture:
+    """Expectation-maximisation of two components with loops; begins with the halves of the first coordinate."""
+    order = sorted(range(len(points)), key=lambda i: points[i][0])
+    share = [[1.0, 0.0] if order.index(i) < (len(points) + 1) // 2 else [0.0, 1.0] for i in range(len(points))]
+    for step in range(rounds + 1):
+        weights, means, variances = [], [], []
+        for c in range(2):
+            count = sum(s[c] for s in share)
+            mean = [sum(s[c] * p[k] for s, p in zip(share, points, strict=True)) / count for k in range(2)]
+            weights.append(count / len(points))
+            means.append(mean)
+            variances.append(
+                [
+                    sum(s[c] * (p[k] - mean[k]) ** 2 for s, p in zip(share, points, strict=True)) / count
+                    for k in range(2)
+                ]
+            )
+        if step == rounds:
+            break
+        for i, p in enumerate(points):
+            density = [
+                weights[c]
+                * math.prod(
+                    math.exp(-((p[k] - means[c][k]) ** 2) / 2 / variances[c][k]) / math.sqrt(variances[c][k])
+                    for k in range(2)
+                )
+                for c in range(2)
+            ]
+            share[i] = [value / sum(density) for value in density]
+    return Mixture(np.array(weights), np.array(means), np.array(variances))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 7])
+def test_the_mixture_is_that_of_a_loop(rounds: int) -> None:
+    rng = np.random.default_rng(3)
+    points = np.vstack([rng.normal([0, 0], [1, 2], (9, 2)), rng.normal([2.5, 1], [0.7, 1], (6, 2))])
+    found = fit_mixture(points, 2, rounds=rounds, tolerance=-np.inf)
+    for mine, slow in zip(found, slow_mixture(points.tolist(), rounds), strict=True):
+        np.testing.assert_allclose(mine, slow, rtol=1e-9)
+
+
+def test_a_mixture_is_found_again_from_its_samples() -> None:
+    truth = Mixture(np.array([0.3, 0.7]), np.array([[-3.0, 1.0], [2.0, 0.0]]), np.array([[1.0, 0.25], [2.0, 4.0]]))
+    rng = np.random.default_rng(0)
+    found = fit_mixture(np.array([truth.sample(rng) for _ in range(6000)]), 2)
+    for mine, true in zip(found, truth, strict=True):
+        np.testing.assert_allclose(mine, true, atol=0.12)
+
+
+def test_equal_points_do_not_collapse_a_component() -> None:
+    points = np.vstack([np.zeros((10, 2)), np.random.default_rng(0).standard_normal((30, 2))])
+    found = fit_mixture(points, 2)
+    assert all(np.isfinite(part).all() for part in found)
+    assert found.variances.min() >= 1e-3 * points.var(axis=0).mean()
+
+
+@pytest.mark.parametrize("threshold", [0.7, 0.9, 1.05])
+def test_no_target_is_nearer_to_its_source_than_the_threshold(pool: Pool, threshold: float) -> None:
+    near = 0
+    for gender in "fm":
+        speakers = pool.embeddings[pool.of_gender(gender)]
+        for strategy in (SampledFar(dissimilarity=threshold), Sampled()):
+            targets = drawn(strategy, speakers, gender, pool, 5)
+            distances = [
+                1 - cosines(np.array([s, t], dtype=np.float64))[0, 1] for s, t in zip(speakers, targets, strict=True)
+            ]
+            if isinstance(strategy, SampledFar):
+                assert min(distances) >= threshold - 1e-9
+            else:
+                near += sum(distance < threshold for distance in distances)
+    assert near > 5  # so O1 does not do it by itself
+
+
+def test_the_first_sample_that_is_far_enough_is_taken(pool: Pool) -> None:
+    source, taken = pool.embeddings[pool.of_gender("m")[4]], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rng.integers(2)
+        voices = voices_of(pool, "m", 0.95, 2)
+        samples = [voices.sample(rng) for _ in range(60)]
+        far = [i for i, s in enumerate(samples) if 1 - unit(s) @ unit(source) >= 0.95]
+        target = SampledFar(dissimilarity=0.95).draw(source, "m", pool, np.random.default_rng(seed))
+        np.testing.assert_array_equal(target.embedding, samples[far[0]])
+        taken.append(far[0])
+    assert max(taken) > 0
+
+
+def test_a_speaker_has_one_voice_whatever_the_utterance(pool: Pool) -> None:
+    """Utterances are speakers of the pool with noise, at a cosine of about 0.85 to the speaker."""
+    rng, agreed = np.random.default_rng(0), []
+    for number, row in enumerate(pool.of_gender("f")[:40]):
+        noise = 0.62 * rng.standard_normal((10, pool.embeddings.shape[1])) / math.sqrt(pool.embeddings.shape[1])
+        utterances = (pool.embeddings[row] + noise).astype(np.float32)
+        voices = [Sampled().draw(u, "f", pool, np.random.default_rng(number)) for u in utterances]
+        assert all(np.array_equal(v.embedding, voices[0].embedding) and v.log_f0 == voices[0].log_f0 for v in voices)
+        far = [SampledFar().draw(u, "f", pool, np.random.default_rng(number)).embedding.tobytes() for u in utterances]
+        agreed.append(max(far.count(one) for one in far) / len(far))
+    assert np.mean(agreed) > 0.9
+    assert np.mean(np.array(agreed) == 1) > 0.7
+
+
+def test_genders_and_f0_are_those_of_the_pool(pool: Pool) -> None:
+    for gender, wanted in (("same", "m"), ("other", "f"), ("f", "f"), ("m", "m")):
+        targets = [
+            Sampled(gender).draw(pool.embeddings[0], "m", pool, np.random.default_rng(i))  # type: ignore[arg-type]
+            for i in range(40)
+        ]
+        assert np.mean([pool.gender_of(t.embedding) == wanted for t in targets]) > 0.9
+        rows = pool.of_gender(wanted)
+        for target in targets[:5]:
+            nearest = max(rows, key=lambda row: float(unit(pool.embeddings[row]) @ unit(target.embedding)))
+            assert target.log_f0 == pytest.approx(float(pool.log_f0[nearest]))
+    assert not Sampled("random").hears_source
+    assert Sampled("same").hears_source
+    assert SampledFar("random").hears_source
+
+
+def test_the_model_does_not_depend_on_signs_of_a_decomposition(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def model() -> Voices:
+        return voices_of.__wrapped__(pool, "f", 0.9, 2)
+
+    here, svd = model(), np.linalg.svd
+
+    def elsewhere(matrix: Array, **options: bool) -> tuple[Array, Array, Array]:
+        left, values, right = svd(matrix, full_matrices=options["full_matrices"])
+        return -left, values, -right
+
+    monkeypatch.setattr(np.linalg, "svd", elsewhere)
+    np.testing.assert_array_equal(model().axes, here.axes)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        (Sampled(components=2), "the pool has 12 speakers of gender f, too few for 2 components"),
+        (Sampled(components=0), "no mixture of 0 components in coordinates with 0.95 of the variance"),
+        (Sampled(variance=1.5), "no mixture of 2 components in coordinates with 1.5 of the variance"),
+        (SampledFar(components=1, dissimilarity=2.5), "no cosine distance is 2.5"),
+    ],
+)
+def test_what_cannot_be_is_refused(strategy: Strategy, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        strategy.check(make_pool())
+    assert message in str(error.value)
+
+
+def test_a_threshold_that_no_sample_reaches_is_an_error(pool: Pool) -> None:
+    strategy = SampledFar(dissimilarity=1.9)
+    strategy.check(pool)
+    with pytest.raises(InputError, match=r"none of 1000 pseudo-speakers has a cosine distance of 1\.9 or more"):
+        strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(0))
+
+
+def test_systems_of_resynthesis_know_them() -> None:
+    assert {"o1", "o1c1", "pool-farthest"} <= set(strategies)
+    assert B1b(strategy="o1", gender="other").chosen_strategy() == Sampled("other")
+    assert B1b(strategy="o1c1").chosen_strategy() == SampledFar()
+    with pytest.raises(InputError, match="did you mean o1"):
+        B1b(strategy="o1c").chosen_strategy()
