@@ -12,6 +12,7 @@ from tests.test_xvector_pseudo import make_pool
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import PoolFarthest, Strategy, strategies
 from voiceveil.anonymization.xvector.pseudo_sampled import Mixture, Sampled, SampledFar, Voices, fit_mixture, voices_of
+from voiceveil.anonymization.xvector.pseudo_singular import LeastSimilarCentroid, clustered, with_largest
 from voiceveil.anonymization.xvector.systems import B1b
 from voiceveil.errors import InputError
 from voiceveil.weights import store
@@ -233,6 +234,71 @@ def test_the_model_does_not_depend_on_signs_of_a_decomposition(pool: Pool, monke
     np.testing.assert_array_equal(model().axes, here.axes)
 
 
+def test_all_singular_values_kept_is_the_identity(pool: Pool) -> None:
+    matrix = pool.embeddings[pool.of_gender("f")].astype(np.float64)
+    np.testing.assert_allclose(with_largest(matrix, 1.0), matrix, atol=1e-12)
+    doubled = np.vstack([matrix[:20], matrix[:20]])  # 20 of its 40 singular values are zero, and do not count
+    np.testing.assert_allclose(with_largest(doubled, 1.0), doubled, atol=1e-12)
+    assert np.linalg.matrix_rank(with_largest(doubled, 0.5)) == 10
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
+def test_what_is_lost_are_the_smallest_singular_values(pool: Pool, kept: float) -> None:
+    matrix = pool.embeddings[pool.of_gender("m")].astype(np.float64)
+    values = np.linalg.svd(matrix, compute_uv=False)
+    count = math.ceil(kept * len(values) - 1e-9)
+    lost = float(np.sum((matrix - with_largest(matrix, kept)) ** 2))
+    assert lost == pytest.approx(
+        float(np.sum(values[count:] ** 2))
+    )  # Eckart and Young: no matrix of the rank is nearer
+
+
+def test_clusters_are_those_of_a_loop() -> None:
+    rng = np.random.default_rng(2)
+    points = rng.standard_normal((40, 3))
+    slow = points[:4].copy()
+    for _ in range(60):
+        nearest = [min(range(4), key=lambda c: math.dist(p, slow[c])) for p in points]
+        slow = np.array([points[[n == c for n in nearest]].mean(axis=0) for c in range(4)])
+    centroids, cluster = clustered(points, points[:4])
+    np.testing.assert_allclose(centroids, slow)
+    assert cluster.tolist() == nearest
+
+
+def test_a_cluster_without_points_is_left_out() -> None:
+    centroids, cluster = clustered(np.array([[0.0], [1.0], [10.0]]), np.array([[0.5], [99.0], [10.0]]))
+    assert centroids.tolist() == [[0.5], [10.0]]
+    assert cluster.tolist() == [0, 0, 1]
+
+
+def test_the_target_is_the_centroid_that_is_least_like_the_source(pool: Pool) -> None:
+    rows = pool.of_gender("f")
+    units = np.array([unit(vector) for vector in pool.embeddings[rows]], dtype=np.float64)
+    for seed, source in enumerate(pool.embeddings[rows[:20]]):
+        rng = np.random.default_rng(seed)
+        rng.integers(2)
+        centroids, cluster = clustered(units, units[rng.permutation(len(units))[:10]])
+        affinity = [float(unit(centroid) @ unit(source)) for centroid in centroids]
+        least = affinity.index(min(affinity))
+        target = LeastSimilarCentroid(kept=1).draw(source, "f", pool, np.random.default_rng(seed))
+        np.testing.assert_allclose(target.embedding, units[cluster == least].mean(axis=0), atol=1e-6)
+        assert target.log_f0 == pytest.approx(float(pool.log_f0[rows[cluster == least]].mean()))
+
+
+def test_targets_of_clusters_lie_on_the_far_side_and_hold_for_most_utterances(pool: Pool) -> None:
+    rng, agreed, near = np.random.default_rng(0), [], []
+    for number, row in enumerate(pool.of_gender("m")[:20]):
+        noise = 0.62 * rng.standard_normal((10, pool.embeddings.shape[1])) / math.sqrt(pool.embeddings.shape[1])
+        utterances = (pool.embeddings[row] + noise).astype(np.float32)
+        strategy = LeastSimilarCentroid()
+        targets = [strategy.draw(u, "m", pool, np.random.default_rng(number)).embedding for u in utterances]
+        far = [target.tobytes() for target in targets]
+        agreed.append(max(far.count(one) for one in far) / len(far))
+        near.append(float(unit(targets[0]) @ unit(pool.embeddings[row])))
+    assert np.mean(near) < 0.08  # two speakers: 0.12
+    assert 0.7 < np.mean(agreed) < 1
+
+
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
@@ -240,6 +306,9 @@ def test_the_model_does_not_depend_on_signs_of_a_decomposition(pool: Pool, monke
         (Sampled(components=0), "no mixture of 0 components in coordinates with 0.95 of the variance"),
         (Sampled(variance=1.5), "no mixture of 2 components in coordinates with 1.5 of the variance"),
         (SampledFar(components=1, dissimilarity=2.5), "no cosine distance is 2.5"),
+        (LeastSimilarCentroid(clusters=13), "the pool has 12 speakers of gender f, too few for 13 clusters"),
+        (LeastSimilarCentroid(clusters=1), "cannot choose among 1 clusters with 0.5 of the singular values"),
+        (LeastSimilarCentroid(kept=0), "cannot choose among 10 clusters with 0 of the singular values"),
     ],
 )
 def test_what_cannot_be_is_refused(strategy: Strategy, message: str) -> None:
@@ -256,8 +325,9 @@ def test_a_threshold_that_no_sample_reaches_is_an_error(pool: Pool) -> None:
 
 
 def test_systems_of_resynthesis_know_them() -> None:
-    assert {"o1", "o1c1", "pool-farthest"} <= set(strategies)
+    assert {"a2", "o1", "o1c1", "pool-farthest"} <= set(strategies)
     assert B1b(strategy="o1", gender="other").chosen_strategy() == Sampled("other")
     assert B1b(strategy="o1c1").chosen_strategy() == SampledFar()
+    assert B1b(strategy="a2").chosen_strategy() == LeastSimilarCentroid()
     with pytest.raises(InputError, match="did you mean o1"):
         B1b(strategy="o1c").chosen_strategy()

@@ -69,7 +69,10 @@ class Strategy(Protocol):
 strategies: Registry[type[Strategy]] = Registry(
     "pseudo-speaker strategy",
     group="voiceveil.strategies",
-    modules=("voiceveil.anonymization.xvector.pseudo_sampled",),
+    modules=(
+        "voiceveil.anonymization.xvector.pseudo_sampled",
+        "voiceveil.anonymization.xvector.pseudo_singular",
+    ),
 )
 
 
