@@ -153,7 +153,10 @@ def voices_of(pool: Pool, gender: str, variance: float, components: int) -> Voic
     # The signs are LAPACK's whim: without a rule, the same generator would give other voices on another machine.
     axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
     points = (vectors - mean) @ axes.T
-    return Voices(mean, axes, _as_varied(fit_mixture(points, components), vectors - mean))
+    mixture = _as_varied(fit_mixture(points, components), vectors - mean)
+    # The mean of n speakers is too long, by their variance / n in its square: samples would be too near to each other.
+    square, spread = float(mean @ mean), float(((vectors - mean) ** 2).sum()) / (len(vectors) - 1)
+    return Voices(mean * np.sqrt(max(0.0, 1 - spread / len(vectors) / square)), axes, mixture)
 
 
 def _as_varied(mixture: Mixture, centred: Array) -> Mixture:
@@ -166,7 +169,7 @@ def _as_varied(mixture: Mixture, centred: Array) -> Mixture:
     more than speakers. So the variances of a component are drawn to their mean, as far as it takes.
     """
     products = centred @ centred.T
-    length = float(np.trace(products)) / len(products)
+    length = float(np.trace(products)) / (len(products) - 1)
     product = float((products**2).sum() - (np.diag(products) ** 2).sum()) / (len(products) * (len(products) - 1))
     between = np.einsum("c,ci,cj->ij", mixture.weights, mixture.means, mixture.means)
     level = np.broadcast_to(mixture.variances.mean(axis=1, keepdims=True), mixture.variances.shape)
