@@ -119,6 +119,11 @@ def test_unfinished_items_cannot_be_passed(place: Place) -> None:
         assert status == 422, wrong
 
 
+def _changed(token: str) -> str:
+    """With another letter inside the signature: the last one of base64 may hold bits that nobody reads."""
+    return f"{token[:-8]}{'A' if token[-8] != 'A' else 'B'}{token[-7:]}"
+
+
 def test_wrong_expired_and_foreign_tokens_are_refused(place: Place) -> None:
     good = place.token("e001")
     foreign = Seal(b"x" * 32).token("invitation", {"evaluator": "e001"}, until=time.time() + 99)
@@ -126,7 +131,7 @@ def test_wrong_expired_and_foreign_tokens_are_refused(place: Place) -> None:
     unknown = invitation(place.seal, "e999", time.time() + 99)
     for token in (
         good[:-1],
-        f"{good[:-1]}A" if good[-1] != "A" else f"{good[:-1]}B",
+        _changed(good),
         foreign,
         cookie,
         unknown,
@@ -279,9 +284,10 @@ def test_too_many_requests_are_slowed(place: Place) -> None:
     item, mark = client.item(), client.mark()
     sent = {"mark": mark, "item": item, "naturalness": "5"}
     assert [client.json("/answer", sent)[0] for _ in range(60)] == [200] * 60  # nobody is so fast
-    assert any(client.json("/answer", sent)[0] == 429 for _ in range(300))
-    status, headers, _ = client.request("POST", "/answer", b"{}", {"content-type": "application/json"})
-    assert (status, int(headers["retry-after"]) >= 1) == (429, True)
+    post = ("POST", "/answer", b"{}", {"content-type": "application/json"})
+    refused = [headers for status, headers, _ in (client.request(*post) for _ in range(200)) if status == 429]
+    assert refused
+    assert all(int(headers["retry-after"]) >= 1 for headers in refused)
 
 
 def test_withdrawing_deletes_everything(place: Place) -> None:
