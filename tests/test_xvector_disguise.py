@@ -91,9 +91,8 @@ def test_rhythm_changes_something() -> None:
 
 def test_tracks_at_places() -> None:
     content = np.array([[0.0, 10.0], [1.0, 20.0], [2.0, 40.0]], dtype=np.float32)
-    np.testing.assert_allclose(
-        at_places(content, np.array([0, 0.5, 1.25, 2])), [[0, 10], [0.5, 15], [1.25, 25], [2, 40]]
-    )
+    expected = np.array([[0.0, 10.0], [0.5, 15.0], [1.25, 25.0], [2.0, 40.0]])
+    np.testing.assert_allclose(at_places(content, np.array([0, 0.5, 1.25, 2])), expected)
     f0 = np.array([0, 100, 200], dtype=np.float32)
     np.testing.assert_array_equal(at_places(f0, np.array([0.4, 0.6, 1.4, 1.9])), [0, 100, 100, 200])
     one = np.ones((1, 3), dtype=np.float32)
