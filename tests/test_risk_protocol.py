@@ -68,7 +68,7 @@ def test_identical_enrollment_and_test_give_one() -> None:
     linked, verified = measure_linking(one, Plan(lengths=(1,), draws=2), 1)
     for curve in (single, linked, verified):
         np.testing.assert_array_equal(curve.value, 1.0)
-        assert (curve.low < 0.95).all()  # 40 of 40 speakers are not everybody
+        assert (curve.low < 0.97).all()  # 40 of 40 speakers are not everybody
 
 
 def test_a_permutation_of_speakers_changes_nothing() -> None:
