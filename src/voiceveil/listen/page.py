@@ -64,6 +64,7 @@ def render(analysis: Analysis, compared: Sequence[Comparison]) -> str:
         for title, dets in analysis.dets.items()
     }
     context = {
+        "title": f"{analysis.study.name}: what people heard",
         "policy": policy,
         "style": style,
         "analysis": analysis,

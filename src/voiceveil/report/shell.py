@@ -31,11 +31,14 @@ def style_and_policy(*sheets: tuple[str, str]) -> tuple[Any, str]:
 
 
 def environment(package: str) -> jinja2.Environment:
-    """The templates of a package; ``drawing`` is the filter for drawings of our own."""
+    """The templates of a package, and ``alone.html``, which pages that stand alone extend.
+
+    ``drawing`` is the filter for drawings of our own.
+    """
     import jinja2
 
     found = jinja2.Environment(
-        loader=jinja2.PackageLoader(package),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package), jinja2.PackageLoader("voiceveil.report")]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
