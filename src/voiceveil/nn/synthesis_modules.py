@@ -47,8 +47,8 @@ def _source_filter(dimensions: Dimensions, size: Size, seed: int, device: str) -
     from voiceveil.nn.source_filter import SourceFilterSize
     from voiceveil.nn.source_filter_task import SourceFilterTask
 
-    wide = {"small": SourceFilterSize, "paper": SourceFilterSize}[size]
-    return SourceFilterTask(wide(content=dimensions.content, speaker=dimensions.speaker), seed=seed, device=device)
+    inputs = SourceFilterSize(content=dimensions.content, speaker=dimensions.speaker)  # nobody has published another
+    return SourceFilterTask(inputs, seed=seed, device=device)
 
 
 def _source_filter_plan(size: Size) -> Plan:
@@ -61,8 +61,7 @@ def _veil(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     from voiceveil.nn.source_filter import SourceFilterSize
     from voiceveil.nn.source_filter_task import SourceFilterTask
 
-    codes = {"small": 2048, "paper": 2048}[size]
-    inputs = SourceFilterSize(content=dimensions.content, speaker=dimensions.speaker, codes=codes)
+    inputs = SourceFilterSize(content=dimensions.content, speaker=dimensions.speaker, codes=2048)
     return SourceFilterTask(inputs, seed=seed, device=device)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "at_speed",
     "content_features",
     "contents",
+    "interpolated",
     "normalised",
     "on_frames",
 ]
@@ -206,6 +207,11 @@ def on_frames(content: NDArray[np.floating[Any]], hop: float, offset: float, fra
     Before its first and behind its last vector a content stays as it is there.
     """
     at = np.clip(((np.arange(first, first + frames) + 0.5) * FRAME - offset) / hop, 0, len(content) - 1)
+    return interpolated(content, at)
+
+
+def interpolated(content: NDArray[np.floating[Any]], at: NDArray[np.float64]) -> Features:
+    """Rows of content (T, D) at places from 0 to T - 1: means of the two that are next to each."""
     left = np.minimum(at.astype(np.int64), max(0, len(content) - 2))
     weight = (at - left)[:, None].astype(np.float32)
     right = np.minimum(left + 1, len(content) - 1)

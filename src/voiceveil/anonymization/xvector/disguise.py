@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.anonymization.parameters import Range
+from voiceveil.anonymization.xvector.content import interpolated
 
 __all__ = ["Disguise", "Register", "at_places", "register_of"]
 
@@ -85,6 +86,4 @@ def at_places(track: Array, places: NDArray[np.float64]) -> Array:
     """Rows of a track (T, ...) at places between its frames: of F0 the nearest, of content a mean of two."""
     if track.ndim == 1:  # between voiced and unvoiced there is nothing
         return np.asarray(track[np.rint(places).astype(np.int64)])
-    left = np.minimum(places.astype(np.int64), max(0, len(track) - 2))
-    weight = (places - left)[:, None].astype(np.float32)
-    return np.asarray(track[left] * (1 - weight) + track[np.minimum(left + 1, len(track) - 1)] * weight)
+    return interpolated(track, places)
