@@ -26,8 +26,8 @@ from voiceveil.nn.asv_recipes import Recipe, recipe_for
 from voiceveil.nn.asv_trainer import CHECKPOINT_KIND, Trainer
 from voiceveil.nn.checkpoint import read_record
 from voiceveil.nn.feature_store import open_store
-from voiceveil.nn.locking import alone_in
 from voiceveil.nn.speaker_models import speaker_model
+from voiceveil.run.locking import alone_in
 
 __all__ = ["check_device", "train_asv"]
 

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
-from voiceveil.nn.locking import alone_in
 from voiceveil.nn.speaker_models import RATE, FeatureName, SpeakerModel, features
 from voiceveil.run.local import run_items
+from voiceveil.run.locking import alone_in
 from voiceveil.run.progress import Progress
 
 __all__ = ["FeatureStore", "Stored", "open_store"]

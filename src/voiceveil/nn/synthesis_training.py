@@ -23,10 +23,10 @@ from torch import nn
 
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError
-from voiceveil.nn.checkpoint import load_training, save_tensors, save_training
-from voiceveil.nn.locking import alone_in
+from voiceveil.nn.checkpoint import load_tensors, load_training, save_tensors, save_training
 from voiceveil.nn.training_progress import TrainingProgress
 from voiceveil.run.ledger import sha256_file
+from voiceveil.run.locking import alone_in
 
 __all__ = ["CHECKPOINT_KIND", "Data", "Plan", "Task", "train"]
 
@@ -125,14 +125,20 @@ def train(
     out: Path,
     *,
     settings: dict[str, Any],
+    start: Path | None = None,
     threads: int = 1,
     checkpoint_every: float = 120.0,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Train to the end, from the checkpoint in ``out`` if there is one; writes ``model.safetensors`` and the record."""
+    """Train to the end, from the checkpoint in ``out`` if there is one; writes ``model.safetensors`` and the record.
+
+    ``start``: the folder of an earlier training of the same task, whose weights are the first ones.
+    """
     torch.set_num_threads(threads)
     settings = {**settings, "plan": asdict(plan), "task": task.kind, "size": task.record()}
+    if start is not None:
+        settings["start"] = sha256_file(start / "model.safetensors")
     with alone_in(out, "another training"):
         checkpoint = out / "checkpoint.safetensors"
         if overwrite:
@@ -144,10 +150,22 @@ def train(
             _check_same(record["settings"], settings, checkpoint)
             state = record["state"]
         else:
-            task.prepare(data)
+            if start is None:
+                task.prepare(data)
+            else:
+                _begin_with(task, start / "model.safetensors")
             held.update(task.network, 0.0)
         _loop(task, held, data, plan, state, checkpoint, settings, checkpoint_every, quiet)
         return _finish(task, held, state, out, settings, threads)
+
+
+def _begin_with(task: Task, weights: Path) -> None:
+    tensors, _ = load_tensors(weights, task.kind)
+    try:
+        task.network.load_state_dict(tensors)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"weights of another network: {reason}", where=weights, fix="use those of its kind") from error
 
 
 def _loop(
