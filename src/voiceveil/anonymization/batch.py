@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.draws import Level
@@ -20,7 +20,7 @@ from voiceveil.anonymization.settings import Draws, Format, Settings, make_setti
 from voiceveil.audio import PART_PREFIX, Encoding
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.errors import InputError, OutputError
-from voiceveil.run.ledger import Ledger, open_ledger, sha256_file
+from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, sha256_file
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 
@@ -103,7 +103,7 @@ def anonymize(
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
         _remove_parts(layout)
         sources = {job.id: _source(job) for job in jobs_of.values()}
-        waiting = [job for job in jobs_of.values() if not ledger.has(job.id, sources[job.id], job.target)]
+        waiting = [job for job in jobs_of.values() if not ledger.has(job.id, sources[job.id].digest, job.target)]
         if waiting and ledger.entries and not settings.can_go_on:
             if overwrite != "changed":
                 raise _not_resumable(layout)
@@ -139,7 +139,7 @@ def _one_file(job: Job, settings: Settings, *, overwrite: bool) -> Summary:
 class _Batch:
     """Runs jobs and keeps the books."""
 
-    def __init__(self, ledger: Ledger, sources: Mapping[str, str], progress: Progress) -> None:
+    def __init__(self, ledger: Ledger, sources: Mapping[str, _Source], progress: Progress) -> None:
         self.failed: dict[str, str] = {}
         self.mixed_down = 0
         self.audio = 0.0
@@ -157,8 +157,11 @@ class _Batch:
             self._progress.close()
 
     def _book(self, job: Job, result: Done | Exception) -> None:
+        source = self._sources[job.id]
+        if _stamp(job.source) != source.stamp:  # what was converted may not be what the ledger would say
+            result = InputError(CHANGED, where=job.source, fix=RUN_AGAIN)
         if isinstance(result, Done):
-            self._ledger.add(job.id, self._sources[job.id], job.target, result.sha256, result.seconds)
+            self._ledger.add(job.id, source.digest, job.target, result.sha256, result.seconds)
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
             self._progress.add(work=_work(job), audio=result.seconds)
@@ -203,17 +206,33 @@ def source_digest(content: str, start: float, duration: float | None, id: str) -
     return hashlib.sha256(os.fsencode(f"{content} {start} {duration} {id}")).hexdigest()[:16]
 
 
-def _source(job: Job) -> str:
+class _Source(NamedTuple):
+    """The input of an item as the run found it: its digest, and by what a later change is noticed."""
+
+    digest: str
+    stamp: tuple[int, int] | None
+
+
+def _source(job: Job) -> _Source:
+    stamp = _stamp(job.source)
     try:
-        status = job.source.stat()
-        content = _content(job.source, status.st_size, status.st_mtime_ns)
+        content = _content(job.source, stamp)
     except OSError:
-        return "missing"
-    return source_digest(content, job.start, job.duration, job.id)
+        return _Source("missing", stamp)
+    return _Source(source_digest(content, job.start, job.duration, job.id), stamp)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Size and time of change; None if the file is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=64)
-def _content(path: Path, size: int, changed: int) -> str:
+def _content(path: Path, stamp: tuple[int, int] | None) -> str:
     """Read once for all the segments of a recording."""
     return sha256_file(path)
 

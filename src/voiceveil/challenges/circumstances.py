@@ -20,6 +20,7 @@ from typing import Any
 from voiceveil import utility
 from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, attacker
 from voiceveil.attack.free import Cues
+from voiceveil.audio import atomic_path
 from voiceveil.challenges.inventory import Inventory
 from voiceveil.challenges.measuring import Tools
 from voiceveil.corpus import Corpus
@@ -102,7 +103,16 @@ def _models(inventory: Inventory, tools: Tools) -> dict[str, str]:
 
 
 def started(out: Path) -> datetime:
-    """When these results were begun: now, or what an earlier run of the same evaluation has noted."""
+    """When these results were begun: now, or what an earlier run of the same evaluation has noted.
+
+    It is noted at once, as folders are named by it: a killed run goes on in the same ones.
+    """
     with suppress(OSError, ValueError, KeyError, TypeError):
         return datetime.fromisoformat(json.loads((out / "results.json").read_text())["info"]["time"])
-    return datetime.now().replace(microsecond=0)
+    note = out / ".started"
+    with suppress(OSError, ValueError):
+        return datetime.fromisoformat(note.read_text(encoding="ascii").strip())
+    now = datetime.now().replace(microsecond=0)
+    with atomic_path(note) as part:
+        part.write_text(f"{now.isoformat()}\n", encoding="ascii")
+    return now

@@ -6,7 +6,8 @@ the evaluators), so that a second run does only what is new and a killed one goe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from voiceveil.anonymization import Anonymizer, anonymize
 from voiceveil.attack.attackers import attacker as make_attacker
 from voiceveil.attack.sets import find_sets
+from voiceveil.audio import PART_PREFIX
 from voiceveil.challenges import measuring
 from voiceveil.challenges.anonymized import find_anonymized
 from voiceveil.challenges.circumstances import circumstances, started
@@ -28,6 +30,7 @@ from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.metrics import WordErrors
 from voiceveil.run.cache import Cache
+from voiceveil.run.locking import alone_in
 from voiceveil.utility import emotion_folds
 from voiceveil.utility import recogniser as make_recogniser
 from voiceveil.utility.asr import references
@@ -142,9 +145,8 @@ def evaluate(
         make_attacker(name)
     if "wer" in inventory.protocol.metrics and inventory.recognition:
         make_recogniser(recogniser)
-    time = started(evaluation.out)
-    cache = Cache(evaluation.out / "cache.sqlite" if cache_file is None else cache_file)
-    try:
+    with _alone_with_cache(evaluation.out, cache_file) as cache:
+        time = started(evaluation.out)
         anonymized = _anonymize(evaluation, cache, jobs=jobs, seed=seed, key_file=key_file, quiet=quiet, say=say)
         tools = Tools(chosen, recogniser, cache, jobs, quiet)
         measured = _measure(evaluation, anonymized, tools, say)
@@ -160,15 +162,27 @@ def evaluate(
             "given": evaluation.system is None,
             "time": time.isoformat(),
         }
-    finally:
-        cache.close()
-    results = Results(evaluation.name, inventory.protocol.name, tuple(measured.figures), info)
-    trials = {name: corpus.trials for name, corpus in inventory.corpora.items() if corpus.trials is not None}
-    results = write_tree(
-        results, evaluation.out, suffix=evaluation.suffix, heard=measured.heard, trials=trials, time=time
-    )
-    results.save(evaluation.out / "results.json")
+        results = Results(evaluation.name, inventory.protocol.name, tuple(measured.figures), info)
+        trials = {name: corpus.trials for name, corpus in inventory.corpora.items() if corpus.trials is not None}
+        results = write_tree(
+            results, evaluation.out, suffix=evaluation.suffix, heard=measured.heard, trials=trials, time=time
+        )
+        results.save(evaluation.out / "results.json")
     return results
+
+
+@contextmanager
+def _alone_with_cache(out: Path, cache_file: Path | None) -> Iterator[Cache]:
+    """Be the only evaluation at work in ``out``, without the temporary files that a killed one left there."""
+    with alone_in(out, "another evaluation"):
+        below = [part for name in ("scores", "details", "exp") for part in (out / name).rglob(f"{PART_PREFIX}*")]
+        for part in (*out.glob(f"{PART_PREFIX}*"), *below):
+            part.unlink(missing_ok=True)
+        cache = Cache(out / "cache.sqlite" if cache_file is None else cache_file)
+        try:
+            yield cache
+        finally:
+            cache.close()
 
 
 def able(attackers: Sequence[str], inventory: Inventory) -> tuple[str, ...]:

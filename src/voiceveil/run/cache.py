@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, changed I
 
 #: Seconds of audio below which it is the start that takes the time, and a pace says nothing.
 _LONG_ENOUGH = 60.0
+_INT64 = (1 << 63) - 1
 
 
 class Cache:
@@ -93,8 +94,11 @@ class Cache:
 
     def put(self, key: bytes, value: Any) -> None:
         """Keep a result; it is safe once this returns."""
+        self._write("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, _encoded(value)))
+
+    def _write(self, sql: str, values: tuple[object, ...]) -> None:
         try:
-            self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, _encoded(value)))
+            self._database.execute(sql, values)
         except sqlite3.Error as error:
             raise OutputError(f"cannot write: {error}", where=self.path) from error
 
@@ -125,7 +129,7 @@ class Cache:
     def note_pace(self, name: str, audio: float, seconds: float) -> None:
         """Remember how long something took: ``seconds`` of all processes together for seconds of ``audio``."""
         if audio > _LONG_ENOUGH:
-            self._database.execute("INSERT OR REPLACE INTO paces VALUES (?, ?, ?)", (name, audio, seconds))
+            self._write("INSERT OR REPLACE INTO paces VALUES (?, ?, ?)", (name, audio, seconds))
 
     def digest(self, path: Path) -> str:
         """The sha256 of a file, which is read only if its size or time of change is new."""
@@ -134,18 +138,16 @@ class Cache:
         except OSError as error:
             raise InputError("no such audio file", where=path) from error
         name = f"{_resolved(path.parent.absolute())}/{path.name}"
+        changed = status.st_mtime_ns & _INT64  # from 2262 on there are more nanoseconds than SQLite can count
         known = self._database.execute(
-            "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?",
-            (name, status.st_size, status.st_mtime_ns),
+            "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?", (name, status.st_size, changed)
         ).fetchone()
         if known is not None:
             return str(known[0])
         digest = sha256_file(path)
         if self._readonly:
             return digest
-        self._database.execute(
-            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (name, status.st_size, status.st_mtime_ns, digest)
-        )
+        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (name, status.st_size, changed, digest))
         return digest
 
 

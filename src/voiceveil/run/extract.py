@@ -17,6 +17,7 @@ from voiceveil.audio import Waveform, info, load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
+from voiceveil.run.ledger import CHANGED, RUN_AGAIN
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 
@@ -92,6 +93,8 @@ def extract(
             if isinstance(result, Exception):
                 raise result
             seconds, value = result
+            if store.keys(evaluator.fingerprint(), [utterance]) != {utterance.id: keys[utterance.id]}:
+                raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)  # whose result this is, nobody knows
             store.put(keys[utterance.id], value)
             results[utterance.id] = value
             progress.add(work=work[utterance.id], audio=seconds)

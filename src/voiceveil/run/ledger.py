@@ -22,7 +22,13 @@ from typing import Any, Literal
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError, OutputError
 
-__all__ = ["Entry", "Ledger", "changed_settings", "finished_items", "open_ledger", "sha256_file"]
+__all__ = [
+    "CHANGED", "RUN_AGAIN", "Entry", "Ledger", "changed_settings", "finished_items", "open_ledger", "sha256_file"
+]  # fmt: skip
+
+#: Said of a file that is not what it was when the run began.
+CHANGED = "changed during the run"
+RUN_AGAIN = "run the same command again when nobody writes to it"
 
 
 @dataclass(frozen=True)
