@@ -116,6 +116,7 @@ systems: Registry[type[Anonymizer]] = Registry(
         "voiceveil.anonymization.signal.b2",
         "voiceveil.anonymization.xvector.systems",
         "voiceveil.anonymization.xvector.veil",
+        "voiceveil.anonymization.xvector.vpc2020",
     ),
 )
 

@@ -11,7 +11,7 @@ Conventions: 16 kHz; see :mod:`voiceveil.anonymization.xvector.synthesis` for sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,10 +60,10 @@ class Engine:
 
     def pseudo_speaker(self, samples: Samples, rng: np.random.Generator) -> PseudoSpeaker:
         """Whom the speaker of some samples becomes; the gender is estimated from the embedding."""
-        if not self.strategy.hears_source:
+        if not (self.strategy.hears_source or any(stage.unprotected for stage in self.chain)):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
         source = unit(self.parts.speaker(_audible(samples)))
-        return self.strategy.draw(source, self.pool.gender_of(source), self.pool, rng)
+        return self.strategy.draw(source, self.pool.gender_of(source), self.pool, rng)._replace(source=source)
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
@@ -76,7 +76,7 @@ class Engine:
 
     def synthesised(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
         """All frames with the voice of the pseudo-speaker, whose embedding has length 1 as those of the training."""
-        return synthesise(self.chain, content, f0, unit(pseudo.embedding), rng)
+        return synthesise(self.chain, content, f0, unit(pseudo.embedding), rng, pseudo.source)
 
 
 class ResynthesisStream:
@@ -176,7 +176,8 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
 @lru_cache(maxsize=2)
 def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: tuple[int, ...]) -> Engine:
     chain = tuple(
-        load_stage(file, kinds, system.synthesis()) for file, kinds in zip(weights, system.stages.values(), strict=True)
+        replace(load_stage(file, kinds, system.synthesis()), unprotected=stage in system.unprotected)
+        for file, (stage, kinds) in zip(weights, system.stages.items(), strict=True)
     )
     voices = load_pool(pool)
     pieces = parts(content=system.content, pitch=system.pitch, speaker=system.speaker)

@@ -2,7 +2,7 @@
 
 A strategy is a small frozen dataclass with ``check(pool)`` and ``draw(source, gender, pool, rng)``; a new one is a
 class with the decorator ``@strategies.register("name")``. Its fields are read from the parameters of the system that
-have the same names.
+have the same names, and from what a user writes behind the name: ``o1c1:dissimilarity=0.9,components=3``.
 
 Speaker level. The generator is bound to the speaker, so that all utterances of a speaker draw the same numbers; but
 the embedding of the source is the utterance's own, and with it the list of candidates. Therefore the draw is an order
@@ -14,25 +14,28 @@ same pseudo-speaker.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.anonymization.parameters import parse_settings
 from voiceveil.anonymization.xvector.pool import GENDERS, Embedding, Pool
 from voiceveil.errors import InputError
-from voiceveil.registry import Registry
+from voiceveil.registry import Registry, did_you_mean
 
 __all__ = [
     "Distance",
     "Gender",
+    "OwnVoice",
     "PoolFarthest",
     "PoolNearest",
     "PoolRandom",
     "PseudoSpeaker",
     "Strategy",
+    "make_strategy",
     "strategies",
     "wanted_gender",
 ]
@@ -43,10 +46,14 @@ Gender = Literal["same", "other", "random", "f", "m"]
 
 
 class PseudoSpeaker(NamedTuple):
-    """An embedding (d,), and the mean logarithm of F0 in Hz of the voices that it is made of."""
+    """An embedding (d,), and the mean logarithm of F0 in Hz of the voices that it is made of.
+
+    ``source`` is the embedding of whom it stands for, if that was heard.
+    """
 
     embedding: Embedding
     log_f0: float
+    source: Embedding | None = None
 
 
 class Strategy(Protocol):
@@ -74,6 +81,19 @@ strategies: Registry[type[Strategy]] = Registry(
         "voiceveil.anonymization.xvector.pseudo_singular",
     ),
 )
+
+
+def make_strategy(spec: str, given: Mapping[str, Any]) -> Strategy:
+    """The strategy of a name, with what is ``given`` for its fields, or written behind it: ``o1:variance=0.9``."""
+    name, _, text = spec.partition(":")
+    cls = strategies[name]
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    settings = [setting for setting in text.split(",") if setting]
+    for key in (setting.partition("=")[0].strip() for setting in settings):
+        if key not in known:
+            raise InputError(f"strategy {name} has no parameter {key!r}", fix=did_you_mean(key, known))
+    own = {key: value for key, value in given.items() if key in known}
+    return cls(**{**own, **parse_settings(cls, name, settings)})
 
 
 @strategies.register("pool-farthest")
@@ -156,6 +176,23 @@ class PoolRandom:
         rows = pool.of_gender(wanted_gender(self.gender, gender, rng))
         row = rows[rng.permutation(len(pool))[rows].argmin()]
         return PseudoSpeaker(pool.embeddings[row].copy(), float(pool.log_f0[row]))
+
+
+@strategies.register("source")
+@dataclass(frozen=True)
+class OwnVoice:
+    """The source itself: copy-synthesis, which shows what the way through the networks alone does to a voice."""
+
+    hears_source: ClassVar[bool] = True
+
+    def check(self, pool: Pool) -> None:
+        """Any will do."""
+
+    def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
+        """Its embedding, and the F0 of the pool's speaker of its gender that is nearest."""
+        rows = pool.of_gender(gender)
+        nearest = rows[int(np.argmax(_affinity("cosine", source, pool, rows)))]
+        return PseudoSpeaker(source.copy(), float(pool.log_f0[nearest]))
 
 
 def wanted_gender(choice: Gender, gender: str, rng: np.random.Generator) -> str:

@@ -7,7 +7,7 @@ is imported when it begins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from voiceveil.anonymization.xvector.disguise import Disguise
     from voiceveil.anonymization.xvector.pseudo import Strategy
 
-__all__ = ["Resynthesis"]
+__all__ = ["STRATEGY", "Averaging", "Resynthesis"]
+
+#: Help of the parameter.
+STRATEGY = "pseudo-speaker: pool-farthest, -nearest, -random, source, a2, o1, o1c1; NAME:PARAMETER=VALUE,... sets more"
 
 
 @dataclass(frozen=True)
@@ -32,29 +35,27 @@ class Resynthesis(Anonymizer):
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("source-filter decoder",)}
     #: Name in the store of the weights that are used by default, followed by "-" and the stage; "": nothing ships.
     shipped: ClassVar[str] = ""
+    #: Stages that get the embedding of the source, not that of the pseudo-speaker.
+    unprotected: ClassVar[frozenset[str]] = frozenset()
 
     weights: str = parameter("", "folder that `voiceveil train` wrote (default: what ships, if anything does)")
     pool: str = parameter("", "pool of speakers, by `voiceveil train pool` (default: the one that ships)")
     content: str = parameter("moonshine", "content features, NAME or NAME:MODEL")
     pitch: str = parameter("swift", "pitch tracker: swift, or yaapt as in the challenges")
     speaker: str = parameter("campplus", "speaker encoder, NAME or NAME:FOLDER")
-    strategy: str = parameter("pool-farthest", "pseudo-speaker: pool-farthest, pool-nearest, pool-random")
+    strategy: str = parameter("pool-random", STRATEGY)
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
         "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
     )
-    distance: Literal["plda", "cosine"] = parameter("plda", "between the source and the speakers of the pool")
-    candidates: int = parameter(80, "farthest speakers of the pool, N (in the challenges 200)", low=1)
-    averaged: int = parameter(40, "of them drawn and averaged, N* (in the challenges 100)", low=1)
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "source", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
 
     def chosen_strategy(self) -> Strategy:
         """The strategy, whose fields are those of our parameters that have their names."""
-        from voiceveil.anonymization.xvector.pseudo import strategies
+        from voiceveil.anonymization.xvector.pseudo import make_strategy
 
-        cls = strategies[self.strategy]
-        return cls(**{f.name: getattr(self, f.name) for f in fields(cls) if hasattr(self, f.name)})  # type: ignore[arg-type]
+        return make_strategy(self.strategy, self.parameters())
 
     def disguise(self) -> Disguise:
         """What the source loses beside its voice."""
@@ -83,3 +84,13 @@ class Resynthesis(Anonymizer):
         stream = self.stream(rng)
         made = np.concatenate([stream.push(samples), stream.close()])
         return stream.finish(made, float(np.abs(made).max()))
+
+
+@dataclass(frozen=True)
+class Averaging(Resynthesis):
+    """The same with the parameters of the challenges' own strategy: an average of the farthest speakers of the pool."""
+
+    strategy: str = parameter("pool-farthest", STRATEGY)
+    distance: Literal["plda", "cosine"] = parameter("plda", "between the source and the speakers of the pool")
+    candidates: int = parameter(80, "farthest speakers of the pool, N (in the challenges 200)", low=1)
+    averaged: int = parameter(40, "of them drawn and averaged, N* (in the challenges 100)", low=1)

@@ -41,18 +41,27 @@ stages: Registry[Callable[[Tensors, Record], Stage]] = Registry("kind of network
 
 @dataclass(frozen=True, eq=False)
 class LoadedStage:
-    """A stage, and the fingerprints of the parts whose features it was trained on."""
+    """A stage, and the fingerprints of the parts whose features it was trained on.
+
+    ``unprotected``: it gets the embedding of the source, not that of the pseudo-speaker.
+    """
 
     run: Stage
     parts: dict[str, str]
+    unprotected: bool = False
 
 
 def synthesise(
-    chain: Sequence[LoadedStage], content: Array, f0: Array, speaker: Array, rng: np.random.Generator
+    chain: Sequence[LoadedStage],
+    content: Array,
+    f0: Array,
+    speaker: Array,
+    rng: np.random.Generator,
+    source: Array | None = None,
 ) -> Array:
-    """Through one stage after the other."""
+    """Through one stage after the other; ``source`` is the embedding for stages that are unprotected."""
     for stage in chain:
-        content = stage.run(content, f0, speaker, rng)
+        content = stage.run(content, f0, source if stage.unprotected and source is not None else speaker, rng)
     return content
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from voiceveil.anonymization.contract import register
 from voiceveil.anonymization.parameters import parameter
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
+from voiceveil.anonymization.xvector.resynthesis import Averaging
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
@@ -27,7 +27,7 @@ __all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl", "JointHifiGan"]
 
 @register("b1b")
 @dataclass(frozen=True)
-class B1b(Resynthesis):
+class B1b(Averaging):
     """Content and F0 of the source, the voice of an average of far speakers; one network makes the waveform.
 
     B1.b of VoicePrivacy 2022 and B1 of 2024. The weights that ship are a compact source-filter decoder; the published

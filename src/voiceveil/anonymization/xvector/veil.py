@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from voiceveil.anonymization.contract import register
 from voiceveil.anonymization.parameters import Range, parameter
 from voiceveil.anonymization.xvector.disguise import Disguise
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
+from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Averaging
 
 __all__ = ["Veil"]
 
@@ -24,7 +24,7 @@ _MOST_CODES = 16
 
 @register("veil")
 @dataclass(frozen=True)
-class Veil(Resynthesis):
+class Veil(Averaging):
     """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1; what is taken from the source at 1 is set by
@@ -35,7 +35,7 @@ class Veil(Resynthesis):
     shipped: ClassVar[str] = ""
 
     privacy: float = parameter(0.5, "0: words and feelings; 1: protection", low=0, high=1)
-    strategy: str = parameter("pool-random", "pseudo-speaker: pool-random, pool-farthest, pool-nearest")
+    strategy: str = parameter("pool-random", STRATEGY)
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
         "random", "of the pseudo-speaker: seen from the source's, or the one that is named"
     )

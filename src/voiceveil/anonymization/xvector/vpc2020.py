@@ -1,0 +1,100 @@
+"""Systems that were submitted to VoicePrivacy 2020 and resynthesise speech, each a declaration of its parts.
+
+The overview of the challenge (Tomashenko et al. 2022, section 3.2, tables 4 and 5) describes them as changes to B1;
+here they are changes to ``b1b`` with the decoder that ships, or to ``b1a`` where a system treats the acoustic model and
+the waveform model differently. `docs/vpc2020.md` says for each what was published and what we had to decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from voiceveil.anonymization.contract import register
+from voiceveil.anonymization.parameters import parameter
+from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Resynthesis
+from voiceveil.anonymization.xvector.systems import B1a, B1b
+
+__all__ = ["A2", "O1", "M1c2", "M1c3", "M1c4", "O1c1"]
+
+
+@dataclass(frozen=True)
+class _Submission(Resynthesis):
+    """B1 with another strategy: the synthesis of b1b."""
+
+    stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
+    shipped: ClassVar[str] = B1b.shipped
+
+
+@register("a2")
+@dataclass(frozen=True)
+class A2(_Submission):
+    """The least similar centroid of clusters, in a pool whose smallest singular values are zero (team A).
+
+    The matrix of x-vectors is decomposed and its singular values are modified; a threshold says what part of those that
+    are not zero is kept; the target is the least similar centroid. Our decisions: the matrix is that of the pool's
+    speakers of a gender, half of its singular values are kept, and k-means begins from speakers that the key draws.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A2 (Mawalim et al.)"
+    strategy: str = parameter("a2", STRATEGY)
+    kept: float = parameter(0.5, "fraction of the singular values that are not set to zero", low=0, high=1)
+    clusters: int = parameter(10, "centroids to choose the least similar one from", low=2)
+
+
+@register("o1")
+@dataclass(frozen=True)
+class O1(_Submission):
+    """A voice that is nobody's, sampled so that pseudo-speakers differ as speakers do (team O).
+
+    PCA of the pool, a Gaussian mixture in the principal coordinates, a sample of it, and the way back. Our decisions:
+    two components with diagonal covariances, whose variances are corrected for the small number of speakers.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, O1 (Turner et al.)"
+    strategy: str = parameter("o1", STRATEGY)
+    variance: float = parameter(0.95, "fraction of the pool's variance that the principal coordinates hold", high=1)
+    components: int = parameter(2, "of the Gaussian mixture", low=1)
+
+
+@register("o1c1")
+@dataclass(frozen=True)
+class O1c1(O1):
+    """As o1, but a voice that is too similar to the source is sampled again (team O, contrastive).
+
+    Our decision: "too similar" is a cosine distance to the embedding of the utterance below ``dissimilarity``.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, O1c1 (Turner et al.)"
+    strategy: str = parameter("o1c1", STRATEGY)
+    dissimilarity: float = parameter(0.7, "least cosine distance of a pseudo-speaker to the source", low=0, high=2)
+
+
+@register("m1c2")
+@dataclass(frozen=True)
+class M1c2(_Submission):
+    """Copy-synthesis: the source's own embedding, so that nothing but the way through the networks hides it (team M).
+
+    A control, and no protection.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c2 (Champion et al.)"
+    strategy: str = parameter("source", STRATEGY)
+
+
+@register("m1c3")
+@dataclass(frozen=True)
+class M1c3(B1a):
+    """As b1a, but the waveform model gets the embedding of the source (team M, contrastive)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c3 (Champion et al.)"
+    unprotected: ClassVar[frozenset[str]] = frozenset({"nsf"})
+
+
+@register("m1c4")
+@dataclass(frozen=True)
+class M1c4(B1a):
+    """As b1a, but the acoustic model gets the embedding of the source (team M, contrastive)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c4 (Champion et al.)"
+    unprotected: ClassVar[frozenset[str]] = frozenset({"am"})
