@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from tests.synthesis_inputs import voices  # noqa: E402
 from voiceveil.audio import save  # noqa: E402
 from voiceveil.cli.main import main  # noqa: E402
+from voiceveil.errors import InputError  # noqa: E402
 from voiceveil.nn.acoustic_model import AcousticModel  # noqa: E402
 from voiceveil.nn.b1_tasks import AcousticModelTask, VocoderTask  # noqa: E402
 from voiceveil.nn.checkpoint import load_tensors  # noqa: E402
@@ -33,6 +35,7 @@ from voiceveil.nn.source_filter_task import MelSourceFilterTask, SourceFilterTas
 from voiceveil.nn.synthesis_training import Plan, train  # noqa: E402
 from voiceveil.nn.tdnnf import Tdnnf  # noqa: E402
 from voiceveil.nn.tdnnf_task import TdnnfTask  # noqa: E402
+from voiceveil.run.ledger import sha256_file  # noqa: E402
 from voiceveil.testing.voices import synthetic_voice  # noqa: E402
 
 KINDS = {
@@ -129,6 +132,22 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(name: str, tmp_p
     size = record["size"]
     network = kind(SourceFilterSize(**size)) if issubclass(kind, SourceFilter) else kind(**size)
     network.load_state_dict(tensors)
+
+
+def test_a_second_training_begins_with_the_weights_of_the_first(tmp_path: Path) -> None:
+    """With a learning rate of nothing they are what comes out; codes are not looked for again."""
+    settings: dict[str, Any] = {"parts": {}}
+    plan = Plan(steps=2, batch_size=2, warmup=1)
+    train(task("veil"), Crops(), plan, tmp_path / "first", settings=settings, quiet=True)
+    second = task("veil")
+    second.prepare = None
+    still = replace(plan, peak=0.0)
+    record = train(second, Crops(), still, tmp_path / "second", settings=settings, start=tmp_path / "first", quiet=True)
+    tensors = [load_tensors(tmp_path / name / "model.safetensors", KINDS["veil"])[0] for name in ("first", "second")]
+    assert all(torch.equal(value, tensors[1][name]) for name, value in tensors[0].items())
+    assert record["settings"]["start"] == sha256_file(tmp_path / "first" / "model.safetensors")
+    with pytest.raises(InputError, match="this is 'source-filter decoder', not 'acoustic model'"):
+        train(task("am"), Crops(), plan, tmp_path / "third", settings=settings, start=tmp_path / "first", quiet=True)
 
 
 def test_spelling() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.xvector.disguise import TYPICAL, Disguise, Register, at_places, register_of
+from voiceveil.anonymization.xvector.disguise import TYPICAL, Disguise, Register, at_places, register_of, with_loudness
 
 tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_size=60).map(
     lambda values: np.array(values, dtype=np.float32)
@@ -106,3 +106,49 @@ def test_speeds(seed: int) -> None:
     before = rng.bit_generator.state
     assert Disguise().speed(rng) == 1.0
     assert rng.bit_generator.state == before  # nothing is drawn where nothing is to choose
+
+
+def test_height_above_what_is_usual_stays_in_part() -> None:
+    """A source a fifth higher than usual is made half of that higher than the pseudo-speaker."""
+    f0 = np.array([0, 240, 240, 0], dtype=np.float32)
+    made = Disguise("levelled", height=0.5).f0(f0, register_of(f0), np.log(100), usual=np.log(160))
+    np.testing.assert_allclose(made, [0, 100 * 1.5**0.5, 100 * 1.5**0.5, 0], rtol=1e-5)
+    without = Disguise("levelled").f0(f0, register_of(f0), np.log(100), usual=np.log(160))
+    np.testing.assert_allclose(without, [0, 100, 100, 0], rtol=1e-5)
+
+
+def test_levelling_goes_half_way() -> None:
+    f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(2000)).astype(np.float32)
+    made = Disguise("levelled", levelling=0.5).f0(f0, register_of(f0), 5.0)
+    assert logarithms(made).std() == pytest.approx((0.4 * TYPICAL) ** 0.5, rel=0.05)
+
+
+def slow_loudness(samples: np.ndarray, at: int) -> float:
+    """dB about a frame, as a plain sum over half a second in a Hann window."""
+    total = weights = 0.0
+    for frame in range(max(0, at - 25), min(len(samples) // 160, at + 26)):
+        weight = 0.5 + 0.5 * np.cos(np.pi * (frame - at) / 26)
+        total += weight * np.mean(samples[160 * frame : 160 * frame + 160].astype(np.float64) ** 2)
+        weights += weight
+    return float(10 * np.log10(total / weights))
+
+
+def test_loudness_is_that_of_the_source() -> None:
+    """Noise that swells, given to noise that does not: all of it, half of it, nothing of it."""
+    rng = np.random.default_rng(0)
+    swell = 10 ** (np.interp(np.arange(48000), [0, 24000, 48000], [-5, 5, -5]) / 20)
+    source = (0.1 * swell * rng.standard_normal(48000)).astype(np.float32)
+    plain = (0.1 * rng.standard_normal(48000)).astype(np.float32)
+    for amount in (0.0, 0.5, 1.0):
+        made = with_loudness(plain, source, amount)
+        rise = slow_loudness(made, 150) - slow_loudness(made, 30)
+        expected = amount * (slow_loudness(source, 150) - slow_loudness(source, 30))
+        assert rise == pytest.approx(expected, abs=0.4)
+    assert with_loudness(plain, source, 0.0) is plain
+
+
+@pytest.mark.parametrize("samples", [0, 1, 159, 320, 500])
+def test_loudness_of_silence_and_of_almost_nothing(samples: int) -> None:
+    made = with_loudness(np.full(samples, 0.1, dtype=np.float32), np.zeros(samples, dtype=np.float32), 1.0)
+    assert made.shape == (samples,)
+    assert np.isfinite(made).all()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.corpus import open_corpus
+from voiceveil.errors import InputError
 from voiceveil.nn.synthesis_modules import Dimensions, module
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -21,6 +22,8 @@ EXAMPLES = """\
 examples:
   voiceveil train source-filter --data data/train-clean-100 --out exp/decoder --jobs 2
   voiceveil train source-filter --data librispeech:/corpora/train-clean-100 --steps 20000 --out exp/decoder
+  voiceveil train source-filter --data data/train-clean-100 --start exp/decoder --listening 1 --peak 5e-4 \\
+      --steps 1500 --out exp/decoder2
   voiceveil train tdnnf --data data/train-clean-100 data/train-other-500 --size paper --device cuda --out exp/tdnnf
   voiceveil train nsf-hifigan --data data/libritts-train-clean-100 --size paper --device cuda --out exp/b1b
 """
@@ -34,6 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--content", default="moonshine", metavar="NAME", help="content features (default: moonshine)")
     parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
+    parser.add_argument(
+        "--start", type=Path, metavar="DIR", help="begin with the weights of an earlier training (default: at random)"
+    )
+    parser.add_argument(
+        "--listening",
+        type=float,
+        default=0.0,
+        metavar="W",
+        help="source-filter, veil: weight of what Moonshine hears in the result, in the loss (default: 0)",
+    )
+    parser.add_argument("--peak", type=float, metavar="RATE", help="highest learning rate (default: the module's)")
     parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the module's")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
@@ -54,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from voiceveil.anonymization.xvector.parts import parts
     from voiceveil.attack.encoders import encoder
     from voiceveil.nn.recognition_data import ALPHABET, RecognitionData
+    from voiceveil.nn.source_filter_task import SourceFilterTask
     from voiceveil.nn.synthesis_data import SynthesisData
     from voiceveil.nn.synthesis_training import train
     from voiceveil.run.cache import Cache
@@ -64,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         plan,
         steps=args.steps or plan.steps,
         batch_size=args.batch_size or plan.batch_size,
+        peak=args.peak or plan.peak,
         seed=args.seed,
     )
     corpora = [open_corpus(spec) for spec in args.data]
@@ -82,12 +98,19 @@ def run(args: argparse.Namespace) -> int:
         )
         dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)
         fingerprints = pieces.fingerprints()
+    task = chosen.task(dimensions, args.size, args.seed, args.device)
+    settings: dict[str, Any] = {"module": args.kind, "parts": fingerprints, "data": data.description()}
+    if args.listening:
+        if not isinstance(task, SourceFilterTask):
+            raise InputError(f"{args.kind} cannot learn by listening", fix="leave --listening out")
+        task.listening = settings["listening"] = args.listening
     record = train(
-        chosen.task(dimensions, args.size, args.seed, args.device),
+        task,
         data,
         plan,
         args.out,
-        settings={"module": args.kind, "parts": fingerprints, "data": data.description()},
+        settings=settings,
+        start=args.start,
         threads=args.threads,
         checkpoint_every=args.checkpoint_every,
         overwrite=args.overwrite,

@@ -109,8 +109,12 @@ class SourceFilter(nn.Module):
 
     def waveform(self, content: Tensor, f0: Tensor, speaker: Tensor, source: Excitation) -> Tensor:
         """Synthesis (B, 160 T): each frame of the sources is filtered, and the frames are added up."""
-        frames = self.filtered(*quiet_pauses(*self(content, f0, speaker)), source)
-        return _overlap_add(torch.fft.irfft(frames, n=POINTS), f0.shape[1])
+        return self.sounding(*self(content, f0, speaker), source)
+
+    def sounding(self, pulses: Tensor, noise: Tensor, source: Excitation) -> Tensor:
+        """The waveform (B, 160 T) that the gains (B, T, 128) make of the sources."""
+        frames = self.filtered(*quiet_pauses(pulses, noise), source)
+        return _overlap_add(torch.fft.irfft(frames, n=POINTS), pulses.shape[1])
 
     def filtered(self, pulses: Tensor, noise: Tensor, source: Excitation) -> Tensor:
         """Spectra (B, T, 513) of the output's frames, from the gains."""

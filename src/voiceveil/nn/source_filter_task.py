@@ -1,4 +1,8 @@
-"""How the source-filter decoder learns: filtered sources against the recording's spectra, at two resolutions."""
+"""How the source-filter decoder learns: filtered sources against the recording's spectra, at two resolutions.
+
+With ``listening``, a second stage, a recogniser hears what is made of half of the crops as well: it is to hear the same
+as in the recording. Spectra that are right on average are blurred ones, and words are lost in them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from torch import Tensor
 from voiceveil.dsp.excitation import continuous_f0, pulse_train
 from voiceveil.nn.b1_tasks import fit
 from voiceveil.nn.mel import log_mel
+from voiceveil.nn.moonshine_encoder import moonshine_encoder
 from voiceveil.nn.soft_codes import SoftCodes, k_means
 from voiceveil.nn.source_filter import (
     RATE,
@@ -35,6 +40,9 @@ _VECTORS = 200_000
 #: Codes that stand for a vector, drawn for every step: the number can be chosen when speech is made.
 _NEAREST = (1, 2, 4, 8, 16)
 
+#: Of Moonshine's encoder, which has six.
+_LAYERS = (2, 4, 6)
+
 
 def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
     """Pulses at F0 (B, T), carried through unvoiced frames, from a phase that is drawn; and white noise."""
@@ -44,10 +52,14 @@ def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
 
 
 class SourceFilterTask:
-    """L1 of logarithmic mel spectra, and a little of logarithmic magnitudes."""
+    """L1 of logarithmic mel spectra, and a little of logarithmic magnitudes.
+
+    ``listening``: the weight of what Moonshine's encoder hears, 0 for not at all.
+    """
 
     kind = "source-filter decoder"
     network_class: ClassVar[type[SourceFilter]] = SourceFilter
+    listening = 0.0
 
     def __init__(self, size: SourceFilterSize, *, seed: int = 0, device: str = "cpu") -> None:
         torch.manual_seed(seed)
@@ -107,6 +119,11 @@ class SourceFilterTask:
             real = unit * spectra(samples, window, points).abs()
             total = total + (_log(made @ mel) - _log(real @ mel)).abs().mean()
             total = total + 0.1 * (_log(made) - _log(real)).abs().mean()
+        if self.listening:
+            half = slice(0, -(-len(samples) // 2))  # the crops are drawn; a recogniser is slow
+            sources = Excitation(source.pulses[half], source.noise[half])
+            made = self.network.sounding(pulses[half], noise[half], sources)
+            total = total + self.listening * _heard_otherwise(made, samples[half])
         return total
 
 
@@ -122,6 +139,19 @@ class MelSourceFilterTask(SourceFilterTask):
 
     def _heard(self, content: Tensor, samples: Tensor) -> Tensor:
         return log_mel(samples)
+
+
+def _heard_otherwise(made: Tensor, real: Tensor) -> Tensor:
+    """How far what Moonshine hears in two recordings (B, N) is apart: L1 in deviations, a mean over some layers."""
+    encoder = moonshine_encoder().to(made.device)
+    with torch.no_grad():
+        wanted = encoder(real)
+    heard = encoder(made)
+    distances = []
+    for layer in _LAYERS:
+        scale = wanted[layer - 1].std(dim=(0, 1)) + 1e-3
+        distances.append(((heard[layer - 1] - wanted[layer - 1]) / scale).abs().mean())
+    return torch.stack(distances).mean()
 
 
 def _log(magnitude: Tensor) -> Tensor:

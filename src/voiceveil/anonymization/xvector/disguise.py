@@ -1,6 +1,7 @@
-"""What a source is made to lose beside its voice: the register and the reach of F0, its own sounds, its rhythm.
+"""What a source loses beside its voice, or keeps: register and reach of F0, its own sounds, rhythm, loudness.
 
-A voice is known by more than its timbre. All that is done here is drawn or measured once a recording.
+A voice is known by more than its timbre, and a feeling is heard in more than words. All that is done here is drawn or
+measured once a recording.
 
 Conventions: F0 (T,) in Hz with 0 for unvoiced; frames of 10 ms; positions in frames, from 0.
 """
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from voiceveil.anonymization.parameters import Range
 from voiceveil.anonymization.xvector.content import interpolated
 
-__all__ = ["Disguise", "Register", "at_places", "register_of"]
+__all__ = ["Disguise", "Register", "at_places", "register_of", "with_loudness"]
 
 Array = NDArray[np.float32]
 #: Deviation of ln F0 that all recordings get where it is levelled: the mean over LibriSpeech train-clean-5.
@@ -24,6 +25,8 @@ TYPICAL = 0.2
 _LOWEST, _HIGHEST = 50.0, 600.0  # Hz
 #: Frames: rhythm changes this slowly, and not at all this near to an end, where pieces of a recording are joined.
 _SLOWLY, _STILL = 40, 100
+#: Loudness: samples of a frame, frames over which it is averaged (half a second), dB that it is changed by at most.
+_FRAME, _SMOOTH, _MOST = 160, 51, 12.0
 
 
 class Register(NamedTuple):
@@ -43,28 +46,39 @@ def register_of(f0: Array) -> Register | None:
 class Disguise:
     """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
 
-    ``excursion``: what stays of the movement of F0 about its mean, if it is moved. ``speeds``: the source is played so
-    much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the logarithm of local tempo;
-    the whole stays as long as it was.
+    ``excursion``: what stays of the movement of F0 about its mean, if it is moved. ``levelling``: how far the reach is
+    brought to the common one, where it is levelled. ``height``: what stays of how much higher the source speaks than
+    is usual for its gender, if F0 is moved. ``speeds``: the source is played so much faster to what hears its content,
+    drawn from the range. ``rhythm``: deviation of the logarithm of local tempo; the whole stays as long as it was.
+    ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
     excursion: float = 1.0
     speeds: Range = (1.0, 1.0)
     rhythm: float = 0.0
+    levelling: float = 1.0
+    height: float = 0.0
+    loudness: float = 0.0
 
     def speed(self, rng: np.random.Generator) -> float:
         """One of the range, equally spread over its logarithm, of two digits."""
         low, high = self.speeds
         return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
 
-    def f0(self, f0: Array, source: Register | None, target: float) -> Array:
-        """The intonation of a source with this register about the ``target``, a mean of ln F0."""
+    def f0(self, f0: Array, source: Register | None, target: float, usual: float | None = None) -> Array:
+        """The intonation of a source with this register about the ``target``, a mean of ln F0.
+
+        ``usual``: the mean of ln F0 of speakers like the source, if some of its height is to stay.
+        """
         if self.intonation == "source" or source is None:
             return f0
         scale = self.excursion
         if self.intonation == "levelled":
-            scale *= TYPICAL / max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
+            reach = max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
+            scale *= (TYPICAL / reach) ** self.levelling
+        if usual is not None:
+            target += self.height * (source.mean - usual)
         voiced = f0 > 0
         moved = np.exp(target + scale * (np.log(np.where(voiced, f0, 1.0)) - source.mean))
         return np.where(voiced, np.clip(moved, _LOWEST, _HIGHEST), 0.0).astype(np.float32)
@@ -87,3 +101,23 @@ def at_places(track: Array, places: NDArray[np.float64]) -> Array:
     if track.ndim == 1:  # between voiced and unvoiced there is nothing
         return np.asarray(track[np.rint(places).astype(np.int64)])
     return interpolated(track, places)
+
+
+def with_loudness(made: Array, source: Array, amount: float) -> Array:
+    """Samples (N,) whose slow changes of loudness are those of the source, so far as ``amount``, 0 to 1, says."""
+    frames = len(made) // _FRAME
+    if amount == 0 or frames < 2:
+        return made
+    gains = np.clip(amount * (_slow_level(source, frames) - _slow_level(made, frames)), -_MOST, _MOST)
+    at = (np.arange(len(made)) - (_FRAME - 1) / 2) / _FRAME
+    return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
+
+
+def _slow_level(samples: Array, frames: int) -> NDArray[np.float64]:
+    """Power in dB of every frame with those around it, relative to the whole; 40 dB below it at least."""
+    power = np.square(samples[: frames * _FRAME].reshape(frames, _FRAME), dtype=np.float64).mean(axis=1)
+    window = np.hanning(_SMOOTH + 2)[1:-1]
+    around = np.convolve(power, window)[_SMOOTH // 2 : _SMOOTH // 2 + frames]
+    share = np.convolve(np.ones(frames), window)[_SMOOTH // 2 : _SMOOTH // 2 + frames]
+    whole = max(float(power.mean()), 1e-30)
+    return np.asarray(10 * np.log10(np.maximum(around / share / whole, 1e-4)))
