@@ -1,7 +1,7 @@
 # VoiceVeil: everything below sets itself up in .venv, from the pinned versions in constraints.txt.
 PIP = .venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench wheel clean
+.PHONY: demo test torture lint bench wheel clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/demo.done  ## the whole way on a small corpus, to a report
@@ -9,6 +9,9 @@ demo: .venv/demo.done  ## the whole way on a small corpus, to a report
 
 test: .venv/dev.done  ## all tests
 	.venv/bin/pytest --numprocesses 2
+
+torture: .venv/dev.done  ## the long form of tests/faults: 400 kills, many full disks, much hostile data
+	VOICEVEIL_TORTURE=1 .venv/bin/pytest --timeout 7200 tests/faults
 
 lint: .venv/dev.done  ## what must be clean before a commit
 	.venv/bin/ruff format --check .

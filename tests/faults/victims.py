@@ -1,9 +1,8 @@
 """Processes to be killed: forks of one that has imported everything, so that a kill costs milliseconds, not seconds.
 
-``python -m tests.faults.victims`` reads one order a line from stdin, ``{"arguments": [...], "after": seconds or null,
-"log": path}``, forks a child that runs ``voiceveil ARGUMENTS``, sends it SIGKILL after so many seconds unless it has
-ended before, and answers with its exit code, -9 for a kill. The child opens, locks and writes all by itself: it is
-killed as any process would be.
+``python -m tests.faults.victims`` reads one order a line from stdin: ``{"start": arguments, "log": path}`` forks a
+child that runs ``voiceveil ARGUMENTS``, and the answer is its process id; ``{"end": id}`` waits for it, and the answer
+is its exit code, -9 for a kill. The child opens, locks and writes by itself: it is killed as any process would be.
 """
 
 from __future__ import annotations
@@ -24,27 +23,51 @@ KILLED = -signal.SIGKILL
 
 
 class Victims:
-    """Runs commands, and kills them."""
+    """Runs commands, and kills them. ``said`` is what the last one to end has printed."""
 
-    def __init__(self, orders: IO[str], answers: IO[str], log: Path) -> None:
-        self._orders, self._answers = orders, answers
-        self.log = log
+    def __init__(self, orders: IO[str], answers: IO[str], folder: Path) -> None:
+        self._orders, self._answers, self._folder = orders, answers, folder
+        self._logs: dict[int, Path] = {}
+        self.said = ""
+
+    def start(self, arguments: list[str]) -> int:
+        """Begin ``voiceveil ARGUMENTS``; its process id."""
+        log = self._folder / f"{len(self._logs)}.log"
+        process = self._ask({"start": arguments, "log": str(log)})
+        self._logs[process] = log
+        return process
+
+    def end(self, process: int) -> int:
+        """Wait for it; its exit code."""
+        code = self._ask({"end": process})
+        self.said = self._logs[process].read_text()
+        return code
 
     def run(self, arguments: list[str], *, after: float | None = None) -> int:
-        """The exit code of ``voiceveil ARGUMENTS``, -9 if it was killed ``after`` seconds."""
-        print(json.dumps({"arguments": arguments, "after": after, "log": str(self.log)}), file=self._orders, flush=True)
+        """The exit code of a command; -9 if it was at work for ``after`` seconds, and killed."""
+        process = self.start(arguments)
+        handle = os.pidfd_open(process)
+        try:
+            if not select.select([handle], [], [], after)[0]:
+                os.kill(process, signal.SIGKILL)
+        finally:
+            os.close(handle)
+        return self.end(process)
+
+    def _ask(self, order: dict[str, object]) -> int:
+        print(json.dumps(order), file=self._orders, flush=True)
         return int(self._answers.readline())
 
 
 @contextmanager
-def victims(log: Path) -> Iterator[Victims]:
-    """A process to fork from, for as long as the block lasts."""
+def victims(folder: Path) -> Iterator[Victims]:
+    """A process to fork from, for as long as the block lasts; what its children print goes into ``folder``."""
     command = [sys.executable, "-m", "tests.faults.victims"]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield Victims(process.stdin, process.stdout, log)
+        yield Victims(process.stdin, process.stdout, folder)
         process.stdin.close()
 
 
@@ -55,24 +78,15 @@ def _serve() -> None:
     import voiceveil.cli.evaluate
     import voiceveil.report.page  # noqa: F401 -- all that the commands import
 
-    signal.signal(signal.SIGCHLD, lambda *_: None)
     for line in sys.stdin:
         order = json.loads(line)
+        if "end" in order:
+            print(os.waitstatus_to_exitcode(os.waitpid(order["end"], 0)[1]), flush=True)
+            continue
         child = os.fork()
         if child == 0:
-            _be_victim(order["arguments"], order["log"])
-        print(_outcome(child, order["after"]), flush=True)
-
-
-def _outcome(child: int, after: float | None) -> int:
-    """Wait for the child, for at most so long."""
-    end = os.pidfd_open(child)
-    try:
-        if after is not None and not select.select([end], [], [], after)[0]:
-            os.kill(child, signal.SIGKILL)
-    finally:
-        os.close(end)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            _be_victim(order["start"], order["log"])
+        print(child, flush=True)
 
 
 def _be_victim(arguments: list[str], log: str) -> None:
