@@ -164,6 +164,7 @@ def pitch(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> C
 def speed(system: Anonymizer, utterances: Sequence[Utterance]) -> Column:
     """Processor seconds for a second of audio, in this process."""
     waves = [vv.load(u.path, rate=system.rate) for u in utterances]
+    del os.environ["VOICEVEIL_FEATURES"]  # nothing that was heard before
     rng = np.random.default_rng(SEED)
     system.convert(waves[0], rng)  # loads the models
     start = time.process_time()
@@ -202,6 +203,7 @@ def trial_sets(inventory: Inventory) -> list[str]:
 
 def measure(spec: str, args: argparse.Namespace) -> tuple[Column, Column]:
     """All of one system; returns the column of the original speech and that of the system."""
+    os.environ["VOICEVEIL_FEATURES"] = str(args.scratch / "features.sqlite")  # of the originals, for all systems
     name, *settings = spec.split(",")
     system = find_system(name, settings)
     system.models()  # what is missing is said now
@@ -261,6 +263,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     args = parser.parse_args()
+    args.scratch.mkdir(parents=True, exist_ok=True)
     columns: dict[str, Column] = {"original": {}}
     for spec in args.systems:
         try:

@@ -15,6 +15,7 @@ from tests.test_xvector_pseudo import make_pool
 from tests.tiny_decoder import write_decoder, write_generator, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
+from voiceveil.anonymization.xvector.content import MoonshineContent
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.anonymization.xvector.synthesis import LoadedStage
@@ -103,6 +104,21 @@ def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -
     assert np.log(moved[moved > 0]).mean() == pytest.approx(pseudo.log_f0, abs=1e-3)
     unvoiced = np.zeros(5, dtype=np.float32)
     assert np.array_equal(stream._intonation(unvoiced, pseudo), unvoiced)
+
+
+def test_features_that_were_kept_change_nothing(
+    b1b: Resynthesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a recording says is heard once, and other systems make of it what they make without the file."""
+    samples = synthetic_voice(seconds=1.0).samples
+    both = [b1b, replace(b1b, gender="other", intonation="moved")]
+    plain = [system.transform(samples, np.random.default_rng(1)) for system in both]
+    monkeypatch.setenv("VOICEVEIL_FEATURES", str(tmp_path / "features.sqlite"))
+    first = both[0].transform(samples, np.random.default_rng(1))
+    monkeypatch.setattr(MoonshineContent, "__call__", lambda *_: pytest.fail("heard again"))
+    second = both[1].transform(samples, np.random.default_rng(1))
+    assert np.array_equal(first, plain[0])
+    assert np.array_equal(second, plain[1])
 
 
 # --- Long recordings ----------------------------------------------------------------------------------------------

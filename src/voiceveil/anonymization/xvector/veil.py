@@ -27,8 +27,9 @@ _MOST_CODES = 16
 class Veil(Averaging):
     """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
 
-    ``privacy`` goes from 0, where words and feelings matter most, to 1; what is taken from the source at 1 is set by
-    ``excursion``, ``speeds`` and ``rhythm``, and in between it is in proportion.
+    ``privacy`` goes from 0, where words and feelings matter most, to 1. What is taken from the source at 1 is set by
+    ``excursion``, ``speeds`` and ``rhythm``; what is left to it at 0, by ``height`` and ``loudness``; in between it is
+    in proportion.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -48,11 +49,22 @@ class Veil(Averaging):
     )
     rhythm: float = parameter(0.15, "deviation of local tempo where privacy is 1, logarithmic", low=0, high=0.5)
 
+    height: float = parameter(
+        1.0, "what stays, where privacy is 0, of how high the source speaks for its gender", low=0, high=1
+    )
+    loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
+
     def disguise(self) -> Disguise:
         """In proportion to ``privacy``."""
         slow, fast = (speed**self.privacy for speed in self.speeds)
         return Disguise(
-            self.intonation, 1 - self.privacy * (1 - self.excursion), (slow, fast), self.rhythm * self.privacy
+            self.intonation,
+            excursion=1 - self.privacy * (1 - self.excursion),
+            speeds=(slow, fast),
+            rhythm=self.rhythm * self.privacy,
+            levelling=self.privacy,
+            height=self.height * (1 - self.privacy),
+            loudness=self.loudness * (1 - self.privacy),
         )
 
     def synthesis(self) -> dict[str, int]:
