@@ -162,7 +162,7 @@ def test_items_are_not_drained_ahead(jobs: int, ahead: int) -> None:
         assert items.asked <= done + ahead
         if done == 50:
             break
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert items.asked <= 50 + ahead
 
 
@@ -212,7 +212,7 @@ def test_closing_leaves_no_worker() -> None:
     results = run_items(process_id, Counted(1000), jobs=2)
     pids = {result for _, (_, result) in zip(range(10), results, strict=False) if isinstance(result, int)}
     assert len(pids) == 2
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert wait_until_dead(pids, 0.0) == set()
 
 

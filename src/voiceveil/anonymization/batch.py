@@ -1,27 +1,32 @@
-"""The batch runner: a corpus in, an anonymized corpus of the same shape out; resumable, in any number of processes."""
+"""The batch runner: a corpus in, an anonymized corpus of the same shape out; resumable, on one machine or on many.
+
+The corpus is gone through in passes, and what must be remembered of each utterance is on disk: the memory of this
+process does not grow with a manifest.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.draws import Level
 from voiceveil.anonymization.item import Done, Job, run_job
 from voiceveil.anonymization.layout import Layout, plan_layout
 from voiceveil.anonymization.settings import Draws, Format, Settings, make_settings
-from voiceveil.audio import PART_PREFIX, Encoding
-from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.audio import PART_PREFIX, Encoding, info
+from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
 from voiceveil.errors import InputError, OutputError
-from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, sha256_file
-from voiceveil.run.local import run_items
+from voiceveil.ondisk import DiskDict
+from voiceveil.run.executor import Jobs, check_jobs, executor_of
+from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
 from voiceveil.run.progress import Progress
 
 __all__ = ["Failure", "Summary", "anonymize", "source_digest"]
@@ -58,7 +63,7 @@ def anonymize(
     *,
     system: str | Anonymizer = "b2",
     level: Level = "utterance",
-    jobs: int = 1,
+    jobs: Jobs = 1,
     seed: int | None = None,
     key_file: str | Path | None = None,
     draws: Draws = "keyed",
@@ -78,15 +83,15 @@ def anonymize(
     settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). Bad recordings are
     in the summary's ``failures``; the rest is done.
 
-    With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
+    ``jobs``: processes, or an executor (:mod:`voiceveil.run.executor`) that has a cluster do the work. With more than
+    one, scripts need the usual ``if __name__ == "__main__":``.
     """
     start = time.monotonic()
-    if not isinstance(jobs, int) or jobs < 1:
-        raise InputError(f"{jobs} jobs: at least one job is needed")
+    check_jobs(jobs)
     settings = make_settings(
         system, level=level, draws=draws, seed=seed, key_file=key_file, rate=rate, format=format, encoding=encoding
     )
-    corpus = source if isinstance(source, Corpus) else open_corpus(source)
+    corpus: Listing = source if isinstance(source, Corpus) else open_listing(source)
     if len(corpus) == 0:
         raise InputError("no utterances to anonymize", where=corpus.root)
     layout = plan_layout(
@@ -97,28 +102,27 @@ def anonymize(
         manifest_name=None if isinstance(source, Corpus) else Path(source).name,
     )
     # Drawn before anything is written: at speaker level this finds utterances without a speaker.
-    jobs_of = {job.id: job for job in _jobs(corpus, layout, settings)}
-    if corpus.kind == "file":
-        return _one_file(next(iter(jobs_of.values())), settings, overwrite=bool(overwrite))
+    for job in _jobs(corpus, layout, settings):
+        if corpus.kind == "file":
+            return _one_file(job, settings, overwrite=bool(overwrite))
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
         _remove_parts(layout)
-        sources = {job.id: _source(job) for job in jobs_of.values()}
-        waiting = [job for job in jobs_of.values() if not ledger.has(job.id, sources[job.id].digest, job.target)]
-        if waiting and ledger.entries and not settings.can_go_on:
+        plan = _plan(corpus, layout, ledger)
+        if plan.waiting and ledger.entries and not settings.can_go_on:
             if overwrite != "changed":
                 raise _not_resumable(layout)
-            waiting = list(jobs_of.values())
-        progress = Progress(len(waiting), sum(map(_work, waiting)), style="quiet" if quiet else "auto")
-        batch = _Batch(ledger, sources, progress)
-        batch.run(waiting, settings, jobs)
-        finished = {id: layout.audio[id] for id in jobs_of if id in ledger.entries and id not in batch.failed}
-        layout.write_metadata(corpus.filter(lambda u: u.id in finished), finished)
-        left_over = ledger.others(set(jobs_of))
-        ledger.finish({*finished, *left_over})
+            plan = _plan(corpus, layout, None)
+        progress = Progress(plan.waiting, plan.work, style="quiet" if quiet else "auto")
+        batch = _Batch(ledger, plan, progress)
+        batch.run((job for job in _jobs(corpus, layout, settings) if plan.stamp(job.id)), settings, jobs)
+        layout.write_metadata(corpus.filter(lambda u: batch.has(u.id)))
+        left_over = ledger.others(plan.stamps)
+        others = set(left_over)
+        ledger.finish(lambda id: batch.has(id) or id in others)
     return Summary(
         output=layout.folder,
-        done=len(waiting) - len(batch.failed),
-        already_done=len(jobs_of) - len(waiting),
+        done=plan.waiting - len(batch.failed),
+        already_done=len(corpus) - plan.waiting,
         failures=tuple(Failure(id, error) for id, error in sorted(batch.failed.items())),
         left_over=tuple(left_over),
         mixed_down=batch.mixed_down,
@@ -136,35 +140,81 @@ def _one_file(job: Job, settings: Settings, *, overwrite: bool) -> Summary:
     return Summary(job.target, 1, 0, (), (), int(done.channels > 1), done.seconds, time.monotonic() - start)
 
 
+@dataclass
+class _Plan:
+    """What is to be done: for each utterance by what a change of its recording is noticed, "" if it is done already.
+
+    ``waiting``: how many are not; ``work``: their bytes.
+    """
+
+    stamps: DiskDict
+    waiting: int = 0
+    work: int = 0
+
+    def stamp(self, id: str) -> str:
+        """The stamp of an item that is to be done, "" of one that is done."""
+        return self.stamps[id]
+
+
+def _plan(corpus: Listing, layout: Layout, ledger: Ledger | None) -> _Plan:
+    """Look at every recording, and into those that the ledger has."""
+    plan = _Plan(DiskDict())
+    for utterance in corpus:
+        stamp = _stamp(utterance.path)
+        if ledger is not None and utterance.id in ledger.entries and _is_done(utterance, layout, ledger):
+            plan.stamps[utterance.id] = ""
+            continue
+        plan.stamps[utterance.id] = stamp
+        plan.waiting += 1
+        plan.work += _work(stamp)
+    return plan
+
+
+def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger) -> bool:
+    try:
+        content = recording_hash(utterance.path)
+    except OSError:
+        return False
+    source = source_digest(content, utterance.start, utterance.duration, utterance.id)
+    return ledger.has(utterance.id, source, layout.target(utterance.id))
+
+
 class _Batch:
     """Runs jobs and keeps the books."""
 
-    def __init__(self, ledger: Ledger, sources: Mapping[str, _Source], progress: Progress) -> None:
+    def __init__(self, ledger: Ledger, plan: _Plan, progress: Progress) -> None:
         self.failed: dict[str, str] = {}
         self.mixed_down = 0
         self.audio = 0.0
         self._ledger = ledger
-        self._sources = sources
+        self._plan = plan
         self._progress = progress
 
-    def run(self, waiting: list[Job], settings: Settings, jobs: int) -> None:
+    def has(self, id: str) -> bool:
+        """Whether an item of this run is finished, now or before."""
+        return id in self._plan.stamps and id in self._ledger.entries and id not in self.failed
+
+    def run(self, waiting: Iterator[Job], settings: Settings, jobs: Jobs) -> None:
         work = partial(run_job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
         modules = ("voiceveil.anonymization.item", type(settings.system).__module__, *settings.system.preload)
+        executor, folder = executor_of(jobs, at_most=self._plan.waiting), self._ledger.path.parent
         try:
-            for job, result in run_items(work, waiting, jobs=min(jobs, max(len(waiting), 1)), preload=modules):
-                self._book(job, result)
+            with closing(executor.run(work, waiting, folder=folder, seconds=_seconds, preload=modules)) as outcomes:
+                for job, result in outcomes:
+                    self._book(job, result)
         finally:
             self._progress.close()
 
     def _book(self, job: Job, result: Done | Exception) -> None:
-        source = self._sources[job.id]
-        if _stamp(job.source) != source.stamp:  # what was converted may not be what the ledger would say
+        stamp = self._plan.stamp(job.id)
+        if _stamp(job.source) != stamp:  # what was converted may not be what the ledger would say
             result = InputError(CHANGED, where=job.source, fix=RUN_AGAIN)
         if isinstance(result, Done):
-            self._ledger.add(job.id, source.digest, job.target, result.sha256, result.seconds)
+            source = source_digest(result.source, job.start, job.duration, job.id)
+            self._ledger.add(job.id, source, job.target, result.sha256, result.seconds)
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
-            self._progress.add(work=_work(job), audio=result.seconds)
+            self._progress.add(work=_work(stamp), audio=result.seconds)
         elif isinstance(result, OutputError):
             raise result  # the next item would fail in the same way
         elif isinstance(result, InputError):
@@ -172,15 +222,22 @@ class _Batch:
             with suppress(OSError):
                 job.target.unlink()  # of an earlier run, made from other input
             self._progress.note(f"failed: {result}")
-            self._progress.add(work=_work(job), failed=True)
+            self._progress.add(work=_work(stamp), failed=True)
         else:
             raise result
 
 
-def _jobs(corpus: Corpus, layout: Layout, settings: Settings) -> Iterator[Job]:
-    for index, utterance in enumerate(corpus):
-        rng = settings.rng(index, utterance)
-        yield Job(utterance.id, utterance.path, utterance.start, utterance.duration, layout.audio[utterance.id], rng)
+def _jobs(corpus: Listing, layout: Layout, settings: Settings) -> Iterator[Job]:
+    for index, u in enumerate(corpus):
+        yield Job(u.id, u.path, u.start, u.duration, layout.target(u.id), settings.rng(index, u), u.length)
+
+
+def _seconds(job: Job) -> float:
+    """Of audio; a recording that cannot be read takes no time."""
+    try:
+        return info(job.source).duration - job.start if job.length is None else job.length
+    except InputError:
+        return 0.0
 
 
 def _not_resumable(layout: Layout) -> InputError:
@@ -193,7 +250,7 @@ def _not_resumable(layout: Layout) -> InputError:
 
 def _remove_parts(layout: Layout) -> None:
     """Temporary files that a killed run left."""
-    for folder in {layout.folder, layout.ledger.parent, *(target.parent for target in layout.audio.values())}:
+    for folder in {layout.folder, layout.ledger.parent, *layout.folders}:
         for part in folder.glob(f"{PART_PREFIX}*"):
             part.unlink(missing_ok=True)
 
@@ -206,39 +263,16 @@ def source_digest(content: str, start: float, duration: float | None, id: str) -
     return hashlib.sha256(os.fsencode(f"{content} {start} {duration} {id}")).hexdigest()[:16]
 
 
-class _Source(NamedTuple):
-    """The input of an item as the run found it: its digest, and by what a later change is noticed."""
-
-    digest: str
-    stamp: tuple[int, int] | None
-
-
-def _source(job: Job) -> _Source:
-    stamp = _stamp(job.source)
-    try:
-        content = _content(job.source, stamp)
-    except OSError:
-        return _Source("missing", stamp)
-    return _Source(source_digest(content, job.start, job.duration, job.id), stamp)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Size and time of change; None if the file is not there."""
+def _stamp(path: Path) -> str:
+    """Size and time of change; "missing" if the file is not there."""
     try:
         status = path.stat()
     except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+        return "missing"
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
-@lru_cache(maxsize=64)
-def _content(path: Path, stamp: tuple[int, int] | None) -> str:
-    """Read once for all the segments of a recording."""
-    return sha256_file(path)
-
-
-def _work(job: Job) -> int:
-    try:
-        return job.source.stat().st_size + 1
-    except OSError:
-        return 1
+def _work(stamp: str) -> int:
+    """The share of the work: bytes of the recording."""
+    size = stamp.partition(" ")[0]
+    return int(size) + 1 if size.isdecimal() else 1

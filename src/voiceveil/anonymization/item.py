@@ -29,7 +29,7 @@ from voiceveil.audio import (
     scratch_path,
 )
 from voiceveil.errors import InputError
-from voiceveil.run.ledger import sha256_file
+from voiceveil.run.ledger import recording_hash, sha256_file
 
 __all__ = ["Done", "Job", "run_job"]
 
@@ -40,7 +40,10 @@ _BLOCK = 1 << 20  # samples
 
 @dataclass(frozen=True)
 class Job:
-    """What to convert: a file or a part of it (seconds), where to, and the generator for its pseudo-speaker."""
+    """What to convert: a file or a part of it (seconds), where to, and the generator for its pseudo-speaker.
+
+    ``length``: seconds of audio, as far as the metadata say.
+    """
 
     id: str
     source: Path
@@ -48,20 +51,23 @@ class Job:
     duration: float | None
     target: Path
     rng: np.random.Generator
+    length: float | None = None
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of it: seconds of input audio, channels of the input, hash of the output file."""
+    """What came of it: seconds of input audio, channels and hash of the input file, hash of the output file."""
 
     seconds: float
     channels: int
+    source: str
     sha256: str
 
 
 def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: Encoding = "int16") -> Done:
     """Convert one recording; the output is at ``rate`` Hz (default: the system's)."""
     try:
+        source = _content(job.source)
         with open_audio(job.source) as file:
             channels, seconds = int(file.channels), file.frames / file.samplerate
         seconds = seconds - job.start if job.duration is None else job.duration
@@ -78,7 +84,15 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
         if error.where is None:
             raise InputError(error.what, where=job.source, fix=error.fix) from error
         raise
-    return Done(seconds, channels, sha256)
+    return Done(seconds, channels, source, sha256)
+
+
+def _content(path: Path) -> str:
+    """Hash of a recording; "" if it cannot be read, which opening it as audio will say better."""
+    try:
+        return recording_hash(path)
+    except OSError:
+        return ""
 
 
 def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encoding: Encoding) -> str:

@@ -9,13 +9,15 @@ list.csv, list.jsonl         OUT/list.csv with the audio in OUT/audio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 
 from voiceveil.audio import AUDIO_SUFFIXES
-from voiceveil.corpus import Corpus, Utterance, write_kaldi, write_manifest
+from voiceveil.corpus import Corpus, Listing, Trials, Utterance, write_kaldi, write_manifest
 from voiceveil.errors import InputError
+from voiceveil.ondisk import DiskDict
 
 __all__ = ["Layout", "plan_layout"]
 
@@ -24,11 +26,15 @@ _MANIFESTS = {"manifest", "lhotse"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The output's folder, the audio file of each utterance, and how to write the metadata once audio is there."""
+    """The output's folder, the audio file of an utterance (by its id), and how to write the metadata at the end.
+
+    ``folders``: all that audio goes to.
+    """
 
     folder: Path
-    audio: Mapping[str, Path]
-    write_metadata: Callable[[Corpus, Mapping[str, Path]], None]
+    target: Callable[[str], Path]
+    write_metadata: Callable[[Listing], None]
+    folders: frozenset[Path] = frozenset()
 
     @property
     def ledger(self) -> Path:
@@ -36,53 +42,55 @@ class Layout:
         return self.folder / ".voiceveil" / "ledger.jsonl"
 
 
-def plan_layout(corpus: Corpus, out: Path, *, suffix: str, extension: str, manifest_name: str | None = None) -> Layout:
+def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, manifest_name: str | None = None) -> Layout:
     """Decide where everything goes, and refuse what would touch the input."""
     if "/" in suffix or "\0" in suffix:
         raise InputError(f"the suffix {suffix!r} is not the end of a name")
     if corpus.kind == "file":
         layout = _of_file(corpus, out, extension)
     elif corpus.kind == "folder":
-        layout = Layout(out, {u.id: _below(out, u, extension) for u in corpus}, _nothing)
+        layout = Layout(out, partial(_below, out, extension), _nothing)
     elif corpus.kind in _MANIFESTS:
         manifest = out / (manifest_name or f"{corpus.name}.jsonl")
-        layout = Layout(
-            out,
-            {u.id: _below(out / "audio", u, extension) for u in corpus},
-            lambda corpus, audio: write_manifest(_with_audio(corpus, audio), manifest),
-        )
+        target = partial(_below, out / "audio", extension)
+        layout = Layout(out, target, lambda corpus: write_manifest(_WithAudio(corpus, target), manifest))
     else:
         folder = out / f"{corpus.name}{suffix}"
-        layout = Layout(
-            folder,
-            {u.id: _below(folder / "wav", u, extension) for u in corpus},
-            lambda corpus, audio: write_kaldi(corpus, folder, audio),
-        )
+        target = partial(_below, folder / "wav", extension)
+        layout = Layout(folder, target, partial(_write_kaldi, folder, target))
     _protect_input(corpus, layout)
-    return layout
+    return replace(layout, folders=frozenset(layout.target(u.id).parent for u in corpus))
 
 
-def _of_file(corpus: Corpus, out: Path, extension: str) -> Layout:
-    (utterance,) = corpus.utterances
+def _of_file(corpus: Listing, out: Path, extension: str) -> Layout:
+    (utterance,) = corpus
     if out.suffix.lower() in AUDIO_SUFFIXES - {".wav", ".flac"} and not out.is_dir():
         raise InputError(f"cannot write {out.suffix}", where=out, fix="use .wav or .flac")
     if out.suffix.lower() in {".wav", ".flac"} and not out.is_dir():
-        return Layout(out.parent, {utterance.id: out}, _nothing)
-    return Layout(out, {utterance.id: out / f"{utterance.path.stem}{extension}"}, _nothing)
+        return Layout(out.parent, lambda id: out, _nothing)
+    return Layout(out, lambda id: out / f"{utterance.path.stem}{extension}", _nothing)
 
 
-def _below(folder: Path, utterance: Utterance, extension: str) -> Path:
+def _below(folder: Path, extension: str, id: str) -> Path:
     """The id as a path below ``folder``: an id comes from data, and must not lead out of it."""
-    path = PurePosixPath(utterance.id)
-    if path.is_absolute() or ".." in path.parts or "\\" in utterance.id or "\0" in utterance.id:
-        raise InputError(f"the id {utterance.id!r} leads out of the output folder", fix="rename the utterance")
+    path = PurePosixPath(id)
+    if path.is_absolute() or ".." in path.parts or "\\" in id or "\0" in id:
+        raise InputError(f"the id {id!r} leads out of the output folder", fix="rename the utterance")
     return folder / path.parent / f"{path.name}{extension}"
 
 
-def _protect_input(corpus: Corpus, layout: Layout) -> None:
-    sources = {utterance.path.resolve() for utterance in corpus}
-    for target in layout.audio.values():
-        if target.resolve() in sources:
+def _protect_input(corpus: Listing, layout: Layout) -> None:
+    # First by folders, of which there are few: in flat memory, and without asking the system for every file.
+    resolved = _Resolving()
+    sources, targets, plain = set(), set(), True
+    for utterance in corpus:
+        sources.add(resolved(utterance.path).parent)
+        targets.add(resolved(layout.target(utterance.id)).parent)
+        plain = plain and str(PurePosixPath(utterance.id)) == utterance.id
+    both = sources & targets
+    there = {path for path in (resolved(u.path) for u in corpus) if path.parent in both} if both else set()
+    for target in (layout.target(u.id) for u in corpus) if both else ():
+        if resolved(target) in there:
             raise InputError("the output would replace the input", where=target, fix="give another output folder")
     # A file or a manifest may lie in the folder that its output goes below; other corpora are folders of their own.
     root = None if corpus.root is None or corpus.kind in {"file", *_MANIFESTS} else corpus.root.resolve()
@@ -90,17 +98,43 @@ def _protect_input(corpus: Corpus, layout: Layout) -> None:
         raise InputError(
             f"the output folder lies inside the input {corpus.root}", where=layout.folder, fix="give one outside of it"
         )
-    taken: dict[Path, str] = {}
-    for id, target in layout.audio.items():
-        if target in taken:
-            raise InputError(f"utterances {taken[target]!r} and {id!r} would become one file", where=target)
-        taken[target] = id
+    taken = DiskDict()
+    for id in (utterance.id for utterance in corpus) if not plain else ():  # ids are unique, and plain ones are paths
+        target = layout.target(id)
+        if str(target) in taken:
+            raise InputError(f"utterances {taken[str(target)]!r} and {id!r} would become one file", where=target)
+        taken[str(target)] = id
 
 
-def _with_audio(corpus: Corpus, audio: Mapping[str, Path]) -> Corpus:
-    kept = (u for u in corpus if u.id in audio)
-    return replace(corpus, utterances=tuple(replace(u, path=audio[u.id], start=0.0, duration=None) for u in kept))
+class _Resolving:
+    """Paths without symbolic links; asking the system for every part of each would take longer than all the rest."""
+
+    def __init__(self) -> None:
+        self._folder = lru_cache(maxsize=1024)(Path.resolve)
+
+    def __call__(self, path: Path) -> Path:
+        return path.resolve() if path.is_symlink() else self._folder(path.parent) / path.name
 
 
-def _nothing(corpus: Corpus, audio: Mapping[str, Path]) -> None:
+def _write_kaldi(folder: Path, target: Callable[[str], Path], corpus: Listing) -> None:
+    whole = corpus if isinstance(corpus, Corpus) else Corpus(corpus.name, tuple(corpus), corpus.trials, corpus.kind)
+    write_kaldi(whole, folder, {u.id: target(u.id) for u in whole})
+
+
+@dataclass(frozen=True)
+class _WithAudio:
+    """The same utterances, with the audio that was made of them."""
+
+    corpus: Listing
+    target: Callable[[str], Path]
+
+    @property
+    def trials(self) -> Trials | None:
+        return self.corpus.trials
+
+    def __iter__(self) -> Iterator[Utterance]:
+        return (replace(u, path=self.target(u.id), start=0.0, duration=None) for u in self.corpus)
+
+
+def _nothing(corpus: Listing) -> None:
     """A folder of audio has no metadata."""

@@ -26,6 +26,7 @@ from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import extract
 
 __all__ = ["AdaptedAttacker", "Attacker", "EncoderAttacker", "FreeAttacker", "Means", "Scoring", "attacker"]
@@ -44,7 +45,7 @@ class Means:
     """
 
     cache: Cache
-    jobs: int = 1
+    jobs: Jobs = 1
     quiet: bool = True
     training: tuple[Corpus, ...] = ()
     original: tuple[Corpus, ...] = ()

@@ -19,6 +19,7 @@ from voiceveil.audio import atomic_path
 from voiceveil.corpus import Trials, Utterance
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract
 
 __all__ = ["Embedded", "Enrolled", "embed", "enroll", "score_trials", "write_scores"]
@@ -51,7 +52,7 @@ def embed(
     *,
     trunk: bool = False,
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> Embedded:
     """Embeddings of utterances; or, with ``trunk``, what comes out of the encoder before its last layer.
@@ -68,7 +69,7 @@ def embed(
 
 
 def _extract(
-    utterances: Iterable[Utterance], evaluator: Evaluator[object], cache: Cache | None, jobs: int, quiet: bool
+    utterances: Iterable[Utterance], evaluator: Evaluator[object], cache: Cache | None, jobs: Jobs, quiet: bool
 ) -> Embedded:
     results = extract(utterances, evaluator, cache=cache, jobs=jobs, quiet=quiet)
     vectors = np.asarray(list(results.values()), dtype=np.float64)

@@ -27,6 +27,7 @@ from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
 from voiceveil.corpus import open_corpus
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs, check_jobs
 from voiceveil.stats import ScoredTrials, estimate
 
 __all__ = ["run"]
@@ -45,7 +46,7 @@ def run(
     anon_data: str | Path | None = None,
     cache: str | Path | Cache | None = None,
     out: str | Path | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     resamples: int = 1000,
     seed: int = 0,
     quiet: bool = True,
@@ -63,8 +64,7 @@ def run(
     With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
     """
     start = time.monotonic()
-    if jobs < 1:
-        raise InputError(f"{jobs} jobs: at least one job is needed")
+    check_jobs(jobs)
     if scoring not in get_args(Scoring):
         raise InputError(f"unknown scoring {scoring!r}", fix=f"known: {', '.join(get_args(Scoring))}")
     chosen = [one for spec in dict.fromkeys(attackers) for one in attacker(spec, similar=similar, scoring=scoring)]

@@ -30,6 +30,7 @@ from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.metrics import WordErrors
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.locking import alone_in
 from voiceveil.utility import emotion_folds
 from voiceveil.utility import recogniser as make_recogniser
@@ -120,7 +121,7 @@ def evaluate(
     *,
     attackers: Sequence[str] = ("campplus", "campplus-adapted", "free"),
     recogniser: str = "moonshine",
-    jobs: int = 1,
+    jobs: Jobs = 1,
     seed: int | None = None,
     key_file: str | Path | None = None,
     cache_file: Path | None = None,
@@ -194,7 +195,7 @@ def _anonymize(
     evaluation: Evaluation,
     cache: Cache,
     *,
-    jobs: int,
+    jobs: Jobs,
     seed: int | None,
     key_file: str | Path | None,
     quiet: bool,
@@ -219,7 +220,8 @@ def _anonymize(
             overwrite="changed",
             quiet=quiet,
         )
-        cache.note_pace(f"system {evaluation.name}", summary.audio_seconds, summary.seconds * jobs)
+        seconds = summary.seconds * executor_of(jobs).workers
+        cache.note_pace(f"system {evaluation.name}", summary.audio_seconds, seconds)
         if summary.failures:
             first = summary.failures[0]
             raise InputError(f"{len(summary.failures)} utterances of {name} could not be anonymized: {first.error}")

@@ -19,6 +19,7 @@ from voiceveil.challenges.protocol import Verification
 from voiceveil.challenges.results import Figure
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.stats import Estimate, ScoredTrials, estimate_all
 
@@ -37,7 +38,7 @@ class Tools:
     attackers: tuple[str, ...]
     recogniser: str
     cache: Cache
-    jobs: int = 1
+    jobs: Jobs = 1
     quiet: bool = True
 
     def running(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ without blanks or control characters. Whatever bytes a file holds, the only exce
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,12 +48,8 @@ def gender_of(text: str) -> str | None:
 
 def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     """Number and text of each line that holds something, without the blanks after it."""
-    try:
-        data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
-        return
-    for number, line in enumerate(_decoded(data), start=1):
+    for number, data in enumerate(_raw_lines(path, report), start=1):
+        line = _decode(data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data)
         if line is None:
             report(Fault(path, number, "not UTF-8", fix="convert the file, e.g. `iconv -f latin1 -t utf-8`"))
         elif stripped := line.rstrip(_BLANKS):
@@ -62,12 +58,14 @@ def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
             report(Fault(path, number, "a line of blanks", fix="remove it", note=True))
 
 
-def _decoded(data: bytes) -> Sequence[str | None]:
-    """The lines; None for each that is not UTF-8."""
+def _raw_lines(path: Path, report: Report) -> Iterator[bytes]:
+    """The lines as they are read, in flat memory."""
     try:
-        return data.decode("utf-8").split("\n")
-    except UnicodeDecodeError:
-        return [_decode(line) for line in data.split(b"\n")]
+        with path.open("rb") as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
+    except OSError as error:
+        report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
 
 
 def _decode(line: bytes) -> str | None:

@@ -8,25 +8,26 @@ written, without its suffix. An empty CSV field is None. Trials stand beside ``n
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import gender_of, read_lines
-from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
+from voiceveil.corpus.model import Corpus, Trials, Utterance, Utterances, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
-__all__ = ["read_manifest", "read_rows", "read_trials", "write_manifest", "write_trials"]
+__all__ = ["listed", "read_manifest", "read_rows", "read_trials", "twice", "write_manifest", "write_trials"]
 
 COLUMNS = [field.name for field in fields(Utterance)]
 NUMBERS = ("start", "duration", "seconds")
@@ -50,34 +51,59 @@ def read_rows(path: Path, report: Report) -> tuple[Corpus, dict[str, int]]:
 
 
 def _utterances(path: Path, report: Report) -> tuple[tuple[Utterance, ...], dict[str, int]]:
-    rows = _json_rows(path, report) if path.suffix.lower() == ".jsonl" else _csv_rows(path, report)
     utterances: dict[str, Utterance] = {}
     lines: dict[str, int] = {}
-    find = PathFinder([path.parent, Path()])
-    for line, row in rows:
-        try:
-            utterance = _utterance(row, find)
-        except InputError as error:
-            report(Fault(path, line, error.what, error.fix))
-            continue
+    for line, utterance in listed(path, report):
         if utterance.id in utterances:
-            first = lines[utterance.id]
-            what = f"{utterance.id} is there twice, first on line {first}"
-            report(Fault(path, line, what, fix="give each utterance its own id"))
+            report(twice(path, line, utterance, lines[utterance.id]))
             continue
         utterances[utterance.id] = utterance
         lines[utterance.id] = line
     return tuple(utterances.values()), lines
 
 
+def listed(path: Path, report: Report) -> Iterator[tuple[int, Utterance]]:
+    """Line and utterance of each good row, as they are read; ids may be there twice."""
+    rows = _json_rows(path, report) if path.suffix.lower() == ".jsonl" else _csv_rows(path, report)
+    find = PathFinder([path.parent, Path()])
+    for line, row in rows:
+        try:
+            yield line, _utterance(row, find)
+        except InputError as error:
+            report(Fault(path, line, error.what, error.fix))
+
+
+def twice(path: Path, line: int, utterance: Utterance, first: int) -> Fault:
+    """The fault of an id that was there before."""
+    what = f"{utterance.id} is there twice, first on line {first}"
+    return Fault(path, line, what, fix="give each utterance its own id")
+
+
 def _csv_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
     """Line number and fields of each row of a CSV file."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        _check_encoding(path)
+        file = path.open(encoding="utf-8-sig", newline="")
     except (OSError, UnicodeDecodeError) as error:
         report(Fault(path, None, f"cannot read this file as UTF-8: {error}", fix="convert it to UTF-8"))
         return
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    with file:
+        yield from _csv_rows_of(csv.reader(file, strict=True), path, report)
+
+
+def _check_encoding(path: Path) -> None:
+    """Raise what ``decode`` would, in flat memory: before the first row, and with the position in the whole file."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        try:
+            while data := file.read(1 << 20):
+                decoder.decode(data)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            path.read_bytes().decode("utf-8-sig")
+
+
+def _csv_rows_of(reader: Any, path: Path, report: Report) -> Iterator[tuple[int, Row]]:
     header: list[str] | None = None
     try:
         for values in reader:
@@ -180,20 +206,20 @@ def read_trials(path: Path, report: Report) -> Trials:
     return Trials(enroll, utterance, target)  # type: ignore[arg-type]  # lists become arrays
 
 
-def write_manifest(corpus: Corpus, path: Path) -> None:
+def write_manifest(corpus: Utterances, path: Path) -> None:
     """Write a ``.csv`` or ``.jsonl`` manifest (by the suffix), atomically, with the trials beside it.
 
     Paths below the manifest's folder are written relative to it, others absolute. A CSV file has the columns that
     hold something.
     """
     path = Path(path)
-    rows = [_row(utterance, path.parent) for utterance in corpus]
     if path.suffix.lower() == ".jsonl":
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        lines = (json.dumps(_row(utterance, path.parent), ensure_ascii=False) + "\n" for utterance in corpus)
     elif path.suffix.lower() == ".csv":
-        used = {key for row in rows for key in row}
+        used = {key for utterance in corpus for key in _row(utterance, path.parent)}
         columns = [name for name in COLUMNS if name in used or name in ("id", "path")]
-        text = _csv([columns, *([row.get(name, "") for name in columns] for row in rows)])
+        rows = (_row(utterance, path.parent) for utterance in corpus)
+        lines = _csv(columns, ([row.get(name, "") for name in columns] for row in rows))
     else:
         raise InputError("a manifest is a .csv or a .jsonl file", where=path)
     trials = path.with_suffix(".trials.csv")
@@ -201,13 +227,13 @@ def write_manifest(corpus: Corpus, path: Path) -> None:
         trials.unlink(missing_ok=True)
     else:
         write_trials(corpus.trials, trials)
-    _write(path, text)
+    _write(path, lines)
 
 
 def write_trials(trials: Trials, path: Path) -> None:
     """Write a CSV file with the columns enroll, utterance, target (1 or 0), in the order of the trials."""
     rows = zip(trials.enroll.tolist(), trials.utterance.tolist(), trials.target.astype(int).tolist(), strict=True)
-    _write(path, _csv([["enroll", "utterance", "target"], *map(list, rows)]))
+    _write(path, _csv(["enroll", "utterance", "target"], rows))
 
 
 def _row(utterance: Utterance, folder: Path) -> Row:
@@ -221,9 +247,9 @@ def _row(utterance: Utterance, folder: Path) -> Row:
     return row
 
 
-def _csv(rows: list[list[Any]]) -> str:
+def _csv(columns: list[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
     """CSV with plain newlines; the csv module leaves a lone carriage return unquoted, and then cannot read it."""
-    return "".join(",".join(map(_quoted, row)) + "\n" for row in rows)
+    return (",".join(map(_quoted, row)) + "\n" for row in chain([columns], rows))
 
 
 def _quoted(value: object) -> str:
@@ -231,10 +257,10 @@ def _quoted(value: object) -> str:
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        data = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(f"not writable as UTF-8: {text[error.start : error.end]!r}", where=path) from error
-    with atomic_path(path) as part:
-        part.write_bytes(data)
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with atomic_path(path) as part, part.open("wb") as file:
+        for line in lines:
+            try:
+                file.write(line.encode("utf-8"))
+            except UnicodeEncodeError as error:
+                raise InputError(f"not writable as UTF-8: {line[error.start : error.end]!r}", where=path) from error

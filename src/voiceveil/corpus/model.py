@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.errors import InputError
 
-__all__ = ["Corpus", "Trials", "Utterance", "paused_collector"]
+__all__ = ["Corpus", "Listing", "Trials", "Utterance", "Utterances", "paused_collector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,42 @@ class Trials:
 
     def __getitem__(self, index: NDArray[np.bool_] | NDArray[np.integer] | slice) -> Trials:
         return Trials(self.enroll[index], self.utterance[index], self.target[index])
+
+
+class Utterances(Protocol):
+    """Utterances, to be gone through as often as need be, and their trials."""
+
+    @property
+    def trials(self) -> Trials | None:
+        """As in a corpus."""
+        ...
+
+    def __iter__(self) -> Iterator[Utterance]: ...
+
+
+class Listing(Utterances, Protocol):
+    """What a batch asks of a corpus; unlike a :class:`Corpus`, it need not hold its utterances in memory."""
+
+    @property
+    def name(self) -> str:
+        """As in a corpus."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """As in a corpus."""
+        ...
+
+    @property
+    def root(self) -> Path | None:
+        """As in a corpus."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def filter(self, keep: Callable[[Utterance], bool]) -> Listing:
+        """The utterances for which ``keep`` is true, and the trials of those utterances."""
+        ...
 
 
 @dataclass(frozen=True)

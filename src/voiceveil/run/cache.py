@@ -13,17 +13,19 @@ import io
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from voiceveil.audio import atomic_path
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["Cache", "result_key"]
+__all__ = ["Cache", "leave", "result_key"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -96,6 +98,31 @@ class Cache:
         """Keep a result; it is safe once this returns."""
         self._write("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, _encoded(value)))
 
+    @property
+    def inbox(self) -> Path | None:
+        """A folder beside the file, in which workers on other machines leave results; None if all is in memory."""
+        return None if self.path is None else self.path.absolute().with_name(f"{self.path.name}.inbox")
+
+    def collect(self) -> None:
+        """Take in what workers have left, whoever had sent them: a run that was killed, for one."""
+        for file in [] if self.inbox is None else sorted(self.inbox.glob("[0-9a-f]*")):
+            with suppress(FileNotFoundError):  # another run has taken it in
+                self._take(bytes.fromhex(file.name), file)
+        with suppress(OSError):  # not there, or somebody works in it
+            if self.inbox is not None:
+                self.inbox.rmdir()
+
+    def receive(self, key: bytes) -> Any:
+        """Take in the result that a worker has left, and give it."""
+        assert self.inbox is not None  # noqa: S101 -- or where would it be
+        with suppress(FileNotFoundError):  # another run has taken it in
+            self._take(key, self.inbox / key.hex())
+        return self.get(key)
+
+    def _take(self, key: bytes, file: Path) -> None:
+        self._write("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, file.read_bytes()))
+        file.unlink(missing_ok=True)
+
     def _write(self, sql: str, values: tuple[object, ...]) -> None:
         try:
             self._database.execute(sql, values)
@@ -149,6 +176,12 @@ class Cache:
             return digest
         self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (name, status.st_size, changed, digest))
         return digest
+
+
+def leave(value: Any, inbox: Path, key: bytes) -> None:
+    """What a worker does with a result that it cannot put into the file: SQLite has no friends on other machines."""
+    with atomic_path(inbox / key.hex()) as part:
+        part.write_bytes(_encoded(value))
 
 
 def result_key(fingerprint: str, sha256: str, start: float, duration: float | None) -> bytes:

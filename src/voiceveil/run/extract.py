@@ -3,22 +3,24 @@
 The model is an :class:`Evaluator`: a small picklable object that loads its weights when it is first called in a
 process. Workers share its module, and those that it names in ``preload`` (if it has one): they are imported once.
 Results come from the cache where they are known, and go into it as they are made, so that a killed run goes on where
-it stopped.
+it stopped. Workers on other machines leave their results as files beside the cache, from where they are taken into it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from voiceveil.audio import Waveform, info, load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
-from voiceveil.run.cache import Cache
-from voiceveil.run.ledger import CHANGED, RUN_AGAIN
-from voiceveil.run.local import run_items
+from voiceveil.run.cache import Cache, leave, result_key
+from voiceveil.run.executor import Jobs, executor_of
+from voiceveil.run.ledger import CHANGED, RUN_AGAIN, recording_hash
 from voiceveil.run.progress import Progress
 
 __all__ = ["Evaluator", "extract"]
@@ -53,16 +55,39 @@ class Evaluator(Protocol[Value]):
 
 @dataclass(frozen=True)
 class _Work(Generic[Value]):
-    evaluator: Evaluator[Value]
+    """The result, or None if it is left in the ``inbox`` of the cache."""
 
-    def __call__(self, utterance: Utterance) -> tuple[float, Value]:
+    evaluator: Evaluator[Value]
+    inbox: Path | None
+
+    def __call__(self, item: _Item) -> tuple[float, Value | None]:
+        utterance = item.utterance
         wave = load(utterance.path, rate=self.evaluator.rate, start=utterance.start, duration=utterance.duration)
         try:
-            return wave.duration, self.evaluator(wave)
+            value = self.evaluator(wave)
         except InputError as error:
             if error.where is None:
                 raise InputError(error.what, where=utterance.path, fix=error.fix) from error
             raise
+        if self.inbox is None:
+            return wave.duration, value
+        digest = recording_hash(utterance.path)
+        if result_key(self.evaluator.fingerprint(), digest, utterance.start, utterance.duration) != item.key:
+            raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)
+        leave(value, self.inbox, item.key)
+        return wave.duration, None
+
+
+@dataclass(frozen=True)
+class _Item:
+    utterance: Utterance
+    key: bytes
+    length: float
+
+    @property
+    def path(self) -> Path:
+        """Of the recording."""
+        return self.utterance.path
 
 
 def extract(
@@ -70,44 +95,65 @@ def extract(
     evaluator: Evaluator[Value],
     *,
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> dict[str, Value]:
     """Utterance id -> result, in the order of the utterances; the first failure is raised.
 
-    Audio that is missing, unreadable or too short is found before the work begins.
+    Audio that is missing, unreadable or too short is found before the work begins. ``jobs``: processes, or an executor;
+    one that has a cluster do the work needs a ``cache`` on storage that all nodes share.
     """
     listed = list(utterances)
     store = Cache(None) if cache is None else cache
+    inbox = _inbox(store) if executor_of(jobs).distant else None
     keys = store.keys(evaluator.fingerprint(), listed)
     results: dict[str, Any] = store.get_all(keys)
     waiting = [u for u in listed if results[u.id] is None]
-    _check_lengths(waiting, evaluator.minimum)
+    lengths = _checked_lengths(waiting, evaluator.minimum)
     work = {u.id: u.path.stat().st_size for u in waiting}
     progress = Progress(len(waiting), sum(work.values()), style="quiet" if quiet else "auto")
     modules = (type(evaluator).__module__, *getattr(evaluator, "preload", ()))
-    jobs = min(jobs, 1 + len(waiting) // _SHARE)
+    executor = executor_of(jobs, at_most=1 + len(waiting) // _SHARE)
+    items = (_Item(u, keys[u.id], lengths[u.id]) for u in waiting)
+    outcomes = executor.run(
+        _Work(evaluator, inbox), items, folder=inbox or Path(), seconds=lambda item: item.length, preload=modules
+    )
     started, audio = time.monotonic(), 0.0
     try:
-        for utterance, result in run_items(_Work(evaluator), waiting, jobs=jobs, preload=modules):
-            if isinstance(result, Exception):
-                raise result
-            seconds, value = result
-            if store.keys(evaluator.fingerprint(), [utterance]) != {utterance.id: keys[utterance.id]}:
-                raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)  # whose result this is, nobody knows
-            store.put(keys[utterance.id], value)
-            results[utterance.id] = value
-            progress.add(work=work[utterance.id], audio=seconds)
-            audio += seconds
-        store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * jobs)
+        with closing(outcomes):
+            for item, result in outcomes if waiting else ():
+                if isinstance(result, Exception):
+                    raise result
+                utterance, (seconds, value) = item.utterance, result
+                if store.keys(evaluator.fingerprint(), [utterance]) != {utterance.id: item.key}:
+                    raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)  # whose result this is, nobody knows
+                if inbox is None:
+                    store.put(item.key, value)
+                results[utterance.id] = value if inbox is None else store.receive(item.key)
+                progress.add(work=work[utterance.id], audio=seconds)
+                audio += seconds
+        store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * executor.workers)
     finally:
         progress.close()
+        if inbox is not None:
+            store.collect()
         if cache is None:
             store.close()
     return results
 
 
-def _check_lengths(utterances: list[Utterance], minimum: float) -> None:
+def _inbox(cache: Cache) -> Path:
+    if cache.inbox is None:
+        raise InputError(
+            "a cluster needs a place for its results", fix="give --cache FILE, on storage that all nodes share"
+        )
+    cache.collect()
+    return cache.inbox
+
+
+def _checked_lengths(utterances: list[Utterance], minimum: float) -> Mapping[str, float]:
+    """Utterance id -> seconds; an ``InputError`` for the first that is too short."""
+    lengths = {}
     for utterance in utterances:
         length = utterance.duration or info(utterance.path).duration - utterance.start
         if length < minimum:
@@ -115,3 +161,5 @@ def _check_lengths(utterances: list[Utterance], minimum: float) -> None:
                 f"utterance {utterance.id} has {length:.3f} s, but at least {minimum:g} s are needed",
                 where=utterance.path,
             )
+        lengths[utterance.id] = length
+    return lengths

@@ -13,17 +13,20 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError, OutputError
+from voiceveil.ondisk import DiskDict
 
 __all__ = [
-    "CHANGED", "RUN_AGAIN", "Entry", "Ledger", "changed_settings", "finished_items", "open_ledger", "sha256_file"
+    "CHANGED", "RUN_AGAIN", "Entries", "Entry", "Ledger", "changed_settings", "finished_items", "open_ledger",
+    "recording_hash", "sha256_file",
 ]  # fmt: skip
 
 #: Said of a file that is not what it was when the run began.
@@ -42,6 +45,33 @@ class Entry:
     seconds: float
 
 
+class Entries(Mapping[str, Entry]):
+    """Item id -> entry, in flat memory however many there are."""
+
+    def __init__(self) -> None:
+        self._lines = DiskDict()
+
+    def __getitem__(self, id: str) -> Entry:
+        return Entry(**json.loads(self._lines[id]))
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def note(self, entry: Entry) -> None:
+        """Add or replace one."""
+        self._lines[entry.id] = json.dumps(asdict(entry))
+
+    def in_order(self) -> Iterator[Entry]:
+        """All, by id."""
+        return (Entry(**json.loads(line)) for _, line in self._lines.in_order())
+
+
 class Ledger:
     """An open ledger, held by this process alone; made by :func:`open_ledger`."""
 
@@ -49,7 +79,7 @@ class Ledger:
         self.path = path
         self.settings = dict(settings)
         self._handle = handle
-        self.entries: dict[str, Entry] = {}
+        self.entries = Entries()
         self._read()
 
     def has(self, id: str, source: str, file: Path) -> bool:
@@ -66,18 +96,18 @@ class Ledger:
         """Record a finished item; one write, so that a kill leaves a whole line or a piece that is ignored."""
         entry = Entry(id, source, self._relative(file), sha256, float(seconds))
         self._append(asdict(entry))
-        self.entries[id] = entry
+        self.entries.note(entry)
 
-    def others(self, ids: set[str]) -> list[str]:
+    def others(self, ids: Container[str]) -> list[str]:
         """Items that are not of ``ids`` and whose files are still there: left by a run with more input."""
-        there = (id for id, entry in self.entries.items() if (self.path.parent / entry.file).is_file())
-        return sorted(id for id in there if id not in ids)
+        others = (entry for entry in self.entries.in_order() if entry.id not in ids)
+        return [entry.id for entry in others if (self.path.parent / entry.file).is_file()]
 
-    def finish(self, ids: set[str]) -> None:
-        """Rewrite the ledger, sorted, with the items of ``ids`` alone."""
-        lines = [_line(asdict(self.entries[id])) for id in sorted(self.entries) if id in ids]
-        with atomic_path(self.path) as part:
-            part.write_bytes(b"".join([_line(self.settings), *lines]))
+    def finish(self, keep: Callable[[str], bool]) -> None:
+        """Rewrite the ledger, sorted, with the items whose ids are to be kept."""
+        with atomic_path(self.path) as part, part.open("wb") as file:
+            file.write(_line(self.settings))
+            file.writelines(_line(asdict(entry)) for entry in self.entries.in_order() if keep(entry.id))
 
     def _relative(self, file: Path) -> str:
         return Path(os.path.relpath(file, self.path.parent)).as_posix()
@@ -91,18 +121,21 @@ class Ledger:
             raise OutputError(f"cannot write: {error.strerror}", where=self.path) from error
 
     def _read(self) -> None:
-        *whole, piece = self.path.read_bytes().split(b"\n")
-        rows = [self._parse(number, line) for number, line in enumerate(whole, 1)]
-        if rows:
-            self._compare(rows[0])
-        for number, row in enumerate(rows[1:], 2):
-            if {key: type(value) for key, value in row.items()} != _ENTRY:
-                raise self._not_a_line(number)
-            entry = Entry(**row)
-            self.entries[entry.id] = entry
-        if piece:  # cut off by a kill
-            os.ftruncate(self._handle, sum(len(line) + 1 for line in whole))
-        if not rows:
+        whole = 0  # bytes
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):  # cut off by a kill
+                    os.ftruncate(self._handle, whole)
+                    break
+                whole += len(line)
+                row = self._parse(number, line)
+                if number == 1:
+                    self._compare(row)
+                elif {key: type(value) for key, value in row.items()} != _ENTRY:
+                    raise self._not_a_line(number)
+                else:
+                    self.entries.note(Entry(**row))
+        if not whole:
             self._append(self.settings)
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
@@ -198,6 +231,17 @@ def sha256_file(path: Path) -> str:
     """Hash of a file's content, read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def recording_hash(path: Path) -> str:
+    """:func:`sha256_file`, but read once for all the segments of a recording, as long as nobody writes to it."""
+    status = path.stat()
+    return _recording_hash(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _recording_hash(path: Path, size: int, changed: int) -> str:
+    return sha256_file(path)
 
 
 def _hash_or_none(path: Path) -> str | None:

@@ -11,7 +11,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from voiceveil.errors import InputError
 
-__all__ = ["run_items"]
+__all__ = ["in_worker", "outcome", "run_items"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ _AHEAD = 4
 
 def run_items(
     function: Callable[[Item], Result], items: Iterable[Item], *, jobs: int = 1, preload: tuple[str, ...] = ()
-) -> Iterator[tuple[Item, Result | Exception]]:
+) -> Generator[tuple[Item, Result | Exception], None, None]:
     """Yield ``(item, result or exception)`` for each item, in the order of completion.
 
     ``function`` and the items must be picklable when ``jobs`` > 1; ``preload`` names modules that the workers share.
@@ -40,7 +40,7 @@ def run_items(
         raise InputError(f"--jobs {jobs}: at least one job is needed")
     if jobs == 1:
         for item in items:
-            yield item, _outcome(partial(function, item))
+            yield item, outcome(partial(function, item))
         return
     # A server that has imported the heavy modules forks the workers: quick to start, and, unlike a fork of this
     # process, safe whatever threads run here.
@@ -59,19 +59,20 @@ def run_items(
 
 def _in_pool(
     pool: ProcessPoolExecutor, function: Callable[[Item], Result], items: Iterator[Item], window: int
-) -> Iterator[tuple[Item, Result | Exception]]:
+) -> Generator[tuple[Item, Result | Exception], None, None]:
     waiting: dict[Future[Result], Item] = {}
     while True:
         for item in islice(items, window - len(waiting)):
-            waiting[pool.submit(_in_worker, function, item)] = item
+            waiting[pool.submit(in_worker, function, item)] = item
         if not waiting:
             return
         finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
         for future in finished:
-            yield waiting.pop(future), _outcome(future.result)
+            yield waiting.pop(future), outcome(future.result)
 
 
-def _outcome(call: Callable[[], Result]) -> Result | Exception:
+def outcome(call: Callable[[], Result]) -> Result | Exception:
+    """The result of a call, or the exception it raised."""
     try:
         return call()
     except BrokenProcessPool:
@@ -80,7 +81,7 @@ def _outcome(call: Callable[[], Result]) -> Result | Exception:
         return error
 
 
-def _in_worker(function: Callable[[Item], Result], item: Item) -> Result:
+def in_worker(function: Callable[[Item], Result], item: Item) -> Result:
     """Call the function; an exception that the main process could not rebuild would break the pool."""
     try:
         return function(item)

@@ -32,6 +32,7 @@ from voiceveil.errors import InputError
 from voiceveil.metrics.wer import WordErrors, word_errors
 from voiceveil.registry import Registry
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.run.progress import Progress
 from voiceveil.stats.rates import compare_ratios, ratio
@@ -134,7 +135,7 @@ def transcribe(
     recogniser: Recogniser,
     *,
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> dict[str, str]:
     """Utterance id -> transcript, in the order of the utterances; known ones come from the cache."""

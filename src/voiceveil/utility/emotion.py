@@ -40,6 +40,7 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.errors import InputError
 from voiceveil.metrics.emotion import FoldUAR, uar_over_folds
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.stats.intervals import Range, interval
 from voiceveil.stats.values import Estimate
@@ -66,7 +67,7 @@ class EmotionRecogniser(Protocol):
     """What judges utterances, each by the model that has not seen its fold."""
 
     def recognise(
-        self, utterances: Sequence[Utterance], folds: EmotionFolds, *, cache: Cache | None, jobs: int, quiet: bool
+        self, utterances: Sequence[Utterance], folds: EmotionFolds, *, cache: Cache | None, jobs: Jobs, quiet: bool
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
         ...
@@ -105,7 +106,7 @@ class LinearRecogniser:
         folds: EmotionFolds,
         *,
         cache: Cache | None = None,
-        jobs: int = 1,
+        jobs: Jobs = 1,
         quiet: bool = True,
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
@@ -138,7 +139,7 @@ def train_emotion_recogniser(
     features: Evaluator[Array] | None = None,
     normalise: Normalisation = "corpus",
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> LinearRecogniser:
     """For each fold a classifier from the original speech of the others.
@@ -177,7 +178,7 @@ def evaluate_emotion(
     recogniser: EmotionRecogniser,
     *,
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
     resamples: int = 1000,
     seed: int = 0,

@@ -28,6 +28,7 @@ from voiceveil.audio import Waveform
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import extract
 from voiceveil.utility.emotion import EmotionFolds
 from voiceveil.utility.pretrained import digest, find_model, load_weights, preprocessing, read_config
@@ -110,7 +111,7 @@ class PretrainedRecogniser:
         folds: EmotionFolds,
         *,
         cache: Cache | None = None,
-        jobs: int = 1,
+        jobs: Jobs = 1,
         quiet: bool = True,
     ) -> dict[str, str]:
         """Utterance id -> emotion."""

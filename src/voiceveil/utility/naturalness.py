@@ -28,6 +28,7 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import extract
 from voiceveil.run.ledger import sha256_file
 from voiceveil.stats.rates import mean
@@ -124,7 +125,7 @@ def evaluate_naturalness(
     *,
     method: Method = "published",
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> Naturalness:
     """DNSMOS of a corpus; intervals are over utterances if it does not say who speaks."""

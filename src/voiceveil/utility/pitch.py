@@ -25,6 +25,7 @@ from voiceveil.errors import InputError
 from voiceveil.metrics.pitch import pitch_correlation
 from voiceveil.registry import Registry
 from voiceveil.run.cache import Cache
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import extract
 from voiceveil.stats.rates import mean
 from voiceveil.stats.values import Estimate
@@ -94,7 +95,7 @@ def evaluate_pitch(
     method: Literal["official", "published"] = "published",
     max_lag: int = 20,
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> PitchCorrelation:
     """ρ_F0 over the utterances of ``anonymized``, each against the one of the same id in ``original``.

@@ -1,0 +1,85 @@
+"""A manifest that is read anew for every pass over it: memory stays flat from a thousand lines to millions.
+
+It is what a :class:`~voiceveil.corpus.model.Corpus` is to a batch, but holds no utterance. A manifest that changes
+between two passes is an ``InputError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from voiceveil.corpus.faults import strict
+from voiceveil.corpus.manifest import listed, read_trials, twice
+from voiceveil.corpus.model import Listing, Trials, Utterance
+from voiceveil.corpus.readers import find_reader, open_corpus
+from voiceveil.errors import InputError
+from voiceveil.ondisk import DiskDict
+
+__all__ = ["ManifestStream", "open_listing"]
+
+
+def open_listing(spec: str | Path) -> Listing:
+    """:func:`~voiceveil.corpus.readers.open_corpus`, but of a ``.csv`` or ``.jsonl`` manifest nothing is held."""
+    name, path = find_reader(spec)
+    return stream_manifest(path) if name == "manifest" else open_corpus(spec)
+
+
+@dataclass(frozen=True)
+class ManifestStream:
+    """Made by :func:`open_listing`."""
+
+    path: Path
+    stamp: tuple[int, int]  # size and time of change, when it was counted
+    count: int | None  # None: not counted yet
+    trials: Trials | None
+    keep: Callable[[Utterance], bool] | None = None
+    kind: str = "manifest"
+
+    @property
+    def name(self) -> str:
+        """The name of the file, without its suffix."""
+        return self.path.stem
+
+    @property
+    def root(self) -> Path:
+        """The folder of the file."""
+        return self.path.parent
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self) if self.count is None else self.count
+
+    def __iter__(self) -> Iterator[Utterance]:
+        if _stamp(self.path) != self.stamp:
+            raise InputError("changed during the run", where=self.path, fix="run the same command again")
+        keep = self.keep
+        return (utterance for _, utterance in listed(self.path, strict) if keep is None or keep(utterance))
+
+    def filter(self, keep: Callable[[Utterance], bool]) -> ManifestStream:
+        """The utterances for which ``keep`` is true (it is asked in every pass), and the trials of those utterances."""
+        kept = replace(self, keep=keep, count=None)
+        trials = self.trials
+        if trials is not None:
+            compared = set(trials.utterance.tolist())
+            trials = trials[np.isin(trials.utterance, [u.id for u in kept if u.id in compared])]
+        return replace(kept, trials=trials)
+
+
+def stream_manifest(path: Path) -> ManifestStream:
+    """Look through all lines once; the first fault is raised."""
+    stamp = _stamp(path)
+    lines = DiskDict()
+    for line, utterance in listed(path, strict):
+        if utterance.id in lines:
+            strict(twice(path, line, utterance, int(lines[utterance.id])))
+        lines[utterance.id] = str(line)
+    trials = path.with_suffix(".trials.csv")
+    return ManifestStream(path, stamp, len(lines), read_trials(trials, strict) if trials.exists() else None)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,86 @@
+"""Where work is done: one function on many items, by processes of this machine or on a Ray cluster.
+
+Functions that go through a corpus take ``jobs``: a number of local processes, or an :class:`Executor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from voiceveil.errors import InputError
+from voiceveil.run.local import run_items
+
+__all__ = ["Executor", "Jobs", "Local", "check_jobs", "executor_of"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """Runs items; the results do not depend on which executor does it."""
+
+    @property
+    def workers(self) -> int:
+        """How many items are at work at once."""
+        ...
+
+    @property
+    def distant(self) -> bool:
+        """Whether workers may be on other machines: they give their results through files."""
+        ...
+
+    def run(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        *,
+        folder: Path,
+        seconds: Callable[[Item], float],
+        preload: tuple[str, ...] = (),
+    ) -> Generator[tuple[Item, Result | Exception], None, None]:
+        """Yield ``(item, result or exception)`` for each item, once, in the order of completion.
+
+        ``folder``: where workers write; it is there already. ``seconds``: how much audio an item holds, about.
+        ``preload``: modules that local workers share.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Local:
+    """Processes of this machine, see :mod:`voiceveil.run.local`."""
+
+    workers: int = 1
+    distant: bool = False
+
+    def run(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        *,
+        folder: Path,
+        seconds: Callable[[Item], float],
+        preload: tuple[str, ...] = (),
+    ) -> Generator[tuple[Item, Result | Exception], None, None]:
+        """As they come; one item at a time for each worker, so that neither folder nor seconds matter."""
+        return run_items(function, items, jobs=self.workers, preload=preload)
+
+
+#: Local processes, or an executor.
+Jobs = int | Executor
+
+
+def check_jobs(jobs: Jobs) -> None:
+    """An ``InputError`` if there is nobody to work."""
+    if jobs < 1 if isinstance(jobs, int) else not hasattr(jobs, "run"):
+        raise InputError(f"{jobs} jobs: at least one job is needed")
+
+
+def executor_of(jobs: Jobs, *, at_most: int | None = None) -> Executor:
+    """The executor; not more local processes than ``at_most``."""
+    if not isinstance(jobs, int):
+        return jobs
+    return Local(jobs if at_most is None else min(jobs, max(at_most, 1)))
