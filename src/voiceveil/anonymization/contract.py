@@ -55,6 +55,8 @@ class Anonymizer(ABC):
     rate: ClassVar[int] = 16000
     #: Where the system is described.
     source: ClassVar[str] = ""
+    #: Whether the result is as long as the recording; a system that changes the speaking rate says that it is not.
+    keeps_length: ClassVar[bool] = True
     #: Modules that worker processes share, imported once before they start (beside the system's own).
     preload: ClassVar[tuple[str, ...]] = ()
 
@@ -114,6 +116,7 @@ systems: Registry[type[Anonymizer]] = Registry(
     modules=(
         "voiceveil.anonymization.identity",
         "voiceveil.anonymization.signal.b2",
+        "voiceveil.anonymization.signal.i1",
         "voiceveil.anonymization.xvector.systems",
         "voiceveil.anonymization.xvector.veil",
         "voiceveil.anonymization.xvector.vpc2020",

@@ -29,7 +29,7 @@ from voiceveil.anonymization.xvector.content import FRAME, at_speed, normalised,
 from voiceveil.anonymization.xvector.disguise import Disguise, Register, at_places, register_of, with_loudness
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
-from voiceveil.anonymization.xvector.pseudo import PseudoSpeaker, Strategy
+from voiceveil.anonymization.xvector.pseudo import Learnt, PseudoSpeaker, Strategy
 from voiceveil.anonymization.xvector.synthesis import Array, LoadedStage, load_stage, synthesise
 from voiceveil.audio import Samples, Waveform
 from voiceveil.errors import InputError
@@ -198,7 +198,8 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
     weights = {
         f"weights {stage}".strip(): file for stage, file in zip(system.stages, _weights_files(system), strict=True)
     }
-    files = {**weights, "pool": _pool_file(system)}
+    learnt = engine.strategy.files() if isinstance(engine.strategy, Learnt) else {}
+    files = {**weights, "pool": _pool_file(system), **learnt}
     return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
 
 
@@ -221,7 +222,7 @@ def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: 
         raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
     chosen = system.chosen_strategy()
     chosen.check(voices)
-    return Engine(pieces, voices, chosen, chain, system.disguise())
+    return Engine(pieces, voices, chosen, (*chain, *system.last_stages()), system.disguise())
 
 
 def _weights_files(system: Resynthesis) -> tuple[Path, ...]:

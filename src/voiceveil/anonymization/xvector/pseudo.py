@@ -16,7 +16,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from voiceveil.registry import Registry, did_you_mean
 __all__ = [
     "Distance",
     "Gender",
+    "Learnt",
     "OwnVoice",
     "PoolFarthest",
     "PoolNearest",
@@ -73,10 +75,20 @@ class Strategy(Protocol):
         ...
 
 
+@runtime_checkable
+class Learnt(Protocol):
+    """A strategy with weights of its own."""
+
+    def files(self) -> dict[str, Path]:
+        """Name -> file of weights that a pseudo-speaker depends on."""
+        ...
+
+
 strategies: Registry[type[Strategy]] = Registry(
     "pseudo-speaker strategy",
     group="voiceveil.strategies",
     modules=(
+        "voiceveil.anonymization.xvector.pseudo_indistinguishable",
         "voiceveil.anonymization.xvector.pseudo_sampled",
         "voiceveil.anonymization.xvector.pseudo_singular",
     ),

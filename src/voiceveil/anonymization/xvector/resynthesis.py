@@ -19,11 +19,15 @@ from voiceveil.audio import Samples
 if TYPE_CHECKING:
     from voiceveil.anonymization.xvector.disguise import Disguise
     from voiceveil.anonymization.xvector.pseudo import Strategy
+    from voiceveil.anonymization.xvector.synthesis import LoadedStage
 
 __all__ = ["STRATEGY", "Averaging", "Resynthesis"]
 
 #: Help of the parameter.
-STRATEGY = "pseudo-speaker: pool-farthest, -nearest, -random, source, a2, o1, o1c1; NAME:PARAMETER=VALUE,... sets more"
+STRATEGY = (
+    "pseudo-speaker: pool-farthest, pool-nearest, pool-random, source, a1, a2, k2, o1, o1c1, s1, s1c1, s2, s2c1; "
+    "NAME:PARAMETER=VALUE,... sets its parameters"
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,10 @@ class Resynthesis(Anonymizer):
     def synthesis(self) -> dict[str, int]:
         """Dimensions of the network that are chosen anew, in spite of what its record says."""
         return {}
+
+    def last_stages(self) -> tuple[LoadedStage, ...]:
+        """Stages of synthesis behind those that have weights."""
+        return ()
 
     def models(self) -> dict[str, str]:
         """Hashes of weights and pool, fingerprints of the parts."""

@@ -8,12 +8,15 @@ the waveform model differently. `docs/vpc2020.md` says for each what was publish
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from voiceveil.anonymization.contract import register
 from voiceveil.anonymization.parameters import parameter
 from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Resynthesis
 from voiceveil.anonymization.xvector.systems import B1a, B1b
+
+if TYPE_CHECKING:
+    from voiceveil.anonymization.xvector.synthesis import LoadedStage
 
 __all__ = ["A2", "O1", "M1c2", "M1c3", "M1c4", "O1c1"]
 
@@ -98,3 +101,33 @@ class M1c4(B1a):
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c4 (Champion et al.)"
     unprotected: ClassVar[frozenset[str]] = frozenset({"am"})
+
+
+@register("k2")
+@dataclass(frozen=True)
+class K2(Resynthesis):
+    """One speaker of the pool, chosen under a budget of privacy; mel spectra and Griffin-Lim (team K).
+
+    Published: the target is chosen by voice-indistinguishability, differential privacy with the angular distance; the
+    pool is the evaluation set itself; an acoustic model makes mel spectra, Griffin and Lim's algorithm the waveform.
+    Our decisions: the exponential mechanism, a budget at which the choice is nearly always the nearest voice, and b1a's
+    acoustic model, which takes content and F0, not filterbanks. The pool that ships is of other speakers; for that of
+    the challenge, `voiceveil train pool` on the evaluation set, or `pool=evaluation` in `voiceveil evaluate`.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2.3, K2 (Han et al.)"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"am": ("acoustic model",)}
+    shipped: ClassVar[str] = B1a.shipped
+    strategy: str = parameter("k2", STRATEGY)
+    gender: Literal["same", "other", "random", "f", "m"] = parameter(
+        "random", "of the pseudo-speaker: any; seen from the source's; or the one that is named"
+    )
+    epsilon: float = parameter(100.0, "budget of privacy: 0 is a choice that ignores the source", low=0)
+    rounds: int = parameter(32, "of Griffin and Lim's algorithm", low=1)
+
+    def last_stages(self) -> tuple[LoadedStage, ...]:
+        """Griffin and Lim's algorithm."""
+        from voiceveil.anonymization.xvector.synthesis import LoadedStage
+        from voiceveil.dsp.griffin_lim import from_mel
+
+        return (LoadedStage(lambda mel, f0, speaker, rng: from_mel(mel, rng, rounds=self.rounds), {}),)

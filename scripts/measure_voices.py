@@ -1,0 +1,43 @@
+"""Measure the table of voices of `i1`: median F0, F1 to F5 (Hz), syllables a second, one speaker a line.
+
+    python scripts/measure_voices.py data/libri_pool --speakers 60 > src/voiceveil/anonymization/signal/voices.tsv
+
+The first utterance of the first speakers of each gender, in the order of their names, so that the table can be made
+again; names stay out of it. Speech of LibriSpeech: CC BY 4.0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from voiceveil.audio import load
+from voiceveil.corpus import open_corpus
+from voiceveil.dsp.formants import measure
+
+RATE = 16000
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", help="with genders")
+    parser.add_argument("--speakers", type=int, default=60, help="of each gender (default: 60)")
+    args = parser.parse_args()
+    corpus = open_corpus(args.corpus)
+    print("gender\tf0\tF1\tF2\tF3\tF4\tF5\trate")
+    for gender in ("f", "m"):
+        found = 0
+        for spoken in (group for _, group in sorted(corpus.by_speaker.items()) if group[0].gender == gender):
+            wave = load(spoken[0].path, rate=RATE, start=spoken[0].start, duration=spoken[0].duration)
+            voice, _ = measure(wave.samples, RATE)
+            if voice is None or found == args.speakers:
+                continue
+            found += 1
+            print(gender, *(f"{value:.0f}" for value in (voice.f0, *voice.formants)), f"{voice.rate:.2f}", sep="\t")
+        if found < args.speakers:
+            sys.exit(f"{found} speakers of gender {gender} with a voice, not {args.speakers}")
+
+
+if __name__ == "__main__":
+    main()

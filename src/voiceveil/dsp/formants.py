@@ -1,0 +1,113 @@
+"""What signal processing can know of a voice: its formants, its F0, its speaking rate, as medians over a recording.
+
+Conventions: samples are floats of shape (n,) in [-1, 1]; frequencies in Hz; rates in syllables a second. Formants are
+poles of linear prediction (order 12 of speech below 5.5 kHz, or 5 kHz for low voices, as Praat's manual advises; Markel
+and Gray 1976) in voiced frames of 50 ms; the k-th of a voice is the median of the k-th of its frames. Syllables are
+peaks of loudness that are voiced (de Jong and Wempe 2009).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.audio import Samples, resample
+from voiceveil.dsp.pitch import PERIODS, PitchTrack, track_pitch
+
+__all__ = ["COUNT", "Voice", "lpc_of_powers", "measure", "spacing"]
+
+Array = NDArray[np.float64]
+
+#: Formants of a voice; below half of these rates there are no others: of a low voice, of a high one (its F0 in Hz).
+COUNT, _LOW_RATE, _HIGH_RATE, _HIGH = 5, 10000, 11000, 150.0
+_WINDOW, _ORDER = 0.05, 12  # seconds
+#: Frames that are looked at, at most: eigenvalues take time, and medians do not get better.
+_ENOUGH = 300
+#: Wider peaks are no formants (Hz).
+_WIDEST = 700.0
+_FLOOR, _CEILING = 60.0, 500.0
+#: Loudness in dB: frames this far below the loudest are pauses; dips between syllables are this deep.
+_PAUSE, _DIP = 25.0, 2.0
+
+
+class Voice(NamedTuple):
+    """Medians over a recording: ``f0``, ``formants`` F1 to F5 (Hz), and ``rate`` (syllables a second)."""
+
+    f0: float
+    formants: tuple[float, ...]
+    rate: float
+
+
+def measure(samples: Samples, rate: int) -> tuple[Voice | None, PitchTrack | None]:
+    """The voice of a recording, None where too little of it is voiced; and its F0 track, None if it is too short."""
+    if len(samples) < (PERIODS / _FLOOR + 0.01) * rate:
+        return None, None
+    track = track_pitch(samples, rate, floor=_FLOOR, ceiling=_CEILING)
+    found = _formants(samples, rate, track)
+    if found is None:
+        return None, track
+    return Voice(float(np.median(track.f0[track.f0 > 0])), found, _syllables(samples, rate, track)), track
+
+
+def spacing(formants: tuple[float, ...]) -> float:
+    """Half the distance in Hz of the resonances of the uniform tube that fits best: F_k = (2 k - 1) times it.
+
+    It is the speed of sound over four times the length of the vocal tract.
+    """
+    odd = 2.0 * np.arange(len(formants)) + 1
+    return float(odd @ np.array(formants) / (odd @ odd))
+
+
+def _formants(samples: Samples, rate: int, track: PitchTrack) -> tuple[float, ...] | None:
+    """None: fewer than five voiced frames have five formants."""
+    voiced = np.flatnonzero(track.f0 > 0)
+    if len(voiced) < 5:
+        return None
+    slow = _HIGH_RATE if np.median(track.f0[voiced]) > _HIGH else _LOW_RATE
+    low, width = resample(samples, rate, slow).astype(np.float64), round(_WINDOW * slow)
+    flat = np.append(low[:1], low[1:] - 0.97 * low[:-1])
+    voiced = voiced[:: -(-len(voiced) // _ENOUGH)]
+    starts = np.rint((track.first + voiced * track.step) * slow).astype(np.int64) - width // 2
+    starts = starts[(starts >= 0) & (starts <= len(flat) - width)]
+    frames = flat[starts[:, None] + np.arange(width)] * np.hanning(width)
+    predictors = lpc_of_powers(np.abs(np.fft.rfft(frames, 2 * width, axis=1)) ** 2, _ORDER)
+    companion = np.zeros((len(frames), _ORDER, _ORDER))
+    companion[:, 0] = -predictors[:, 1:]
+    companion[:, np.arange(1, _ORDER), np.arange(_ORDER - 1)] = 1
+    poles = np.linalg.eigvals(companion)
+    frequency = np.angle(poles) * slow / (2 * np.pi)
+    bandwidth = -np.log(np.maximum(np.abs(poles), 1e-9)) * slow / np.pi
+    usual = (frequency > 90) & (frequency < slow / 2 - 50) & (bandwidth < _WIDEST)
+    rows = np.sort(np.where(usual, frequency, np.inf), axis=1)[:, :COUNT]
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    return tuple(np.median(rows, axis=0).tolist()) if len(rows) >= 5 else None
+
+
+def lpc_of_powers(powers: Array, order: int) -> Array:
+    """Linear predictors (frames, order + 1) of power spectra (frames, bins), by autocorrelation and Levinson."""
+    lags = np.fft.irfft(powers, axis=1)[:, : order + 1]
+    lags[:, 0] = lags[:, 0] * (1 + 1e-9) + 1e-12
+    predictor = np.zeros_like(lags)
+    predictor[:, 0] = 1
+    error = lags[:, 0].copy()
+    for i in range(1, order + 1):
+        reflection = -np.einsum("nj,nj->n", predictor[:, :i], lags[:, i:0:-1]) / error
+        predictor[:, 1 : i + 1] += reflection[:, None] * predictor[:, i - 1 :: -1][:, :i]
+        error *= 1 - reflection**2
+    return predictor
+
+
+def _syllables(samples: Samples, rate: int, track: PitchTrack) -> float:
+    """Voiced peaks of loudness for each second that is no pause; between 1 and 10."""
+    from scipy.signal import find_peaks
+
+    hop = rate // 100
+    energy = np.add.reduceat(np.square(samples, dtype=np.float64), np.arange(0, len(samples), hop))
+    smooth = np.convolve(energy, np.hanning(9)[1:-1], mode="same")
+    loudness = 10 * np.log10(np.maximum(smooth, 1e-12))
+    loud = loudness > loudness.max() - _PAUSE
+    peaks, _ = find_peaks(loudness, height=loudness.max() - _PAUSE, prominence=_DIP)
+    frames = np.clip(np.rint((peaks / 100 - track.first) / track.step).astype(np.int64), 0, len(track.f0) - 1)
+    return float(np.clip((track.f0[frames] > 0).sum() / max(0.3, loud.sum() / 100), 1, 10))

@@ -1,0 +1,73 @@
+"""Pitch-synchronous overlap-add: other F0, other duration, the same formants (Moulines and Charpentier 1990).
+
+Conventions: samples are floats of shape (n,); marks are sample numbers, one for each period where speech is voiced (at
+a peak), one every 5 ms elsewhere. A grain reaches one period to either side of its mark, under a Hann window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["overlap_add", "pitch_marks"]
+
+Index = NDArray[np.int64]
+
+_UNVOICED = 0.005  # seconds
+#: Part of a period that a mark may be from where it is expected.
+_SLACK = 0.2
+
+
+def pitch_marks(samples: NDArray[np.floating[Any]], f0: NDArray[np.floating[Any]], rate: int) -> Index:
+    """Marks of a signal whose F0 in Hz (0 = unvoiced) is given for every sample."""
+    marks, place, count = [], 0.0, len(samples)
+    while place < count:
+        here = int(place)
+        pitch = float(f0[here])
+        if pitch <= 0:
+            marks.append(here)
+            place += _UNVOICED * rate
+            continue
+        period = rate / pitch
+        reach = max(1, round((_SLACK if marks and f0[marks[-1]] > 0 else 0.5) * period))
+        first = max(here - reach, marks[-1] + 1 if marks else 0)
+        around = samples[first : here + reach + 1]
+        mark = first + int(np.argmax(around)) if len(around) else here
+        marks.append(mark)
+        place = mark + period
+    return np.unique(np.array(marks, dtype=np.int64))
+
+
+def overlap_add(
+    samples: NDArray[np.floating[Any]], f0: NDArray[np.floating[Any]], rate: int, *, pitch: float, duration: float
+) -> NDArray[np.float64]:
+    """The signal with its F0 times ``pitch``, and ``duration`` times as long."""
+    length = round(len(samples) * duration)
+    marks = pitch_marks(samples, f0, rate)
+    out, weight = np.zeros(length + 2 * rate // 10), np.zeros(length + 2 * rate // 10)
+    if len(marks) < 3:
+        return np.asarray(np.resize(samples, length), dtype=np.float64)
+    periods = np.clip(np.diff(marks, append=2 * marks[-1] - marks[-2]), 16, rate // 40)
+    margin = int(periods.max()) + 1
+    padded = np.pad(samples.astype(np.float64), margin)
+    windows = {period: np.hanning(2 * period + 1) for period in set(periods.tolist())}
+    place = float(marks[0]) * duration
+    while place < length:
+        nearest = _nearest(marks, place / duration)
+        period = int(periods[nearest])
+        window = windows[period]
+        centre = int(marks[nearest]) + margin
+        grain = padded[centre - period : centre + period + 1] * window
+        start = round(place) - period
+        skip = max(0, -start)
+        out[start + skip : start + len(grain)] += grain[skip:]
+        weight[start + skip : start + len(grain)] += window[skip:]
+        place += periods[nearest] / (pitch if f0[marks[nearest]] > 0 else 1)
+    return np.asarray(out[:length] / np.maximum(weight[:length], 0.25))
+
+
+def _nearest(marks: Index, at: float) -> int:
+    right = min(int(np.searchsorted(marks, at)), len(marks) - 1)
+    return right - 1 if right and at - marks[right - 1] < marks[right] - at else right
