@@ -13,6 +13,7 @@ from pathlib import Path
 
 from voiceveil.anonymization import Summary, anonymize
 from voiceveil.anonymization.finding import find_system
+from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 
 EXAMPLES = """\
 examples:
@@ -23,6 +24,7 @@ examples:
   voiceveil anonymize data/libri_dev_trials_f data --draws official --set edges=official
   voiceveil anonymize librispeech:/corpora/LibriSpeech/dev-clean out --system d1
   voiceveil anonymize recordings/ hidden/ --system b1b --weights exp/decoder --set gender=random
+  voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/cluster.md
 """
 AFTER_INTERRUPTION = "; the same command goes on where it stopped (at speaker level only with --seed or --key-file)"
 
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a pseudo-speaker for each utterance (default), or for each speaker and role",
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    add_executor_arguments(parser)
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--seed", type=int, help="repeatable, but guessable: for experiments")
     key.add_argument("--key-file", type=Path, metavar="FILE", help="repeatable for who has the file: for protection")
@@ -66,22 +69,23 @@ def run(args: argparse.Namespace) -> int:
     chosen = args.set if args.weights is None else [*args.set, f"weights={args.weights}"]
     made = find_system(args.system, chosen)
     named = args.output.suffix.lower().removeprefix(".")
-    summary = anonymize(
-        args.input,
-        args.output,
-        system=made,
-        level=args.level,
-        jobs=args.jobs,
-        seed=args.seed,
-        key_file=args.key_file,
-        draws=args.draws,
-        rate=args.rate,
-        format=args.format or (named if named in ("wav", "flac") else "wav"),
-        encoding=args.encoding,
-        suffix=args.suffix,
-        overwrite=args.overwrite,
-        quiet=args.quiet,
-    )
+    with chosen_jobs(args) as jobs:
+        summary = anonymize(
+            args.input,
+            args.output,
+            system=made,
+            level=args.level,
+            jobs=jobs,
+            seed=args.seed,
+            key_file=args.key_file,
+            draws=args.draws,
+            rate=args.rate,
+            format=args.format or (named if named in ("wav", "flac") else "wav"),
+            encoding=args.encoding,
+            suffix=args.suffix,
+            overwrite=args.overwrite,
+            quiet=args.quiet,
+        )
     _print(summary, as_json=args.json)
     return 1 if summary.failures else 0
 

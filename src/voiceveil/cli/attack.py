@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ examples:
   voiceveil attack --data data --anon _b2 --scoring plda --train-original data/train-clean-360
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
   voiceveil attack --data data                                          original speech alone
+  voiceveil attack --data data --anon _b2 --cache /shared/attack.sqlite --executor ray
 """
 AFTER_INTERRUPTION = "; the same command goes on where it stopped"
 
@@ -66,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="for score files and attack.json")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    add_executor_arguments(parser)
     parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (%(default)s)")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -79,23 +82,24 @@ def run(args: argparse.Namespace) -> int:
     names = _listed(args.attacker)
     if not names:
         raise InputError("--attacker names nobody", fix="give e.g. --attacker campplus")
-    result = attack.run(
-        args.data,
-        anon=args.anon,
-        attackers=names,
-        sets=_listed(args.sets or "") or None,
-        scoring=args.scoring,
-        train=args.train,
-        train_original=args.train_original,
-        similar=args.similar,
-        anon_data=args.anon_data,
-        cache=args.cache,
-        out=args.out,
-        jobs=args.jobs,
-        resamples=args.resamples,
-        seed=args.seed,
-        quiet=args.quiet or args.json,
-    )
+    with chosen_jobs(args) as jobs:
+        result = attack.run(
+            args.data,
+            anon=args.anon,
+            attackers=names,
+            sets=_listed(args.sets or "") or None,
+            scoring=args.scoring,
+            train=args.train,
+            train_original=args.train_original,
+            similar=args.similar,
+            anon_data=args.anon_data,
+            cache=args.cache,
+            out=args.out,
+            jobs=jobs,
+            resamples=args.resamples,
+            seed=args.seed,
+            quiet=args.quiet or args.json,
+        )
     text = json.dumps(result.as_dict(), indent=1)
     if args.out is not None:
         _write(args.out / "attack.json", text)

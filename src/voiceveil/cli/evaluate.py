@@ -20,6 +20,7 @@ from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
 from voiceveil.challenges.planning import Plan, make_plan
 from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
+from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 
 EXAMPLES = """\
 examples:
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=_cores(), metavar="N", help="processes (default: one a core, eight at most)"
     )
+    add_executor_arguments(parser)
     parser.add_argument(
         "--cache", type=Path, metavar="FILE", help="keep results here, for several systems (default: in OUT)"
     )
@@ -91,14 +93,15 @@ def run(args: argparse.Namespace) -> int:
     if args.plan:
         print_plan(evaluation, make_plan(evaluation, **options), args.jobs)
         return 0
-    results = evaluate(
-        evaluation,
-        **options,
-        jobs=args.jobs,
-        details=not args.no_report,
-        quiet=args.quiet,
-        say=lambda line: None if args.quiet else print(line, file=sys.stderr),
-    )
+    with chosen_jobs(args) as jobs:
+        results = evaluate(
+            evaluation,
+            **options,
+            jobs=jobs,
+            details=not args.no_report,
+            quiet=args.quiet,
+            say=lambda line: None if args.quiet else print(line, file=sys.stderr),
+        )
     report = None
     if not args.no_report:
         from voiceveil.report.page import write_report  # here: a plan is to come at once

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
@@ -77,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gate.add_argument("--at-length", type=int, metavar="L", help="judge at this L (default: the worst)")
     parser.add_argument("--report", type=Path, metavar="HTML", help="write a report: one file, for those who decide")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes and threads (%(default)s)")
+    add_executor_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
 
@@ -197,8 +199,9 @@ def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> 
         column = _column(of, keys, [str(known[key].speaker) for key in keys])
         attributes[name] = dict(zip(keys, column, strict=True))
     used = {name: of for name, of in attributes.items() if any(of.values())}
-    means = Means(Cache(args.cache), jobs=args.jobs, quiet=args.quiet or args.json)
-    return attacks_from_audio(recordings, wanted, means, used)
+    with chosen_jobs(args) as jobs:
+        means = Means(Cache(args.cache), jobs=jobs, quiet=args.quiet or args.json)
+        return attacks_from_audio(recordings, wanted, means, used)
 
 
 def _read_labels(path: Path) -> dict[str, dict[str, str]]:

@@ -32,6 +32,7 @@ Result = TypeVar("Result")
 BLOCK = 60.0
 #: How often a block or an item is tried again when its worker died.
 RETRIES = 2
+_LARGEST = 1000  # items of a block
 _AHEAD = 2  # blocks out for each core: one at work, one at hand
 _PERIOD = 5.0  # seconds between two looks at the size of the cluster
 _PATIENCE = 10.0  # seconds that items at work have to end when a run is broken off
@@ -39,15 +40,20 @@ _MARKER = ".cluster-"
 
 
 @contextmanager
-def ray_executor(address: str | None = None) -> Iterator[RayExecutor]:
+def ray_executor(address: str | None = None, *, block: float | None = None) -> Iterator[RayExecutor]:
     """Connect to a running Ray cluster: ``address`` is host:port of its head (default: the one of this machine).
 
     This process must be on a node of the cluster. Nothing is sent to anybody else: usage statistics stay off.
+    A connection that the process has already is used, and left open. ``block``: seconds of audio in a block.
     """
     ray = _ray()
     if address is not None and "://" in address:
         fix = "run this on a node of the cluster, with --address HOST:PORT"
         raise InputError(f"--address {address}: not the address of a head node", fix=fix)
+    size = BLOCK if block is None else block
+    if ray.is_initialized():
+        yield RayExecutor(ray, block=size)
+        return
     # Read by the core of Ray in this process, which keeps count: else what outgrows the memory is tried for ever.
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
     try:
@@ -56,7 +62,7 @@ def ray_executor(address: str | None = None) -> Iterator[RayExecutor]:
         what = f"no Ray cluster to connect to: {str(error).strip().splitlines()[0]}"
         raise InputError(what, fix="start one: ray start --head, see docs/cluster.md") from error
     try:
-        yield RayExecutor(ray)
+        yield RayExecutor(ray, block=size)
     finally:
         ray.shutdown()
 
@@ -73,14 +79,13 @@ def _ray() -> Any:
 
 
 class RayExecutor:
-    """An :class:`~voiceveil.run.executor.Executor`, made by :func:`ray_executor`; ``block`` is in seconds of audio."""
+    """An :class:`~voiceveil.run.executor.Executor`, made by :func:`ray_executor`."""
 
     distant = True
 
-    def __init__(self, ray: Any, *, block: float = BLOCK, retries: int = RETRIES) -> None:
+    def __init__(self, ray: Any, *, block: float) -> None:
         self._ray = ray
         self._block = block
-        self._retries = retries
         self._looked = -_PERIOD
         self._cores = 1
 
@@ -103,7 +108,7 @@ class RayExecutor:
     ) -> Generator[tuple[Item, Result | Exception], None, None]:
         """Yield ``(item, result or exception)`` for each item, once, as blocks are done."""
         with _marked(folder.absolute()) as place:
-            task = self._ray.remote(num_cpus=1, max_retries=self._retries)(_run_block)
+            task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_run_block)
             shipped = self._ray.put(function)
             submit = partial(task.remote, shipped, place=place)
             yield from self._rounds(submit, _blocks(items, seconds, self._block))
@@ -147,7 +152,7 @@ class RayExecutor:
 
     def _poison(self, item: object) -> InputError:
         where = getattr(item, "source", None) or getattr(item, "path", None)
-        what = f"its worker died {self._retries + 1} times, perhaps for lack of memory"
+        what = f"its worker died {RETRIES + 1} times, perhaps for lack of memory"
         return InputError(what, where=where, fix="try it alone, without --executor ray")
 
     def _break_off(self, out: list[Any]) -> None:
@@ -164,8 +169,8 @@ def _blocks(items: Iterable[Item], seconds: Callable[[Item], float], most: float
     block: list[Item] = []
     total = 0.0
     for item in items:
-        length = max(seconds(item), most / 1000)  # what has no length has a cost
-        if block and total + length > most:
+        length = seconds(item)
+        if block and (total + length > most or len(block) == _LARGEST):
             yield block
             block, total = [], 0.0
         block.append(item)
