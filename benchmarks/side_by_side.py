@@ -9,7 +9,8 @@ parameters after commas.
 All sets are anonymized whole, at the utterance level with a fixed seed, and attacked as `voiceveil evaluate` does; G_VD
 is of the whole sets of trials too. WER, DNSMOS and pitch correlation are measured on some utterances of each set of
 trials, the same for all systems and spread over the speakers; PocketSphinx, which is slow, hears a part of these. All
-that is found is kept in DIR: a killed run goes on where it stopped. Intervals are over speakers, 95 %. Speed is the
+that is found is kept in DIR: a killed run goes on where it stopped. DIR/SYSTEM/results.json is what `voiceveil rank`
+takes, for the plane of privacy and utility. Intervals are over speakers, 95 %. Speed is the
 processor time of one process, with all models that a system uses, once they are loaded.
 """
 
@@ -40,6 +41,7 @@ from voiceveil.challenges.protocol import Protocol, load_protocol
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.errors import InputError
+from voiceveil.metrics import WordErrors
 from voiceveil.metrics.similarity import diagonal_dominance
 from voiceveil.run.cache import Cache
 from voiceveil.stats import Estimate, average, ratio
@@ -63,6 +65,8 @@ EMOTIONS, NATURALNESS, PITCH = "UAR of four emotions", "DNSMOS, overall", "pitch
 GVD, SPEED = "G_VD in dB, f / m", "real-time factor a core"
 ROWS = (*ATTACKS, *(row for rows in WORDS.values() for row in rows), EMOTIONS, NATURALNESS, PITCH, GVD, SPEED)
 Column = dict[str, str]
+#: Of the original speech, and of the anonymized.
+Columns = tuple[Column, Column]
 
 
 def development(data: Path) -> Protocol:
@@ -98,7 +102,7 @@ def part(corpora: Mapping[str, Corpus], keep: Mapping[str, set[str]]) -> dict[st
     return {name: kept(corpora[name], ids) for name, ids in keep.items()}
 
 
-def attacks(results: Results) -> tuple[Column, Column]:
+def attacks(results: Results) -> Columns:
     """The EERs: of the original speech, and of the anonymized."""
     found = {row: _genders(results.find("eer", model=model)) for row, model in ATTACKS.items()}
     first = next(iter(ATTACKS))
@@ -110,7 +114,7 @@ def _genders(figures: Sequence[Figure]) -> str:
     return " / ".join(map(str, values)) or "–"
 
 
-def emotions(results: Results) -> tuple[Column, Column]:
+def emotions(results: Results) -> Columns:
     """UAR before and after; none where there is no such speech."""
     sides = [[f for f in results.find("uar") if f.conditions == side] for side in "oa"]
     before, after = ({EMOTIONS: _genders(figures)} if figures else {} for figures in sides)
@@ -132,9 +136,8 @@ def distinctiveness(results: Results) -> Column:
     return {GVD: " / ".join(cells)}
 
 
-def words(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> tuple[Column, Column]:
+def words(figures: Sequence[Figure], heard: Mapping[str, WordErrors], small: Inventory, tools: Tools) -> Columns:
     """WER before and after, and how many times as many errors there are."""
-    figures, heard = measuring.words(small, anonymized, tools)
     rate, times = WORDS[tools.recogniser]
     before, after = ({rate: _genders([f for f in figures if f.conditions == side])} for side in "oa")
     errors = {side: heard[f"libri_dev.{side}"] for side in "oa"}
@@ -146,7 +149,7 @@ def words(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> t
     return before, after
 
 
-def naturalness(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> tuple[Column, Column]:
+def naturalness(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> Columns:
     """DNSMOS overall, 1 to 5."""
     sides = [[u for name in small.corpora for u in corpora[name]] for corpora in (small.corpora, anonymized)]
     rated = [utility.evaluate_naturalness(side, **tools.running()).ovr for side in sides]
@@ -174,34 +177,37 @@ def speed(system: Anonymizer, utterances: Sequence[Utterance]) -> Column:
     return {SPEED: f"{factor:.3f} ({1 / factor:.0f} x real time)"}
 
 
-def usefulness(evaluation: Evaluation, args: argparse.Namespace, cache: Cache) -> tuple[Column, Column]:
-    """Words by both recognisers, naturalness and pitch, on some utterances."""
+def usefulness(evaluation: Evaluation, args: argparse.Namespace, cache: Cache) -> tuple[Columns, list[Figure]]:
+    """Words by both recognisers, naturalness and pitch, on some utterances; and the figures of the first recogniser."""
     inventory = evaluation.inventory
     whole = {
         name: open_corpus(evaluation.out / "data" / f"{name}{evaluation.suffix}") for name in trial_sets(inventory)
     }
     before: Column = {}
     after: Column = {}
+    figures: list[Figure] = []
     for recogniser, count in (("moonshine", args.utterances), ("pocketsphinx", min(args.second, args.utterances))):
         keep = {name: chosen(inventory.corpora[name], count) for name in whole}
         small, anonymized = replace(inventory, corpora=part(inventory.corpora, keep)), part(whole, keep)
         tools = Tools(ATTACKERS, recogniser, cache, args.jobs, args.quiet)
         say(f"{recogniser}: {sum(map(len, keep.values()))} utterances")
-        steps = [words(small, anonymized, tools)]
+        found, heard = measuring.words(small, anonymized, tools)
+        figures = figures or found
+        steps = [words(found, heard, small, tools)]
         if recogniser == "moonshine":
             say("naturalness and pitch of the same")
             steps += [naturalness(small, anonymized, tools), ({}, pitch(small, anonymized, tools))]
         for of_original, of_system in steps:
             before |= of_original
             after |= of_system
-    return before, after
+    return (before, after), figures
 
 
 def trial_sets(inventory: Inventory) -> list[str]:
     return [trials.set for one in inventory.verification for trials in one.trials]
 
 
-def measure(spec: str, args: argparse.Namespace) -> tuple[Column, Column]:
+def measure(spec: str, args: argparse.Namespace) -> Columns:
     """All of one system; returns the column of the original speech and that of the system."""
     os.environ["VOICEVEIL_FEATURES"] = str(args.scratch / "features.sqlite")  # of the originals, for all systems
     name, *settings = spec.split(",")
@@ -225,9 +231,10 @@ def measure(spec: str, args: argparse.Namespace) -> tuple[Column, Column]:
     before, after = {**before, **heard}, {**after, **felt}
     cache = Cache(cache_file)
     try:
-        of_original, of_system = usefulness(evaluation, args, cache)
+        (of_original, of_system), figures = usefulness(evaluation, args, cache)
     finally:
         cache.close()
+    replace(results, system=spec, figures=(*results.figures, *figures)).save(folder / "results.json")
     timed = evaluation.inventory.corpora[trial_sets(evaluation.inventory)[0]].utterances[: args.timed]
     after = {**after, **of_system, **distinctiveness(results), **speed(system, timed)}
     for row, text in after.items():

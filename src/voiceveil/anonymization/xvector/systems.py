@@ -60,7 +60,7 @@ class B1a(B1b):
         "am": ("acoustic model",),
         "nsf": ("source-filter vocoder", "mel vocoder"),
     }
-    shipped: ClassVar[str] = ""
+    shipped: ClassVar[str] = "b1a"
 
 
 @register("joint-hifigan")
