@@ -162,6 +162,27 @@ def test_soft_codes_against_a_loop() -> None:
         np.testing.assert_allclose(mean, slow, atol=1e-4)
 
 
+def test_a_share_of_the_way_to_the_codes() -> None:
+    vectors = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    codes = SoftCodes(8, 4, nearest=2)
+    codes.codes.copy_(torch.randn(8, 4, generator=torch.Generator().manual_seed(1)))
+    there = codes(vectors)
+    codes.share = 0.25
+    torch.testing.assert_close(codes(vectors), 0.75 * vectors + 0.25 * there)
+    codes.share = 0.0
+    assert codes(vectors) is vectors
+
+
+def test_crops_with_the_voices_of_one_another() -> None:
+    """Voicing and intervals stay, the mean is the next crop's; a crop without voice has none to give."""
+    f0 = np.array([[100, 0, 400], [150, 150, 0], [0, 0, 0]], dtype=np.float32)
+    speaker = np.eye(3, dtype=np.float32)
+    nothing = np.zeros((3, 1), dtype=np.float32)
+    other = Batch(nothing, nothing, f0, speaker).exchanged()
+    np.testing.assert_allclose(other.f0, [[75, 0, 300], [150, 150, 0], [0, 0, 0]], rtol=1e-5)
+    np.testing.assert_array_equal(other.speaker, speaker[[1, 2, 0]])
+
+
 def test_one_nearest_code_is_quantisation() -> None:
     soft = SoftCodes(4, 2, nearest=1)
     soft.load_state_dict({"codes": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])})

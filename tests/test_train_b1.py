@@ -135,17 +135,22 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(name: str, tmp_p
 
 
 def test_a_second_training_begins_with_the_weights_of_the_first(tmp_path: Path) -> None:
-    """With a learning rate of nothing they are what comes out; codes are not looked for again."""
+    """With a learning rate of nothing they are what comes out, codes too; a network without codes gets some."""
     settings: dict[str, Any] = {"parts": {}}
     plan = Plan(steps=2, batch_size=2, warmup=1)
     train(task("veil"), Crops(), plan, tmp_path / "first", settings=settings, quiet=True)
     second = task("veil")
-    second.prepare = None
     still = replace(plan, peak=0.0)
     record = train(second, Crops(), still, tmp_path / "second", settings=settings, start=tmp_path / "first", quiet=True)
     tensors = [load_tensors(tmp_path / name / "model.safetensors", KINDS["veil"])[0] for name in ("first", "second")]
     assert all(torch.equal(value, tensors[1][name]) for name, value in tensors[0].items())
     assert record["settings"]["start"] == sha256_file(tmp_path / "first" / "model.safetensors")
+    plain = SourceFilterTask(SourceFilterSize(content=12, speaker=6, width=16, blocks=1, fine_blocks=1))
+    train(plain, Crops(), plan, tmp_path / "plain", settings=settings, quiet=True)
+    train(task("veil"), Crops(), still, tmp_path / "coded", settings=settings, start=tmp_path / "plain", quiet=True)
+    before, after = (load_tensors(tmp_path / n / "model.safetensors", KINDS["veil"])[0] for n in ("plain", "coded"))
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert float(after["codes.codes"].std()) > 0.1
     with pytest.raises(InputError, match="this is 'source-filter decoder', not 'acoustic model'"):
         train(task("am"), Crops(), plan, tmp_path / "third", settings=settings, start=tmp_path / "first", quiet=True)
 

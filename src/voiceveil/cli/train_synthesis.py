@@ -47,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="source-filter, veil: weight of what Moonshine hears in the result, in the loss (default: 0)",
     )
+    parser.add_argument(
+        "--exchanged", action="store_true", help="it hears crops in the voices of one another, not in their own"
+    )
     parser.add_argument("--peak", type=float, metavar="RATE", help="highest learning rate (default: the module's)")
     parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the module's")
@@ -104,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
         if not isinstance(task, SourceFilterTask):
             raise InputError(f"{args.kind} cannot learn by listening", fix="leave --listening out")
         task.listening = settings["listening"] = args.listening
+        task.exchanged = settings["exchanged"] = args.exchanged
     record = train(
         task,
         data,

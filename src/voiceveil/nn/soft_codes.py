@@ -1,4 +1,4 @@
-"""A bottleneck of content: every vector is replaced by a mean of the codes next to it.
+"""A bottleneck of content: every vector is replaced by a mean of the codes next to it, or moved towards it.
 
 With few codes and one neighbour this is vector quantisation, as in the baselines B5 and B6 of 2024; with thousands of
 codes and a few neighbours it keeps the words and still loses much of how this speaker says a sound: all speakers'
@@ -16,15 +16,20 @@ __all__ = ["SoftCodes", "k_means"]
 
 
 class SoftCodes(nn.Module):
-    """Vectors (..., D) to the mean of their ``nearest`` codes, weighted by 1 / squared distance."""
+    """Vectors (..., D) to the mean of their ``nearest`` codes, weighted by 1 / squared distance.
 
-    def __init__(self, count: int, dimension: int, nearest: int) -> None:
+    ``share``: how far, from 0 for the vectors as they are to 1 for nothing but codes.
+    """
+
+    def __init__(self, count: int, dimension: int, nearest: int, share: float = 1.0) -> None:
         super().__init__()
-        self.nearest = nearest
+        self.nearest, self.share = nearest, share
         self.register_buffer("codes", torch.zeros(count, dimension))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """The same shape."""
+        if self.share == 0:
+            return vectors
         codes: Tensor = self.codes  # type: ignore[assignment]
         flat = vectors.reshape(-1, vectors.shape[-1])
         squares = (codes**2).sum(dim=1) - 2 * flat @ codes.T
@@ -34,7 +39,7 @@ class SoftCodes(nn.Module):
         mean = torch.zeros_like(flat)
         for place in range(self.nearest):
             mean = mean + weights[:, place : place + 1] * codes[which[:, place]]
-        return mean.reshape(vectors.shape)
+        return torch.lerp(vectors, mean.reshape(vectors.shape), self.share)
 
 
 def k_means(

@@ -59,6 +59,7 @@ class SourceFilterSize:
     fine_blocks: int = 2  # at 100
     codes: int = 0  # of the content's bottleneck; 0: none
     nearest: int = 4  # codes that a vector is replaced by
+    share: float = 1.0  # how far it is
 
 
 class Excitation(NamedTuple):
@@ -75,7 +76,7 @@ class SourceFilter(nn.Module):
         super().__init__()
         self.size = size
         width = size.width
-        self.codes = SoftCodes(size.codes, size.content, size.nearest) if size.codes else nn.Identity()
+        self.codes = SoftCodes(size.codes, size.content, size.nearest, size.share) if size.codes else nn.Identity()
         self.content = nn.Linear(size.content, width)
         self.pitch = nn.Linear(2, width)
         self.speaker = nn.Sequential(nn.Linear(size.speaker, width), nn.SiLU())

@@ -1,7 +1,9 @@
 """How the source-filter decoder learns: filtered sources against the recording's spectra, at two resolutions.
 
 With ``listening``, a second stage, a recogniser hears what is made of half of the crops as well: it is to hear the same
-as in the recording. Spectra that are right on average are blurred ones, and words are lost in them.
+as in the recording. Spectra that are right on average are blurred ones, and words are lost in them. Where voices are
+``exchanged``, it hears these crops in the voices of one another, as they are used later; of what it hears, the level
+and the spread of every feature, which are the voice's, then do not count.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ RESOLUTIONS = ((640, 1024, 80), (240, 512, 48))
 FLOOR = 3e-4
 #: Vectors of content that the codes of a bottleneck are found from.
 _VECTORS = 200_000
-#: Codes that stand for a vector, drawn for every step: the number can be chosen when speech is made.
+#: Codes that stand for a vector, and how far they do, drawn for every step: both can be chosen when speech is made.
 _NEAREST = (1, 2, 4, 8, 16)
+_SHARES = (0.0, 0.5, 1.0)
 
 #: Of Moonshine's encoder, which has six.
 _LAYERS = (2, 4, 6)
@@ -60,6 +63,7 @@ class SourceFilterTask:
     kind = "source-filter decoder"
     network_class: ClassVar[type[SourceFilter]] = SourceFilter
     listening = 0.0
+    exchanged = False
 
     def __init__(self, size: SourceFilterSize, *, seed: int = 0, device: str = "cpu") -> None:
         torch.manual_seed(seed)
@@ -86,6 +90,7 @@ class SourceFilterTask:
         self.optimizer.zero_grad()
         if isinstance(self.network.codes, SoftCodes):
             self.network.codes.nearest = int(rng.choice(_NEAREST))
+            self.network.codes.share = float(rng.choice(_SHARES))
         loss = self._loss(batch, rng)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -95,7 +100,7 @@ class SourceFilterTask:
     def validate(self, batch: Batch, rng: np.random.Generator) -> float:
         """The same loss."""
         if isinstance(self.network.codes, SoftCodes):
-            self.network.codes.nearest = self.network.size.nearest
+            self.network.codes.nearest, self.network.codes.share = self.network.size.nearest, self.network.size.share
         return float(self._loss(batch, rng))
 
     def record(self) -> dict[str, Any]:
@@ -121,9 +126,14 @@ class SourceFilterTask:
             total = total + 0.1 * (_log(made) - _log(real)).abs().mean()
         if self.listening:
             half = slice(0, -(-len(samples) // 2))  # the crops are drawn; a recogniser is slow
+            if self.exchanged:
+                other = Batch(*(array[half] for array in batch)).exchanged()
+                f0, speaker = (torch.from_numpy(x).to(self.device) for x in (other.f0, other.speaker))
+                source = Excitation(*(x.to(self.device) for x in excitation(other.f0, rng)))
+                pulses, noise = self.network(content[half], f0, speaker)
             sources = Excitation(source.pulses[half], source.noise[half])
             made = self.network.sounding(pulses[half], noise[half], sources)
-            total = total + self.listening * _heard_otherwise(made, samples[half])
+            total = total + self.listening * _heard_otherwise(made, samples[half], own_voice=not self.exchanged)
         return total
 
 
@@ -141,17 +151,28 @@ class MelSourceFilterTask(SourceFilterTask):
         return log_mel(samples)
 
 
-def _heard_otherwise(made: Tensor, real: Tensor) -> Tensor:
-    """How far what Moonshine hears in two recordings (B, N) is apart: L1 in deviations, a mean over some layers."""
+def _heard_otherwise(made: Tensor, real: Tensor, *, own_voice: bool) -> Tensor:
+    """How far what Moonshine hears in two recordings (B, N) is apart: L1 in deviations, a mean over some layers.
+
+    Unless it is the same voice, every feature is brought to mean 0 and deviation 1 over its recording first.
+    """
     encoder = moonshine_encoder().to(made.device)
     with torch.no_grad():
         wanted = encoder(real)
     heard = encoder(made)
     distances = []
     for layer in _LAYERS:
-        scale = wanted[layer - 1].std(dim=(0, 1)) + 1e-3
-        distances.append(((heard[layer - 1] - wanted[layer - 1]) / scale).abs().mean())
+        one, other = heard[layer - 1], wanted[layer - 1]
+        if own_voice:
+            distances.append(((one - other) / (other.std(dim=(0, 1)) + 1e-3)).abs().mean())
+        else:
+            distances.append((_standardised(one) - _standardised(other)).abs().mean())
     return torch.stack(distances).mean()
+
+
+def _standardised(features: Tensor) -> Tensor:
+    centred = features - features.mean(dim=1, keepdim=True)
+    return centred / (centred.std(dim=1, keepdim=True) + 1e-3)
 
 
 def _log(magnitude: Tensor) -> Tensor:

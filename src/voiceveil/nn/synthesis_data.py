@@ -62,6 +62,16 @@ class Batch(NamedTuple):
     f0: Array
     speaker: Array
 
+    def exchanged(self) -> Batch:
+        """The crops with the voices of one another: each has the speaker and the mean logarithm of F0 of the next."""
+        voiced = self.f0 > 0
+        logarithms = np.log(np.where(voiced, self.f0, 1.0))
+        means = logarithms.sum(axis=1) / np.maximum(voiced.sum(axis=1), 1)
+        heard = voiced.any(axis=1)
+        shift = np.where(heard & np.roll(heard, -1), np.roll(means, -1) - means, 0.0)[:, None]
+        f0 = np.where(voiced, np.clip(np.exp(logarithms + shift), 50.0, 600.0), 0.0).astype(np.float32)
+        return self._replace(f0=f0, speaker=np.roll(self.speaker, -1, axis=0))
+
 
 class SynthesisData:
     """The recordings of a training with their features; a twentieth is kept for validation.

@@ -150,9 +150,8 @@ def train(
             _check_same(record["settings"], settings, checkpoint)
             state = record["state"]
         else:
-            if start is None:
-                task.prepare(data)
-            else:
+            task.prepare(data)
+            if start is not None:
                 _begin_with(task, start / "model.safetensors")
             held.update(task.network, 0.0)
         _loop(task, held, data, plan, state, checkpoint, settings, checkpoint_every, quiet)
@@ -160,9 +159,12 @@ def train(
 
 
 def _begin_with(task: Task, weights: Path) -> None:
+    """All parameters are taken over; what was found in the data stays, where an earlier network had none."""
     tensors, _ = load_tensors(weights, task.kind)
+    own = task.network.state_dict()
+    found = {name: own[name] for name, _ in task.network.named_buffers() if name in own}
     try:
-        task.network.load_state_dict(tensors)
+        task.network.load_state_dict({**found, **tensors})
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"weights of another network: {reason}", where=weights, fix="use those of its kind") from error
