@@ -67,7 +67,7 @@ class Resynthesis(Anonymizer):
 
         return Disguise(self.intonation)
 
-    def synthesis(self) -> dict[str, int]:
+    def synthesis(self) -> dict[str, float]:
         """Dimensions of the network that are chosen anew, in spite of what its record says."""
         return {}
 

@@ -65,7 +65,7 @@ def synthesise(
     return content
 
 
-def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, int] = MappingProxyType({})) -> LoadedStage:
+def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = MappingProxyType({})) -> LoadedStage:
     """The stage of a file of weights of one of the kinds; half precision on disk is single precision in memory.
 
     ``chosen``: dimensions that do not change the weights, such as the number of codes that stand for a vector.

@@ -18,8 +18,8 @@ from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Averaging
 
 __all__ = ["Veil"]
 
-#: Codes that a vector of content is made of where privacy is 0; one where it is 1.
-_MOST_CODES = 16
+#: Codes that a vector of content is made of.
+_CODES = 4
 
 
 @register("veil")
@@ -67,6 +67,6 @@ class Veil(Averaging):
             loudness=self.loudness * (1 - self.privacy),
         )
 
-    def synthesis(self) -> dict[str, int]:
-        """The number of codes, 16 to 1."""
-        return {"nearest": round(_MOST_CODES ** (1 - self.privacy))}
+    def synthesis(self) -> dict[str, float]:
+        """How far content is replaced by codes."""
+        return {"nearest": _CODES, "share": self.privacy}
