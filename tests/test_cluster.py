@@ -35,39 +35,20 @@ from voiceveil.run.cluster import RayExecutor, ray_executor
 from voiceveil.run.extract import extract
 from voiceveil.run.ledger import Ledger
 from voiceveil.testing import synthetic_voice
+from voiceveil.testing.nodes import Nodes, ray_nodes
 
 pytest.importorskip("ray")
 pytest_plugins = ["tests.faults.conftest"]
-MEMORY = 80 << 20  # bytes of a node's object store: the smallest that Ray takes
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Any]:
-    """A head that does no work, and two nodes of one core each."""
-    with pytest.MonkeyPatch.context() as patch:
-        # Nobody is told of our tests, no agent reports on its node, and a busy machine takes its time.
-        for name, value in {
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-            "RAY_agent_register_timeout_ms": "120000",
-        }.items():
-            patch.setenv(name, value)
-        from ray.cluster_utils import Cluster
-
-        made = Cluster(
-            initialize_head=True,
-            head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": MEMORY},
-        )
-        try:
-            for _ in range(2):
-                made.add_node(num_cpus=1, object_store_memory=MEMORY)
-            yield made
-        finally:
-            made.shutdown()
+def nodes() -> Iterator[Nodes]:
+    with ray_nodes(2) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def ray(nodes: Any) -> Iterator[RayExecutor]:
+def ray(nodes: Nodes) -> Iterator[RayExecutor]:
     """A connection that stays: Ray has new workers for every new one."""
     with ray_executor(nodes.address, block=1.0) as executor:
         yield executor
@@ -79,7 +60,7 @@ def make_folder(root: Path, count: int, seconds: float = 0.3) -> Path:
     return root
 
 
-def on(nodes: Any) -> list[str]:
+def on(nodes: Nodes) -> list[str]:
     return ["--executor", "ray", "--address", nodes.address]
 
 
@@ -90,7 +71,7 @@ def run(executor: RayExecutor, function: Any, items: Any, folder: Path) -> list[
 # --- A command, from nothing ----------------------------------------------------------------------------------------
 
 
-def test_anonymize_ends_byte_identical(nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anonymize_ends_byte_identical(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bad file, in several blocks, and going on when half of it is there."""
     monkeypatch.setattr(cluster, "BLOCK", 1.0)
     source, out = make_folder(tmp_path / "in", 12), tmp_path / "ray"
@@ -183,7 +164,7 @@ def test_blocks_are_sized_by_duration(lengths: list[float], most: float, blocks:
 # --- The commands -------------------------------------------------------------------------------------------------
 
 
-def test_a_manifest(nodes: Any, ray: RayExecutor, tmp_path: Path) -> None:
+def test_a_manifest(nodes: Nodes, ray: RayExecutor, tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 6)
     rows = [{"id": path.stem, "path": str(path), "seconds": 0.3} for path in sorted(source.rglob("u*.wav"))]
     (tmp_path / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -193,7 +174,7 @@ def test_a_manifest(nodes: Any, ray: RayExecutor, tmp_path: Path) -> None:
 
 
 def test_attack_evaluate_and_risk_end_the_same(
-    nodes: Any, ray: RayExecutor, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    nodes: Nodes, ray: RayExecutor, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same bytes of all result files; and nothing stays in the inbox of the cache."""
     make_corpus(tmp_path, "toy", range(6), range(4))
@@ -255,14 +236,14 @@ class Slow(B2):
 
 
 @pytest.mark.slow
-def test_a_node_is_killed_in_the_middle(nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_is_killed_in_the_middle(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost, and nothing is booked twice: the output is that of a local run, to the byte."""
     source = make_folder(tmp_path / "in", 60)
     slow = Slow()
     object.__setattr__(slow, "name", "b2")
     anonymize(source, tmp_path / "local", seed=1)
     monkeypatch.chdir(tmp_path)
-    victim = nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
+    victim = nodes.add()
     booked: list[str] = []
     add = Ledger.add
 
@@ -276,7 +257,7 @@ def test_a_node_is_killed_in_the_middle(nodes: Any, tmp_path: Path, monkeypatch:
         while len(booked) < 15:
             time.sleep(0.01)
         seen.append(len(booked))
-        nodes.remove_node(victim, allow_graceful=False)
+        nodes.kill(victim)
 
     seen: list[int] = []
     killer = threading.Thread(target=kill)

@@ -23,6 +23,7 @@ class DiskDict(MutableMapping[str, str]):
         for pragma in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_MEMORY}"):
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute("CREATE TABLE items (number INTEGER PRIMARY KEY, key BLOB UNIQUE, value BLOB)")
+        self._database.execute("BEGIN")  # and never an end: else every change would be written out at once
 
     def __getitem__(self, key: str) -> str:
         row = self._database.execute("SELECT value FROM items WHERE key = ?", (_bytes(key),)).fetchone()
