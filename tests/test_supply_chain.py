@@ -221,7 +221,7 @@ def test_arrays_are_never_unpickled() -> None:
         for word in ast.walk(tree)
         if isinstance(word, ast.keyword) and word.arg == "allow_pickle"
     ]
-    assert len(told) >= 4  # they are found
+    assert len(told) >= 2  # they are found
     assert {words for _, words in told} == {"allow_pickle=False"}, told
 
 

@@ -8,25 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.faults.runs import PROTOCOL
 from tests.faults.victims import Victims, victims
 from voiceveil.audio import save
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.testing import synthetic_voice
-
-PROTOCOL = """\
-name = "vpc2022"
-title = "A small protocol, with result files of the official kind"
-metrics = ["eer", "pitch_correlation"]
-levels = { enroll = "utterance", trial = "utterance", train = "utterance" }
-conditions = ["oo", "aa"]
-scoring = "cosine"
-
-[[verification]]
-dataset = "libri_dev"
-split = "dev"
-enroll = "libri_dev_enrolls"
-trials = [{ set = "libri_dev_trials_f", gender = "f" }]
-"""
 
 
 @pytest.fixture(scope="package")

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+PROTOCOL = """\
+name = "vpc2022"
+title = "A small protocol, with result files of the official kind"
+metrics = ["eer", "pitch_correlation"]
+levels = { enroll = "utterance", trial = "utterance", train = "utterance" }
+conditions = ["oo", "aa"]
+scoring = "cosine"
+
+[[verification]]
+dataset = "libri_dev"
+split = "dev"
+enroll = "libri_dev_enrolls"
+trials = [{ set = "libri_dev_trials_f", gender = "f" }]
+"""
 STARTED = "2024-05-01T12:00:00"
 
 

@@ -40,7 +40,7 @@ def test_a_full_disk(victim: Victims, data: Path, tmp_path: Path, verb: str) -> 
     begun(tmp_path / "undisturbed")
     assert victim.run(command(data, tmp_path / "undisturbed")) == 0
     sizes = random.Random(2)
-    for _ in range(many(3, 40)):
+    for _ in range(many(2, 40)):
         size = 4096 * sizes.randrange(2, NEEDS[verb] // 4096)
         with small_disk(tmp_path / "small", size) as remount:
             out = tmp_path / "small" / "out"

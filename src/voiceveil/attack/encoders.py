@@ -45,7 +45,7 @@ class TrainingRecord:
         """From a JSON file; keys that mean nothing here are passed over."""
         try:
             values: Any = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"not readable as a training record: {error}", where=path) from error
         if not isinstance(values, dict) or values.get("data", "original") not in ("original", "anonymized", "similar"):
             raise InputError("not a training record", where=path, fix="`data` is original, anonymized or similar")

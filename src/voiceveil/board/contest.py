@@ -67,7 +67,7 @@ class Contest:
         except OSError as error:
             fix = "give the folder that `voiceveil board create` has made"
             raise InputError(f"no contest here: {error.strerror}", where=path, fix=fix) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"not readable: {error}", where=path) from error
         known = [field.name for field in fields(cls)]
         for name in data:

@@ -129,7 +129,7 @@ def _matrices(path: Path) -> Similarity:
         sides = [_square(data[key], len(speakers)) for key in ("oo", "oa", "aa")]
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=path) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"not similarity matrices: {error}", where=path, fix="evaluate again") from error
     return Similarity(speakers, *sides)
 

@@ -114,13 +114,13 @@ def load_protocol(name: str | Path) -> Protocol:
     path = Path(name)
     if str(name) in known:
         text = (folder / f"{name}.toml").read_text()
-    elif path.suffix == ".toml" and path.exists():
-        text = path.read_text()
+    elif path.suffix == ".toml" and path.is_file():
+        text = path.read_text(encoding="utf-8", errors="replace")
     else:
         raise InputError(f"unknown protocol {str(name)!r}", fix=did_you_mean(str(name), known))
     try:
         return _built(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"not a protocol: {error}", where=path) from error
 
 

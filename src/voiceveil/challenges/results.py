@@ -84,14 +84,14 @@ class Results:
             data = json.loads(path.read_text())
         except OSError as error:
             raise InputError(f"cannot read: {error.strerror}", where=path) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"not JSON: {error}", where=path) from error
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise InputError("not the results of an evaluation", where=path, fix="give a results.json")
         try:
             figures = tuple(_figure(row) for row in data["figures"])
             return cls(str(data["system"]), str(data["protocol"]), figures, dict(data.get("info", {})))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"a figure is not of the right form: {error}", where=path) from error
 
 

@@ -27,6 +27,8 @@ from voiceveil.errors import InputError
 
 __all__ = ["read_lhotse", "write_lhotse"]
 
+_LONGEST_LINE = 1 << 24  # bytes
+
 #: File and line.
 Place = tuple[Path, int | None]
 CUSTOM = ("role", "emotion", "fold", "phrase", "subset")
@@ -98,13 +100,7 @@ def _items(path: Path, lhotse: Any, report: Report) -> Iterator[tuple[Place, Any
     """Each object of a manifest, with its place."""
     from lhotse.serialization import deserialize_item
 
-    try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        report(Fault(path, None, f"cannot read this manifest: {error}", "write it again"))
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in _lines(path, report):
         if not line.strip():
             continue
         try:
@@ -113,6 +109,18 @@ def _items(path: Path, lhotse: Any, report: Report) -> Iterator[tuple[Place, Any
             report(Fault(path, number, f"not an item of a Lhotse manifest: {error}", "write it with lhotse"))
             continue
         yield (path, number), item
+
+
+def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
+    """Number and text of each line; of a compressed file no more is unpacked at a time."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            number = 0
+            while line := stream.readline(_LONGEST_LINE):
+                number += 1
+                yield number, line.decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        report(Fault(path, None, f"cannot read this manifest: {error}", "write it again"))
 
 
 def _is_plain(recording: Any, place: Place, report: Report) -> bool:

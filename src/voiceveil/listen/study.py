@@ -84,13 +84,13 @@ class Study:
         except OSError as error:
             fix = "give the folder that `voiceveil listen design` has written"
             raise InputError(f"no study here: {error.strerror}", where=path, fix=fix) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"not JSON: {error}", where=path) from error
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise InputError("not the design of a listening study", where=path)
         try:
             study = cls._from(data)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"not of the right form: {error}", where=path, fix="design it again") from error
         study._check(path)
         return study

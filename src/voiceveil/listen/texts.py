@@ -48,7 +48,7 @@ def load_texts(folder: Path) -> Texts:
     path = folder / "texts.toml"
     try:
         theirs = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"not readable: {error}", where=path, fix="see https://toml.io") from error
     asks = theirs.pop("ask", [])
     for name, value in theirs.items():

@@ -87,7 +87,7 @@ def _any_record(file: BinaryIO, path: Path) -> dict[str, Any]:
             raise ValueError("no header")
         texts = json.loads(file.read(size)).get("__metadata__", {})
         record = json.loads(texts[_KEY]) if _KEY in texts else {}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise InputError("not a safetensors file, or a damaged one", where=path) from error
     return dict(record) if isinstance(record, dict) else {"kind": "something else"}
 

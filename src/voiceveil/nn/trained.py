@@ -95,7 +95,7 @@ def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
         model = speaker_model(str(record["model"]))
         network = model.network(int(record["channels"]))
         network.load_state_dict(tensors)
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"its weights do not fit its record: {reason}", where=path, fix="train it again") from error
     return model, network.eval()

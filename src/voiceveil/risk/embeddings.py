@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.errors import InputError
+from voiceveil.npz import read_npz
 
 __all__ = ["NORMS", "Norm", "Table", "read_table"]
 
@@ -29,6 +30,7 @@ Norm = Literal["check", "unit", "raw"]
 NORMS: tuple[Norm, ...] = ("check", "unit", "raw")
 Names = NDArray[np.str_]
 
+_LARGEST = 1 << 34  # bytes of a table: twenty million vectors of 192 numbers
 _TOLERANCE = 1e-3  # half-precision vectors are that far from length 1
 _NEEDED = ("utterance", "speaker", "vector")
 
@@ -125,12 +127,10 @@ def _npz(path: Path) -> dict[str, Any]:
     try:
         if not zipfile.is_zipfile(path):
             raise InputError("not readable as .npz: it is no such archive", where=path, fix=fix)
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        return read_npz(path, largest=_LARGEST)
     except InputError:
         raise
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError, EOFError) as error:
-        # numpy's own words advise to unpickle, which nobody should
+    except (OSError, ValueError) as error:
         what = "it is damaged, or holds Python objects, which are not read"
         raise InputError(f"not readable as .npz: {what}", where=path, fix=fix) from error
 

@@ -63,7 +63,7 @@ def read_split(path: Path) -> dict[str, str]:
             for name, ids in sets.items()
             for utterance in ids
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         fix = "make it with `voiceveil corpus protocol CORPUS OUT --legal`"
         raise InputError("not a protocol with sets A and B", where=path, fix=fix) from error
     home: dict[str, str] = {}

@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, changed I
 #: Seconds of audio below which it is the start that takes the time, and a pace says nothing.
 _LONG_ENOUGH = 60.0
 _INT64 = (1 << 63) - 1
+_REMOVE = "remove it"
 
 
 class Cache:
@@ -73,16 +74,21 @@ class Cache:
 
     def has(self, key: bytes) -> bool:
         """Whether there is a result."""
-        return self._database.execute("SELECT 1 FROM results WHERE key = ?", (key,)).fetchone() is not None
+        return self._row("SELECT 1 FROM results WHERE key = ?", key) is not None
 
     def empty(self) -> bool:
         """Whether there is no result at all."""
-        return self._database.execute("SELECT 1 FROM results LIMIT 1").fetchone() is None
+        return self._row("SELECT 1 FROM results LIMIT 1") is None
 
     def get(self, key: bytes) -> Any | None:
         """The result, or None."""
-        row = self._database.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
-        return None if row is None else _decoded(row[0])
+        row = self._row("SELECT value FROM results WHERE key = ?", key)
+        try:
+            return None if row is None else _decoded(row[0])
+        except InputError:
+            raise
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InputError("the cache holds what was never put into it", where=self.path, fix=_REMOVE) from error
 
     def get_all(self, keys: Mapping[str, bytes]) -> dict[str, Any | None]:
         """Name -> the result, or None; in one transaction, which saves a lock for each."""
@@ -123,6 +129,13 @@ class Cache:
         self._write("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, file.read_bytes()))
         file.unlink(missing_ok=True)
 
+    def _row(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        try:
+            row: tuple[Any, ...] | None = self._database.execute(sql, values).fetchone()
+        except sqlite3.Error as error:
+            raise InputError(f"the cache cannot be read: {error}", where=self.path, fix=_REMOVE) from error
+        return row
+
     def _write(self, sql: str, values: tuple[object, ...]) -> None:
         try:
             self._database.execute(sql, values)
@@ -149,9 +162,9 @@ class Cache:
         """Processor seconds for a second of audio, as measured here before; None if it was not."""
         try:
             row = self._database.execute("SELECT seconds / audio FROM paces WHERE name = ?", (name,)).fetchone()
-        except sqlite3.OperationalError:  # opened to be read, and written before there were paces
-            row = None
-        return None if row is None else float(row[0])
+            return None if row is None else float(row[0])
+        except (sqlite3.Error, ValueError, TypeError):  # written before there were paces, or damaged: nobody knows
+            return None
 
     def note_pace(self, name: str, audio: float, seconds: float) -> None:
         """Remember how long something took: ``seconds`` of all processes together for seconds of ``audio``."""
@@ -166,9 +179,9 @@ class Cache:
             raise InputError("no such audio file", where=path) from error
         name = f"{_resolved(path.parent.absolute())}/{path.name}"
         changed = status.st_mtime_ns & _INT64  # from 2262 on there are more nanoseconds than SQLite can count
-        known = self._database.execute(
-            "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?", (name, status.st_size, changed)
-        ).fetchone()
+        known = self._row(
+            "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?", name, status.st_size, changed
+        )
         if known is not None:
             return str(known[0])
         digest = sha256_file(path)
@@ -217,8 +230,8 @@ def _heading(npy: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Type and shape; numpy takes longer to parse a heading than to read the values, and there are few headings."""
     stream = io.BytesIO(npy)
     if np.lib.format.read_magic(stream) != (1, 0):
-        raise InputError("the cache was written by another version", fix="remove it")
+        raise InputError("the cache was written by another version", fix=_REMOVE)
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or (fortran and len(shape) > 1):
-        raise InputError("the cache holds what was never put into it", fix="remove it")
+        raise InputError("the cache holds what was never put into it", fix=_REMOVE)
     return dtype, shape

@@ -180,6 +180,10 @@ def _keys(path: Path, report: Report) -> Iterator[Key]:
             if "trial-type" not in columns:
                 report(Fault(path, line, "no column trial-type", fix="name it in the header"))
                 return
+            if len(columns) != len(fields) or columns["trial-type"] < 2:
+                what = "a column is named twice, or trial-type stands before the trial"
+                report(Fault(path, line, what, fix="start with `model-id evaluation-file-id trial-type`"))
+                return
             continue
         if len(fields) != len(columns):
             what = f"{len(fields)} fields, but the header has {len(columns)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from voiceveil.attack.backends import Linear
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError
+from voiceveil.npz import read_npz
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.system import System
 from voiceveil.tdsv.voices import VoiceSpace
@@ -81,15 +81,14 @@ def load_system(path: str | Path) -> System:
     try:
         if path.stat().st_size > _LARGEST:
             raise InputError("too large for a system", where=path, fix=fix)
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = read_npz(path, largest=_LARGEST)
         record = json.loads(arrays["json"].tobytes())
         if record["kind"] != _KIND:
             raise InputError(f"a file of another kind: {record['kind']}", where=path, fix=fix)
         return _system(arrays, record)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or 'not a system'}", where=path, fix=fix) from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("not a system, or a damaged one", where=path, fix=fix) from error
