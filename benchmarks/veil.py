@@ -1,0 +1,133 @@
+"""`veil` against the strongest attackers that there are, and the frontier of privacy against words and feelings.
+
+    python benchmarks/veil.py DATA --scratch DIR [--privacy 0 0.5 1] [--default 0.5]
+
+DATA is what `benchmarks/side_by_side.py` takes, and so is the table: B2, B1.b and veil at each privacy. Then, for the
+default, encoders that are trained on its own output (libri_train and libri_pool): ECAPA-TDNN from nothing, CAM++ tuned,
+each alone and with a learned back-end; the cues that need no model; and the speaker level, where G_VD says how far the
+voices differ. DIR/frontier.svg is the plane of privacy and utility. All is kept in DIR, and a killed run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import side_by_side
+from side_by_side import SEED, Column, development, distinctiveness, say, table, trial_sets
+from voiceveil import attack
+from voiceveil.anonymization.finding import find_system
+from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
+from voiceveil.challenges.ranking import rank_systems
+from voiceveil.challenges.results import Results
+from voiceveil.corpus import open_corpus
+from voiceveil.nn.asv_training import train_asv
+from voiceveil.report.figures import privacy_utility_svg
+
+#: Model -> epochs.
+ENCODERS = {"ecapa": 6, "campplus-tuned": 2}
+
+
+def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
+    """Encoders trained on what they attack, and what needs no model at all."""
+    inventory, suffix = evaluation.inventory, evaluation.suffix
+    data = evaluation.out / "data"
+    train = [data / f"{name}{suffix}" for name in inventory.training]
+    attackers = ["free"]
+    for model, epochs in ENCODERS.items():
+        say(f"training {model} on the output of veil")
+        folder = evaluation.out / model
+        record = train_asv(
+            [open_corpus(path) for path in train],
+            folder,
+            model=model,
+            epochs=epochs,
+            trained_on="anonymized",
+            seed=SEED,
+            jobs=args.jobs,
+            quiet=args.quiet,
+        )
+        print(f"{model}: {record['accuracy']:.1%} of its training chunks recognised after {epochs} epochs", flush=True)
+        attackers += [f"trained:{folder}", f"trained-adapted:{folder}"]
+    result = attack.run(
+        args.data,
+        anon=suffix,
+        anon_data=data,
+        attackers=attackers,
+        sets=trial_sets(inventory),
+        train=train,
+        cache=args.scratch / "cache.sqlite",
+        jobs=args.jobs,
+        quiet=args.quiet,
+    )
+    for row in result.rows:
+        if row.condition == "aa":
+            name = row.attacker.replace(f"{evaluation.out}/", "")
+            print(f"{name:32} {row.knowledge:14} {row.gender}  EER {row.eer}", flush=True)
+    for health in result.health:
+        for warning in health.warnings:
+            print(f"warning: {health.attacker}: {warning}", flush=True)
+
+
+def speaker_level(spec: str, args: argparse.Namespace) -> None:
+    """One voice a speaker and role: are the voices as different as the speakers are?"""
+    name, *settings = spec.split(",")
+    whole = development(args.data)
+    levels = dict.fromkeys(whole.levels, "speaker")
+    protocol = replace(whole, metrics=("eer", "gvd"), emotion=(), levels=levels)
+    folder = args.scratch / f"{spec}, speaker level"
+    evaluation = prepare(args.data, folder, protocol=protocol, system=find_system(name, settings))
+    results = evaluate(
+        evaluation,
+        attackers=("campplus",),
+        jobs=args.jobs,
+        seed=SEED,
+        cache_file=args.scratch / "cache.sqlite",
+        details=False,
+        quiet=args.quiet,
+        say=say,
+    )
+    for figure in results.find("eer", conditions="aa"):
+        print(f"speaker level: EER {figure.gender} {figure.value:.1%} [{figure.low:.1%}, {figure.high:.1%}]")
+    print("speaker level: G_VD", distinctiveness(results)[side_by_side.GVD], flush=True)
+
+
+def main() -> None:
+    """The table, the frontier, the strongest attackers, the speaker level."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True, help="for anonymized speech and all results")
+    parser.add_argument("--privacy", nargs="+", default=["0", "0.5", "1"], metavar="P")
+    parser.add_argument("--default", default="0.5", metavar="P", help="the privacy that is attacked hardest")
+    parser.add_argument("--others", nargs="*", default=["b2", "b1b"], metavar="SYSTEM")
+    parser.add_argument("--utterances", type=int, default=100, help="of each set of trials, for WER, DNSMOS, pitch")
+    parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx")
+    parser.add_argument("--timed", type=int, default=20, help="utterances for the real-time factor")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    args = parser.parse_args()
+    args.scratch.mkdir(parents=True, exist_ok=True)
+    specs = [*args.others, *(f"veil,privacy={p}" for p in args.privacy)]
+    columns: dict[str, Column] = {"original": {}}
+    for spec in specs:
+        before, columns[spec] = side_by_side.measure(spec, args)
+        columns["original"] |= before
+    text = table(columns)
+    (args.scratch / "veil.md").write_text(text + "\n")
+    print(f"\n{text}\n", flush=True)
+    results = [Results.load(args.scratch / spec / "results.json") for spec in specs]
+    ranking = rank_systems(results, 2024, split="dev")
+    (args.scratch / "frontier.svg").write_text(privacy_utility_svg(ranking))
+    default = f"veil,privacy={args.default}"
+    made = find_system("veil", [f"privacy={args.default}"])
+    strongest(prepare(args.data, args.scratch / default, protocol=development(args.data), system=made), args)
+    speaker_level(default, args)
+
+
+if __name__ == "__main__":
+    main()
