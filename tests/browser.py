@@ -69,14 +69,14 @@ class Browser:
         line, _, self._buffer = self._buffer.partition(b"\0")
         return dict(json.loads(line))
 
-    def open(self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+    def open(self, page: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Show a page at a width and in a scheme; ``events`` are then those of this page."""
         shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **shape)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
 
@@ -103,8 +103,8 @@ class Browser:
 
 
 @contextmanager
-def browse(profile: Path) -> Iterator[Browser]:
-    """A fresh browser with an empty profile."""
+def browse(profile: Path, *flags: str) -> Iterator[Browser]:
+    """A fresh browser with an empty profile, and with further flags."""
     program = chromium()
     assert program is not None
     to_read, to_write = os.pipe()
@@ -115,7 +115,7 @@ def browse(profile: Path) -> Iterator[Browser]:
         os.dup2(high[0], 3)
         os.dup2(high[1], 4)
 
-    command = [program, *FLAGS, f"--user-data-dir={profile}"]
+    command = [program, *FLAGS, *flags, f"--user-data-dir={profile}"]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, preexec_fn=wire, pass_fds=(3, 4), stdin=quiet, stdout=quiet, stderr=quiet)
     for fd in (to_read, back_write, *high):

@@ -85,6 +85,10 @@ class Anonymizer(ABC):
         """The same block by block, or None when the system needs the whole recording at once."""
         return None
 
+    def latency(self) -> float | None:
+        """Seconds after which a sample that was pushed is out of ``stream``, for good; None: cannot run live."""
+        return None
+
     def models(self) -> dict[str, str]:
         """Name -> hash or version of every model that the output depends on; asked for before a run begins.
 

@@ -41,6 +41,7 @@ VERBS: dict[str, str] = {
     "tdsv": "text-dependent verification, the TdSV 2024 challenge: make, train, score, evaluate, submit",
     "report": "write a report on an evaluation: one HTML file for experts and for those who decide",
     "listen": "listening tests in a browser: design, invite, serve, analyse",
+    "live": "anonymize speech while it is spoken: a pipe, audio devices, or a page in a browser",
     "board": "a leaderboard for organisers of a challenge: teams, uploads, scoring, ranking",
     "check": "run the conformance checks on a system, ours or yours",
 }

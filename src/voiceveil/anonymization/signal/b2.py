@@ -3,6 +3,9 @@
 The editions differ in three ways: how alpha is chosen, how frames at the edges are treated, and how the result is
 normalised. By default we cover the whole signal; ``edges=official`` reproduces the official code, which zeroes the
 last incomplete frame and, in 2020 and 2022, the first 10 ms as well.
+
+The official normalisation needs the peak of the whole recording. With ``level=follow`` the output has the loudness of
+the input instead, as far as it is known at each moment: the form in which the systems run live.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ from voiceveil.anonymization.contract import Anonymizer, Stream, register
 from voiceveil.anonymization.parameters import Range, parameter
 from voiceveil.audio import Samples
 from voiceveil.corpus import Utterance
+from voiceveil.dsp.loudness import LoudnessFollower
 from voiceveil.dsp.mcadams import McAdams, McAdamsStream
 from voiceveil.errors import InputError
 
 __all__ = ["B2", "D1", "B2of2020", "B2of2022"]
 
 Edges = Literal["whole", "official"]
+Level = Literal["peak", "follow"]
 # Half a step of 16-bit PCM. Normalising the peak of something quieter would make full-scale noise out of silence.
 _SILENCE = 2.0**-16
 
@@ -37,6 +42,7 @@ class B2(Anonymizer):
     preload: ClassVar[tuple[str, ...]] = ("voiceveil.anonymization.signal.ready",)
     alpha: Range = parameter((0.5, 0.9), "McAdams' coefficient is drawn uniformly from this range", low=0.01, high=4)
     edges: Edges = parameter("whole", "cover the whole signal, or lose its edges as the official code does")
+    level: Level = parameter("peak", "the recording's peak to full scale, or follow the input's loudness, as live")
 
     _skip_first: ClassVar[bool] = False  # official 2020 and 2022 code starts at frame 1
     _double: ClassVar[bool] = False  # ... sums in float64 and clips angles
@@ -44,6 +50,9 @@ class B2(Anonymizer):
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """Move the poles, then normalise the peak."""
         mcadams = self._mcadams(rng)
+        if self.level == "follow":
+            following = _FollowingStream(mcadams, self.rate)
+            return np.concatenate([following.push(samples), following.close()])
         if np.abs(samples).max() < _SILENCE:
             return np.zeros_like(samples)
         raw = mcadams(samples, self.rate)
@@ -51,7 +60,12 @@ class B2(Anonymizer):
 
     def stream(self, rng: np.random.Generator) -> Stream:
         """The same block by block."""
-        return _B2Stream(self, self._mcadams(rng))
+        mcadams = self._mcadams(rng)
+        return _FollowingStream(mcadams, self.rate) if self.level == "follow" else _B2Stream(self, mcadams)
+
+    def latency(self) -> float | None:
+        """One frame, unless the peak of the whole recording is needed."""
+        return 0.020 if self.level == "follow" else None
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
         """2024: one sequence, seeded with 'VPC2024' and begun afresh for every data set, or a seed from the speaker."""
@@ -149,6 +163,38 @@ class _B2Stream:
         if self._silent:
             return np.zeros_like(samples)
         return self._system._normalised(samples, peak)
+
+
+class _FollowingStream:
+    """Finished at once: what is pushed in comes out, at most one frame later, at the loudness of the input."""
+
+    def __init__(self, mcadams: McAdams, rate: int) -> None:
+        self._stream = McAdamsStream(mcadams, rate)
+        self._waiting = np.zeros(0, dtype=np.float32)  # input whose output is not finished
+        self._follower = LoudnessFollower(rate // 100, rate, _usual_gain(mcadams, rate))
+
+    def push(self, samples: Samples) -> Samples:
+        self._waiting = np.concatenate([self._waiting, samples])
+        return self._scaled(self._stream.push(samples))
+
+    def close(self) -> Samples:
+        return self._scaled(self._stream.close())
+
+    def finish(self, samples: Samples, peak: float) -> Samples:
+        return samples
+
+    def _scaled(self, result: NDArray[np.floating[Any]]) -> Samples:
+        source, self._waiting = self._waiting[: len(result)], self._waiting[len(result) :]
+        return self._follower.push(source, result.astype(np.float32))
+
+
+def _usual_gain(mcadams: McAdams, rate: int) -> float:
+    """What to begin with: the gain for noise with roughly the spectrum of speech (-6 dB an octave)."""
+    noise = np.fft.rfft(np.random.default_rng(0).standard_normal(rate // 4))
+    turn = np.exp(-1j * np.linspace(0, np.pi, len(noise)))
+    speechlike = np.fft.irfft(noise / (1 - 0.9 * turn))
+    samples = (0.05 * speechlike / speechlike.std()).astype(np.float32)
+    return float(np.sqrt(np.square(samples).sum() / np.square(mcadams(samples, rate)).sum()))
 
 
 def _official_seed(text: str) -> int:

@@ -1,0 +1,106 @@
+"""Anonymize speech while it is spoken: through a pipe, between audio devices, or in a browser.
+
+Each session gets one pseudo-speaker, drawn from a fresh key that is never stored. The delay is 20 ms, and one block;
+it is printed, with the time that blocks took and how many were late, on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from voiceveil.anonymization.contract import Anonymizer
+from voiceveil.anonymization.draws import Key
+from voiceveil.errors import InputError
+from voiceveil.live.session import Session, live_system
+
+EXAMPLES = """\
+examples:
+  voiceveil live --serve                                        open the page that it names, and speak
+  voiceveil live --devices                                      what there is
+  voiceveil live --input "USB Microphone" --output "Loopback"
+  arecord -f S16_LE -r 16000 -c 1 | voiceveil live --stdin --stdout | aplay -f S16_LE -r 16000 -c 1
+  ffmpeg -i talk.mp4 -ar 16000 -ac 1 -f s16le - | voiceveil live --stdin --stdout > talk.raw
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--system", default="b2", metavar="NAME", help="b2, b2-2022, b2-2020 or d1 (default: b2)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
+    ways = parser.add_argument_group("ways, of which one is needed")
+    ways.add_argument("--stdin", action="store_true", help="read raw PCM, mono at 16 kHz, from stdin; with --stdout")
+    ways.add_argument("--stdout", action="store_true", help="write raw PCM to stdout")
+    ways.add_argument("--input", metavar="DEVICE", help="a number or a part of a name, or `default`; with --output")
+    ways.add_argument("--output", metavar="DEVICE", help="the same, to play the result on")
+    ways.add_argument("--devices", action="store_true", help="list the audio devices")
+    ways.add_argument("--serve", action="store_true", help="serve a page to speak into, until Ctrl-C")
+    parser.add_argument("--format", choices=["s16le", "f32le"], default="s16le", help="of raw PCM (default: s16le)")
+    parser.add_argument("--block", type=float, default=20.0, metavar="MS", help="milliseconds at a time (%(default)g)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
+    parser.add_argument("--sessions", type=int, default=20, metavar="N", help="at most so many at once (%(default)s)")
+    key = parser.add_mutually_exclusive_group()
+    key.add_argument("--seed", type=int, help="the same pseudo-speaker again, for everybody: for experiments")
+    key.add_argument("--key-file", type=Path, metavar="FILE", help="the same, for who has the file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Go the way that was asked for."""
+    if args.devices:
+        from voiceveil.live.devices import list_devices
+
+        print(list_devices())
+        return 0
+    ways = {"--stdin and --stdout": args.stdin or args.stdout, "--input and --output": args.input or args.output}
+    chosen = [way for way, wanted in {**ways, "--serve": args.serve}.items() if wanted]
+    if len(chosen) != 1 or args.stdin != args.stdout or (args.input is None) != (args.output is None):
+        raise InputError("nothing to do" if not chosen else "not one whole way", fix="--stdin --stdout, or --serve")
+    system = live_system(args.system, args.set)
+    key = Key.from_seed(args.seed) if args.seed is not None else None
+    key = Key.from_file(args.key_file) if args.key_file is not None else key
+    if args.serve:
+        return _serve(args, system, key)
+    block = _block(args.block, system.rate)
+    session = Session(system, key)
+    _say(f"{system.name}: latency {1e3 * session.latency:g} ms and one block of {args.block:g} ms; Ctrl-C ends")
+    try:
+        if args.stdin:
+            from voiceveil.live.pipes import run_pipe
+
+            with open(0, "rb", 0, closefd=False) as source, open(1, "wb", 0, closefd=False) as sink:
+                run_pipe(session, source, sink, form=args.format, block=block)
+        else:
+            from voiceveil.live.devices import run_devices
+
+            devices = [None if name == "default" else name for name in (args.input, args.output)]
+            dropped = run_devices(session, *devices, block=block)
+            _say(f"blocks that the driver dropped: {dropped}")
+    finally:
+        _say(str(session.timings))
+    return 0
+
+
+def _block(milliseconds: float, rate: int) -> int:
+    if not 1 <= milliseconds <= 1000:
+        raise InputError(f"--block {milliseconds:g}", fix="1 to 1000 milliseconds")
+    return round(milliseconds * rate / 1000)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _serve(args: argparse.Namespace, system: Anonymizer, key: Key | None) -> int:
+    from voiceveil.live.app import LiveApp, need_live
+    from voiceveil.web.server import listening_socket, serve
+
+    need_live()
+    app = LiveApp(system, key=key, most=args.sessions).starlette()
+    with listening_socket(args.host, args.port) as bound:
+        host, port = bound.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        print(f"{system.name}: speak into http://{shown}:{port} (Ctrl-C ends)", flush=True)
+        serve(app, bound)
+    return 0
