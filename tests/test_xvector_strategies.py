@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tests.test_xvector_pseudo import make_pool
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import PoolFarthest, Strategy, strategies
+from voiceveil.anonymization.xvector.pseudo_regression import Regressed, decomposed
 from voiceveil.anonymization.xvector.pseudo_sampled import Mixture, Sampled, SampledFar, Voices, fit_mixture, voices_of
 from voiceveil.anonymization.xvector.pseudo_singular import LeastSimilarCentroid, clustered, with_largest
 from voiceveil.anonymization.xvector.systems import B1b
@@ -306,6 +307,8 @@ def test_targets_of_clusters_lie_on_the_far_side_and_hold_for_most_utterances(po
         (Sampled(components=0), "no mixture of 0 components in coordinates with 0.95 of the variance"),
         (Sampled(variance=1.5), "no mixture of 2 components in coordinates with 1.5 of the variance"),
         (SampledFar(components=1, dissimilarity=2.5), "no cosine distance is 2.5"),
+        (Regressed(), "the pool has 12 speakers of gender f, too few for 10 neighbours"),
+        (Regressed(variability=1.0), "no decomposition with variability 1.0, strength 1.0"),
         (LeastSimilarCentroid(clusters=13), "the pool has 12 speakers of gender f, too few for 13 clusters"),
         (LeastSimilarCentroid(clusters=1), "cannot choose among 1 clusters with 0.5 of the singular values"),
         (LeastSimilarCentroid(kept=0), "cannot choose among 10 clusters with 0 of the singular values"),
@@ -322,6 +325,50 @@ def test_a_threshold_that_no_sample_reaches_is_an_error(pool: Pool) -> None:
     strategy.check(pool)
     with pytest.raises(InputError, match=r"none of 1000 pseudo-speakers has a cosine distance of 1\.9 or more"):
         strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(0))
+
+
+def test_regression_models_predict_each_part_from_the_other(pool: Pool) -> None:
+    """Against loops; and what is predicted is nearer to the truth than the mean is, or there would be no model."""
+    rows = pool.of_gender("m")
+    units = np.array([unit(v) for v in pool.embeddings[rows]], dtype=np.float64)
+    model = decomposed(pool, "m", 0.5)
+    variances = units.var(axis=0)
+    assert min(variances[model.high]) >= max(variances[model.low])
+    assert 0.5 <= variances[model.high].sum() / variances.sum() < 0.52
+    assert sorted([*model.high, *model.low]) == list(range(units.shape[1]))
+    source, strategy = pool.embeddings[rows[7]], Regressed(neighbours=5)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rng.integers(2)
+        half = rng.permutation(len(rows))[: (len(rows) + 1) // 2].tolist()
+        distance = {i: sum((units[i][d] - unit(source)[d]) ** 2 for d in model.high) for i in half}
+        nearest = sorted(half, key=lambda i: distance[i])[:5]
+        drawn = strategy.draw(source, "m", pool, np.random.default_rng(seed))
+        np.testing.assert_allclose(drawn.embedding[model.low], units[nearest][:, model.low].mean(axis=0), atol=1e-5)
+        expected = units.mean(axis=0)[model.high] + (unit(source) - units.mean(axis=0))[model.low] @ model.ridge
+        np.testing.assert_allclose(drawn.embedding[model.high], expected, atol=1e-5)
+        assert drawn.log_f0 == pytest.approx(float(pool.log_f0[rows[nearest]].mean()))
+    centred = units - units.mean(axis=0)
+    error = ((centred[:, model.low] @ model.ridge - centred[:, model.high]) ** 2).sum()
+    assert error < 0.8 * (centred[:, model.high] ** 2).sum()
+
+
+def test_without_strength_a_voice_stays_and_with_it_hides_among_others(pool: Pool) -> None:
+    rows = pool.of_gender("f")[:40]
+    for row in rows[:3]:
+        source = pool.embeddings[row]
+        same = Regressed(strength=0).draw(source, "f", pool, np.random.default_rng(0)).embedding
+        np.testing.assert_allclose(same, unit(source), atol=1e-5)
+    near = [
+        float(unit(Regressed().draw(pool.embeddings[row], "f", pool, np.random.default_rng(0)).embedding)
+              @ unit(pool.embeddings[row]))
+        for row in rows
+    ]  # fmt: skip
+    assert np.mean(near) < 0.75
+    voices = {
+        Regressed().draw(pool.embeddings[0], "f", pool, np.random.default_rng(s)).embedding.tobytes() for s in range(5)
+    }
+    assert len(voices) == 5
 
 
 def test_systems_of_resynthesis_know_them() -> None:

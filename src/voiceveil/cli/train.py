@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from voiceveil.cli import train_asr, train_asv, train_pool, train_synthesis
+from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_pool, train_synthesis
 from voiceveil.nn.synthesis_modules import MODULES
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -15,6 +15,7 @@ _KINDS: dict[str, tuple[str, ModuleType]] = {
     "asv": (train_asv.HELP, train_asv),
     "asr": (train_asr.HELP, train_asr),
     "pool": (train_pool.HELP, train_pool),
+    "autoencoder": (train_autoencoder.HELP, train_autoencoder),
     **{name: (module.help, train_synthesis) for name, module in MODULES.items()},
 }
 

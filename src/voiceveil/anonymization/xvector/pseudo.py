@@ -88,7 +88,9 @@ strategies: Registry[type[Strategy]] = Registry(
     "pseudo-speaker strategy",
     group="voiceveil.strategies",
     modules=(
+        "voiceveil.anonymization.xvector.pseudo_autoencoded",
         "voiceveil.anonymization.xvector.pseudo_indistinguishable",
+        "voiceveil.anonymization.xvector.pseudo_regression",
         "voiceveil.anonymization.xvector.pseudo_sampled",
         "voiceveil.anonymization.xvector.pseudo_singular",
     ),

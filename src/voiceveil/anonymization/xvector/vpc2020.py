@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from voiceveil.anonymization.contract import register
 from voiceveil.anonymization.parameters import parameter
-from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Resynthesis
+from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Averaging, Resynthesis
 from voiceveil.anonymization.xvector.systems import B1a, B1b
 
 if TYPE_CHECKING:
@@ -27,6 +27,23 @@ class _Submission(Resynthesis):
 
     stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
     shipped: ClassVar[str] = B1b.shipped
+
+
+@register("a1")
+@dataclass(frozen=True)
+class A1(_Submission):
+    """Both parts of an embedding, of high and of low variability, as regression models expect them of others (team A).
+
+    Published: the x-vector is decomposed by variability, and two regression models modify the parts. Our decisions: the
+    parts are dimensions; each model predicts one part from the other, ridge regression the high part, a mean over
+    neighbours in half of the pool the low part. F0 is taken as it is, as in the final A1.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A1 (Mawalim et al.)"
+    strategy: str = parameter("a1", STRATEGY)
+    variability: float = parameter(0.5, "fraction of the variance that the dimensions of the high part hold", high=1)
+    neighbours: int = parameter(10, "speakers of the pool that the low part is averaged over", low=1)
+    strength: float = parameter(1.0, "1: as the models say; 0: the source as it is", low=0, high=1)
 
 
 @register("a2")
@@ -131,3 +148,50 @@ class K2(Resynthesis):
         from voiceveil.dsp.griffin_lim import from_mel
 
         return (LoadedStage(lambda mel, f0, speaker, rng: from_mel(mel, rng, rounds=self.rounds), {}),)
+
+
+_AUTOENCODER = "folder that `voiceveil train autoencoder` wrote (default: the one that ships)"
+
+
+@register("s1c1")
+@dataclass(frozen=True)
+class S1c1(_Submission):
+    """The source's embedding through an autoencoder that has unlearnt speaker and gender (team S, contrastive).
+
+    Published: an autoencoder with adversarial branches for speaker, gender and accent. Our decisions: see
+    :mod:`voiceveil.nn.autoencoder`. What ships has no branch for accent, as its data have no such labels.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1c1 (Espinoza-Cuadros et al.)"
+    strategy: str = parameter("s1c1", STRATEGY)
+    autoencoder: str = parameter("", _AUTOENCODER)
+
+
+@register("s2c1")
+@dataclass(frozen=True)
+class S2c1(S1c1):
+    """As s1c1, with weights of the branches that were tuned (team S, contrastive): here twenty times those of s1c1."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2c1 (Espinoza-Cuadros et al.)"
+    strategy: str = parameter("s2c1", STRATEGY)
+
+
+@register("s1")
+@dataclass(frozen=True)
+class S1(Averaging):
+    """b1b's average of far speakers through the autoencoder of s1c1 (team S)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1 (Espinoza-Cuadros et al.)"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
+    shipped: ClassVar[str] = B1b.shipped
+    strategy: str = parameter("s1", STRATEGY)
+    autoencoder: str = parameter("", _AUTOENCODER)
+
+
+@register("s2")
+@dataclass(frozen=True)
+class S2(S1):
+    """b1b's average of far speakers through the autoencoder of s2c1 (team S)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2 (Espinoza-Cuadros et al.)"
+    strategy: str = parameter("s2", STRATEGY)
