@@ -43,7 +43,11 @@ pytest_plugins = ["tests.faults.conftest"]
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with ray_nodes(2) as made:
+    with ray_nodes() as made:
+        with pytest.raises(InputError, match=r"the Ray cluster has no cores \(let nodes join it: ray start"):
+            ray_executor(made.address).__enter__()
+        for _ in range(2):
+            made.add()
         yield made
 
 
@@ -231,6 +235,9 @@ class Slow(B2):
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         with Path("calls").open("a") as file:
             file.write("x")
+        part = Path("ray/s0/.part-of-a-dead-node")  # as if it were killed while it writes
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
         time.sleep(0.15)
         return super().transform(samples, rng)
 

@@ -46,7 +46,7 @@ def test_what_is_not_there() -> None:
         disk["a"]
     with pytest.raises(KeyError, match="a"):
         del disk["a"]
-    assert 5 not in disk
+    assert 5 not in disk  # type: ignore[comparison-overlap]
 
 
 def test_order_is_that_of_characters() -> None:
@@ -71,7 +71,7 @@ def test_memory_stays_flat() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     count, grown = map(int, said.split())
     assert count == 100_000
-    assert grown < 8
+    assert grown < 6
 
 
 # --- Manifests ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Iterator, MutableMapping
 
 __all__ = ["DiskDict"]
 
-_MEMORY = 8_000  # KiB of pages
+_MEMORY = 2_000  # KiB of pages
 
 
 class DiskDict(MutableMapping[str, str]):
@@ -42,8 +42,9 @@ class DiskDict(MutableMapping[str, str]):
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        found = isinstance(key, str) and self._database.execute("SELECT 1 FROM items WHERE key = ?", (_bytes(key),))
-        return bool(found) and found.fetchone() is not None
+        if not isinstance(key, str):
+            return False
+        return self._database.execute("SELECT 1 FROM items WHERE key = ?", (_bytes(key),)).fetchone() is not None
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT count(*) FROM items").fetchone()[0])

@@ -101,10 +101,12 @@ def anonymize(
         extension=f".{format}",
         manifest_name=None if isinstance(source, Corpus) else Path(source).name,
     )
-    # Drawn before anything is written: at speaker level this finds utterances without a speaker.
+    # Drawn before anything is written: this finds utterances without a speaker, or systems without official draws.
     for job in _jobs(corpus, layout, settings):
         if corpus.kind == "file":
             return _one_file(job, settings, overwrite=bool(overwrite))
+        if settings.level == "utterance":  # what holds for one holds for all
+            break
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
         _remove_parts(layout)
         plan = _plan(corpus, layout, ledger)
@@ -115,6 +117,8 @@ def anonymize(
         progress = Progress(plan.waiting, plan.work, style="quiet" if quiet else "auto")
         batch = _Batch(ledger, plan, progress)
         batch.run((job for job in _jobs(corpus, layout, settings) if plan.stamp(job.id)), settings, jobs)
+        if executor_of(jobs).distant:  # a node that died may have left some
+            _remove_parts(layout)
         layout.write_metadata(corpus.filter(lambda u: batch.has(u.id)))
         left_over = ledger.others(plan.stamps)
         others = set(left_over)

@@ -58,8 +58,7 @@ def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, mani
         folder = out / f"{corpus.name}{suffix}"
         target = partial(_below, folder / "wav", extension)
         layout = Layout(folder, target, partial(_write_kaldi, folder, target))
-    _protect_input(corpus, layout)
-    return replace(layout, folders=frozenset(layout.target(u.id).parent for u in corpus))
+    return replace(layout, folders=_protect_input(corpus, layout))
 
 
 def _of_file(corpus: Listing, out: Path, extension: str) -> Layout:
@@ -79,15 +78,16 @@ def _below(folder: Path, extension: str, id: str) -> Path:
     return folder / path.parent / f"{path.name}{extension}"
 
 
-def _protect_input(corpus: Listing, layout: Layout) -> None:
+def _protect_input(corpus: Listing, layout: Layout) -> frozenset[Path]:
+    """The folders that audio goes to; an ``InputError`` if anything of the input or of the output is in danger."""
     # First by folders, of which there are few: in flat memory, and without asking the system for every file.
     resolved = _Resolving()
     sources, targets, plain = set(), set(), True
     for utterance in corpus:
         sources.add(resolved(utterance.path).parent)
-        targets.add(resolved(layout.target(utterance.id)).parent)
+        targets.add(layout.target(utterance.id).parent)
         plain = plain and str(PurePosixPath(utterance.id)) == utterance.id
-    both = sources & targets
+    both = sources & {folder.resolve() for folder in targets}
     there = {path for path in (resolved(u.path) for u in corpus) if path.parent in both} if both else set()
     for target in (layout.target(u.id) for u in corpus) if both else ():
         if resolved(target) in there:
@@ -104,6 +104,7 @@ def _protect_input(corpus: Listing, layout: Layout) -> None:
         if str(target) in taken:
             raise InputError(f"utterances {taken[str(target)]!r} and {id!r} would become one file", where=target)
         taken[str(target)] = id
+    return frozenset(targets)
 
 
 class _Resolving:

@@ -156,7 +156,9 @@ def _utterance(row: Row, find: PathFinder) -> Utterance:
     path = values.get("path")
     if not path or "\0" in path:
         raise InputError("no path", fix="each row needs the path of an audio file")
-    if values.setdefault("id", Path(path).with_suffix("").as_posix() if Path(path).name else "") == "":
+    if "id" not in values:
+        values["id"] = Path(path).with_suffix("").as_posix() if Path(path).name else ""
+    if values["id"] == "":
         raise InputError("an empty id", fix="give each utterance an id")
     if values.get("role", "") not in ROLES:
         raise InputError(f"role is {values['role']!r}", fix="write enroll, trial, train, or nothing")
@@ -190,7 +192,7 @@ def _number(value: object) -> float | None:
 
 def _is_text(value: str) -> bool:
     """Whether it can be written as UTF-8 (JSON can hold halves of characters)."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def read_trials(path: Path, report: Report) -> Trials:
@@ -214,7 +216,8 @@ def write_manifest(corpus: Utterances, path: Path) -> None:
     """
     path = Path(path)
     if path.suffix.lower() == ".jsonl":
-        lines = (json.dumps(_row(utterance, path.parent), ensure_ascii=False) + "\n" for utterance in corpus)
+        rows = (_row(utterance, path.parent) for utterance in corpus)
+        lines: Iterator[str] = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     elif path.suffix.lower() == ".csv":
         used = {key for utterance in corpus for key in _row(utterance, path.parent)}
         columns = [name for name in COLUMNS if name in used or name in ("id", "path")]

@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.audio import atomic_path
+from voiceveil.audio import PART_PREFIX, atomic_path
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
 from voiceveil.run.ledger import sha256_file
@@ -36,6 +37,8 @@ CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, changed I
 #: Seconds of audio below which it is the start that takes the time, and a pace says nothing.
 _LONG_ENOUGH = 60.0
 _INT64 = (1 << 63) - 1
+#: Seconds after which a temporary file in the inbox is one of a worker that died.
+_STALE = 86_400.0
 _REMOVE = "remove it"
 
 
@@ -111,12 +114,16 @@ class Cache:
 
     def collect(self) -> None:
         """Take in what workers have left, whoever had sent them: a run that was killed, for one."""
-        for file in [] if self.inbox is None else sorted(self.inbox.glob("[0-9a-f]*")):
+        if self.inbox is None:
+            return
+        for file in sorted(self.inbox.glob("[0-9a-f]*")):
             with suppress(FileNotFoundError):  # another run has taken it in
                 self._take(bytes.fromhex(file.name), file)
         with suppress(OSError):  # not there, or somebody works in it
-            if self.inbox is not None:
-                self.inbox.rmdir()
+            for part in self.inbox.glob(f"{PART_PREFIX}*"):
+                if time.time() - part.stat().st_mtime > _STALE:
+                    part.unlink()
+            self.inbox.rmdir()
 
     def receive(self, key: bytes) -> Any:
         """Take in the result that a worker has left, and give it."""

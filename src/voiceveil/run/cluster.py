@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from voiceveil.audio import PART_PREFIX
 from voiceveil.errors import InputError, OutputError
 from voiceveil.run.local import in_worker, outcome
 
@@ -36,7 +37,7 @@ _LARGEST = 1000  # items of a block
 _AHEAD = 2  # blocks out for each core: one at work, one at hand
 _PERIOD = 5.0  # seconds between two looks at the size of the cluster
 _PATIENCE = 10.0  # seconds that items at work have to end when a run is broken off
-_MARKER = ".cluster-"
+_MARKER = f"{PART_PREFIX}cluster-"  # a temporary file, and removed as such
 
 
 @contextmanager
@@ -62,6 +63,8 @@ def ray_executor(address: str | None = None, *, block: float | None = None) -> I
         what = f"no Ray cluster to connect to: {str(error).strip().splitlines()[0]}"
         raise InputError(what, fix="start one: ray start --head, see docs/cluster.md") from error
     try:
+        if not ray.cluster_resources().get("CPU"):
+            raise InputError("the Ray cluster has no cores", fix="let nodes join it: ray start --address HOST:PORT")
         yield RayExecutor(ray, block=size)
     finally:
         ray.shutdown()

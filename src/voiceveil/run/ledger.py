@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -65,7 +65,7 @@ class Entries(Mapping[str, Entry]):
 
     def note(self, entry: Entry) -> None:
         """Add or replace one."""
-        self._lines[entry.id] = json.dumps(asdict(entry))
+        self._lines[entry.id] = json.dumps(vars(entry))
 
     def in_order(self) -> Iterator[Entry]:
         """All, by id."""
@@ -95,7 +95,7 @@ class Ledger:
     def add(self, id: str, source: str, file: Path, sha256: str, seconds: float) -> None:
         """Record a finished item; one write, so that a kill leaves a whole line or a piece that is ignored."""
         entry = Entry(id, source, self._relative(file), sha256, float(seconds))
-        self._append(asdict(entry))
+        self._append(vars(entry))
         self.entries.note(entry)
 
     def others(self, ids: Container[str]) -> list[str]:
@@ -107,7 +107,7 @@ class Ledger:
         """Rewrite the ledger, sorted, with the items whose ids are to be kept."""
         with atomic_path(self.path) as part, part.open("wb") as file:
             file.write(_line(self.settings))
-            file.writelines(_line(asdict(entry)) for entry in self.entries.in_order() if keep(entry.id))
+            file.writelines(_line(vars(entry)) for entry in self.entries.in_order() if keep(entry.id))
 
     def _relative(self, file: Path) -> str:
         return Path(os.path.relpath(file, self.path.parent)).as_posix()
