@@ -264,6 +264,9 @@ def test_number_of_jobs_does_not_matter(tmp_path: Path) -> None:
     assert tree(tmp_path / "1") == tree(tmp_path / "2") == tree(tmp_path / "3")
 
 
+SEEDED = ("--system", "b2", "--seed", "1")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, jobs: str) -> None:
@@ -271,7 +274,7 @@ def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, jobs: st
     source = make_folder(tmp_path / "in", 4, 25, seconds=4.0)
     anonymize(source, tmp_path / "undisturbed", seed=1)
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "voiceveil.cli.main", "anonymize", str(source), str(out), "--seed", "1"]
+    command = [sys.executable, "-m", "voiceveil.cli.main", "anonymize", str(source), str(out), *SEEDED]
     ledger = out / ".voiceveil" / "ledger.jsonl"
     kills = 0
     for goal in (3, 25, 50, 75):
@@ -290,7 +293,7 @@ def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, jobs: st
 def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 4, 25, seconds=4.0)
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "voiceveil.cli.main", "anonymize", str(source), str(out), "--seed", "1"]
+    command = [sys.executable, "-m", "voiceveil.cli.main", "anonymize", str(source), str(out), *SEEDED]
     process = subprocess.Popen([*command, "--jobs", "2"], stderr=subprocess.PIPE, text=True)
     ledger = out / ".voiceveil" / "ledger.jsonl"
     while process.poll() is None and not (ledger.exists() and ledger.read_bytes().count(b"\n") >= 10):

@@ -70,15 +70,43 @@ def test_unknown_system(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
+def test_the_default_is_veil(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.6))
+    code, _, _ = call(capsys, "anonymize", tmp_path / "in", tmp_path / "out", "--quiet")
+    ledger = (tmp_path / "out" / ".voiceveil" / "ledger.jsonl").read_text()
+    assert (code, '"veil"' in ledger) == (0, True)
+
+
+def test_the_default_where_torch_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2, which says what it is; parameters of veil are not those of B2, and nothing is done with them."""
+    from voiceveil.anonymization.xvector import engine
+
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.2))
+    code, _, err = call(capsys, "anonymize", tmp_path / "in", tmp_path / "out", "--quiet")
+    assert code == 0
+    assert err.splitlines()[0] == (
+        "voiceveil: b2 is used, which protects little, since veil cannot be: veil needs torch, which is not installed "
+        "(pip install 'voiceveil[neural]')"
+    )
+    assert '"b2"' in (tmp_path / "out" / ".voiceveil" / "ledger.jsonl").read_text()
+    code, _, err = call(capsys, "anonymize", tmp_path / "in", tmp_path / "two", "--set", "privacy=1")
+    assert (code, "veil needs torch" in err, (tmp_path / "two").exists()) == (1, True, False)
+
+
 def test_unknown_parameter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 1, 1)
-    code, _, err = call(capsys, "anonymize", source, tmp_path / "out", "--set", "alfa=0.8")
+    code, _, err = call(capsys, "anonymize", source, tmp_path / "out", "--system", "b2", "--set", "alfa=0.8")
     assert (code, "did you mean alpha?" in err) == (1, True)
 
 
 def test_anonymize(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
-    code, out, err = call(capsys, "anonymize", source, tmp_path / "out", "--set", "alpha=0.6,0.8", "--seed", "1")
+    options = ("--system", "b2", "--set", "alpha=0.6,0.8", "--seed", "1")
+    code, out, err = call(capsys, "anonymize", source, tmp_path / "out", *options)
     assert code == 0
     assert "4 anonymized" in out
     assert str(tmp_path / "out") in out
@@ -88,7 +116,7 @@ def test_anonymize(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_anonymize_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     (source / "s0" / "bad.wav").write_text("not audio")
-    code, out, err = call(capsys, "anonymize", source, tmp_path / "out", "--json", "--quiet")
+    code, out, err = call(capsys, "anonymize", source, tmp_path / "out", "--system", "b2", "--json", "--quiet")
     assert code == 1
     summary = json.loads(out)
     assert (summary["done"], [f["id"] for f in summary["failures"]]) == (4, ["s0/bad"])
@@ -98,7 +126,7 @@ def test_anonymize_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 def test_failed_items_exit_with_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     (source / "s0" / "bad.wav").write_text("not audio")
-    code, out, _ = call(capsys, "anonymize", source, tmp_path / "out")
+    code, out, _ = call(capsys, "anonymize", source, tmp_path / "out", "--system", "b2")
     assert (code, "1 FAILED" in out, "bad.wav" in out) == (1, True, True)
 
 
@@ -119,7 +147,7 @@ def test_failed_items_exit_with_1(capsys: pytest.CaptureFixture[str], tmp_path: 
 def test_bad_input(tmp_path: Path, arguments: list[str], message: str) -> None:
     """One line that says what is wrong; exit code 1; nothing written."""
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.2))
-    done = run("anonymize", *arguments, cwd=tmp_path)
+    done = run("anonymize", *arguments, *(() if "--system" in arguments else ("--system", "b2")), cwd=tmp_path)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr

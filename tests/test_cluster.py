@@ -80,7 +80,7 @@ def test_anonymize_ends_byte_identical(nodes: Nodes, tmp_path: Path, monkeypatch
     monkeypatch.setattr(cluster, "BLOCK", 1.0)
     source, out = make_folder(tmp_path / "in", 12), tmp_path / "ray"
     (source / "s0" / "bad.wav").write_bytes(b"no audio at all")
-    options = ["--seed", "1", "--quiet"]
+    options = ["--system", "b2", "--seed", "1", "--quiet"]
     assert main(["anonymize", str(source), str(tmp_path / "local"), *options]) == 1
     assert main(["anonymize", str(source), str(out), *options, *on(nodes)]) == 1
     assert tree(out) == tree(tmp_path / "local")
@@ -173,7 +173,8 @@ def test_a_manifest(nodes: Nodes, ray: RayExecutor, tmp_path: Path) -> None:
     rows = [{"id": path.stem, "path": str(path), "seconds": 0.3} for path in sorted(source.rglob("u*.wav"))]
     (tmp_path / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for place, where in (("l", []), ("r", on(nodes))):
-        assert main(["anonymize", str(tmp_path / "list.jsonl"), str(tmp_path / place), "--seed", "1", *where]) == 0
+        options = ["--system", "b2", "--seed", "1", *where]
+        assert main(["anonymize", str(tmp_path / "list.jsonl"), str(tmp_path / place), *options]) == 0
     assert tree(tmp_path / "l") == tree(tmp_path / "r")
 
 
@@ -288,7 +289,7 @@ def test_no_cluster_and_wrong_options(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = make_folder(tmp_path / "in", 1)
-    command = ["anonymize", str(source), str(tmp_path / "out")]
+    command = ["anonymize", str(source), str(tmp_path / "out"), "--system", "b2"]
     assert main([*command, "--address", "head:6379"]) == 1
     assert "--address head:6379: no executor but ray has one (add --executor ray)" in capsys.readouterr().err
     assert main([*command, "--executor", "ray", "--address", "ray://head:10001"]) == 1

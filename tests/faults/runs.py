@@ -23,7 +23,7 @@ STARTED = "2024-05-01T12:00:00"
 
 def anonymizing(data: Path, out: Path) -> list[str]:
     """Arguments of an anonymization."""
-    return ["anonymize", str(data / "audio"), str(out), "--seed", "1", "--quiet"]
+    return ["anonymize", str(data / "audio"), str(out), "--system", "b2", "--seed", "1", "--quiet"]
 
 
 def evaluating(data: Path, out: Path) -> list[str]:

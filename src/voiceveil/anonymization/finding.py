@@ -10,7 +10,7 @@ from voiceveil.anonymization.contract import Anonymizer, system, systems
 from voiceveil.anonymization.parameters import check_names, parse_settings
 from voiceveil.errors import InputError
 
-__all__ = ["find_system"]
+__all__ = ["default_system", "find_system"]
 
 
 def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
@@ -29,3 +29,16 @@ def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
     parameters = parse_settings(cls, spec, settings)
     check_names(cls, spec, parameters)
     return cls(**parameters)
+
+
+def default_system(settings: Iterable[str] = ()) -> tuple[Anonymizer, str]:
+    """`veil`; or `b2`, where something that it needs is missing, and what a user has to know about that."""
+    chosen = list(settings)
+    try:
+        made = find_system("veil", chosen)
+        made.models()
+    except InputError as error:
+        if chosen:  # parameters are those of one system
+            raise
+        return system("b2"), f"b2 is used, which protects little, since veil cannot be: {error}"
+    return made, ""

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from voiceveil.anonymization import Summary, anonymize
-from voiceveil.anonymization.finding import find_system
+from voiceveil.anonymization.finding import default_system, find_system
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 
 EXAMPLES = """\
 examples:
   voiceveil anonymize interview.wav hidden.wav
   voiceveil anonymize recordings/ hidden/ --jobs 4
-  voiceveil anonymize recordings/ hidden/ --set alpha=0.6,0.8 --level speaker --key-file secret.key
-  voiceveil anonymize data/libri_dev_trials_f data --seed 1         writes data/libri_dev_trials_f_b2
-  voiceveil anonymize data/libri_dev_trials_f data --draws official --set edges=official
+  voiceveil anonymize recordings/ hidden/ --system b2 --set alpha=0.6,0.8 --level speaker --key-file secret.key
+  voiceveil anonymize data/libri_dev_trials_f data --seed 1         writes data/libri_dev_trials_f_veil
+  voiceveil anonymize data/libri_dev_trials_f data --system b2 --draws official --set edges=official
   voiceveil anonymize librispeech:/corpora/LibriSpeech/dev-clean out --system d1
   voiceveil anonymize recordings/ hidden/ --system b1b --weights exp/decoder --set gender=random
   voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/cluster.md
@@ -34,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", help="audio file, folder, Kaldi directory, .csv/.jsonl, or NAME:PATH")
     parser.add_argument("output", metavar="OUT", type=Path, help="a folder; for one file also a .wav or .flac name")
     parser.add_argument(
-        "--system", default="b2", metavar="NAME", help="see `voiceveil systems`, or MODULE:CLASS (default: b2)"
+        "--system",
+        metavar="NAME",
+        help="see `voiceveil systems`, or MODULE:CLASS (default: veil; b2 where torch is not installed)",
     )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
     parser.add_argument("--weights", metavar="DIR", help="trained weights of the system: short for --set weights=DIR")
@@ -67,7 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the batch; 1 if an utterance failed."""
     chosen = args.set if args.weights is None else [*args.set, f"weights={args.weights}"]
-    made = find_system(args.system, chosen)
+    if args.system is None:
+        made, warning = default_system(chosen)
+        if warning:
+            print(f"voiceveil: {warning}", file=sys.stderr)
+    else:
+        made = find_system(args.system, chosen)
     named = args.output.suffix.lower().removeprefix(".")
     with chosen_jobs(args) as jobs:
         summary = anonymize(

@@ -33,7 +33,7 @@ class Veil(Averaging):
     """
 
     source: ClassVar[str] = "voiceveil"
-    shipped: ClassVar[str] = ""
+    shipped: ClassVar[str] = "veil"
 
     privacy: float = parameter(0.5, "0: words and feelings; 1: protection", low=0, high=1)
     strategy: str = parameter("pool-random", STRATEGY)
