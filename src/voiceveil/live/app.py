@@ -8,6 +8,7 @@ Nothing is stored, and nothing is logged.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import time
@@ -26,7 +27,7 @@ from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.draws import Key
 from voiceveil.audio import Samples
 from voiceveil.errors import InputError
-from voiceveil.live.session import Session
+from voiceveil.live.session import Session, Timings
 from voiceveil.web.guard import HEADERS, Guard
 from voiceveil.web.pages import Pages
 
@@ -105,16 +106,26 @@ class LiveApp:
             if data is None:
                 break
             finished = session.push(_samples(data, session.rate))
-            if len(finished):
-                await socket.send_bytes(finished.astype("<f4").tobytes())
+            await _send(socket, finished)
+            await asyncio.sleep(0)  # a turn for the others
             if time.monotonic() - told >= 1.0:
                 told = time.monotonic()
-                await socket.send_text(json.dumps(session.timings.as_dict()))
+                await _send(socket, session.timings)
         if message.get("text") != "end":
             raise InputError("a text that is not `end`")
-        await socket.send_bytes(session.close().astype("<f4").tobytes())
-        await socket.send_text(json.dumps(session.timings.as_dict()))
+        await _send(socket, session.close())
+        await _send(socket, session.timings)
         await socket.close()
+
+
+async def _send(socket: WebSocket, what: Samples | Timings) -> None:
+    try:
+        if isinstance(what, Timings):
+            await socket.send_text(json.dumps(what.as_dict()))
+        elif len(what):
+            await socket.send_bytes(what.astype("<f4").tobytes())
+    except RuntimeError as error:  # they left while their last blocks were converted
+        raise WebSocketDisconnect from error
 
 
 def _samples(data: bytes, rate: int) -> Samples:

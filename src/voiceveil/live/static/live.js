@@ -4,8 +4,10 @@
   const byId = (name) => document.getElementById(name);
   const { rate, worklet } = byId("live").dataset;
   const start = byId("start"), again = byId("again"), hear = byId("hear"), state = byId("state");
+  const MOST = 64000; // bytes that may wait to be sent: a second
   let audio = null; // { context, microphone, node, volume }
   let socket = null;
+  let queued = 0; // samples that wait to be played
   let waiting = []; // when each block was sent whose result is not there, and how many samples it has
 
   const say = (text, kind = "") => { state.textContent = text; state.className = kind; };
@@ -40,12 +42,13 @@
     socket.onclose = ({ code, reason }) => { if (audio && code !== 1000) stop(`The server has ended it${reason ? `: ${reason}` : "."}`); };
   }
 
-  function send(block, queued) {
+  function send(block, left) {
+    if (!audio) return; // stopped meanwhile
+    queued = left;
     show(byId("in"), block);
-    if (socket?.readyState !== WebSocket.OPEN) return;
+    if (socket?.readyState !== WebSocket.OPEN || socket.bufferedAmount > MOST) return; // better a gap than a growing delay
     waiting.push([performance.now(), block.length]);
     socket.send(block);
-    byId("out").dataset.queued = queued;
   }
 
   function receive(samples) {
@@ -57,10 +60,12 @@
       left -= length;
       waiting.shift();
     }
-    audio.node.port.postMessage(samples, [samples.buffer]);
+    audio?.node.port.postMessage(samples);
     show(byId("out"), samples);
-    const buffered = 1000 * (byId("out").dataset.queued ?? 0) / rate + 1000 * (audio.context.outputLatency || audio.context.baseLatency);
-    if (sent) byId("delay").textContent = `about ${Math.round(performance.now() - sent + 10 + buffered)} ms`;
+    if (!audio || !sent) return;
+    const output = audio.context.outputLatency || audio.context.baseLatency;
+    const buffered = 1000 * (queued / rate + output);
+    byId("delay").textContent = `about ${Math.round(performance.now() - sent + 10 + buffered)} ms`;
   }
 
   function fares({ blocks, late, p50, p99, worst }) {
