@@ -25,6 +25,8 @@ from voiceveil.errors import InputError  # noqa: E402
 from voiceveil.nn.acoustic_model import AcousticModel  # noqa: E402
 from voiceveil.nn.b1_tasks import AcousticModelTask, VocoderTask  # noqa: E402
 from voiceveil.nn.checkpoint import load_tensors  # noqa: E402
+from voiceveil.nn.ctc_attention import CtcAttention  # noqa: E402
+from voiceveil.nn.ctc_attention_task import CtcAttentionTask  # noqa: E402
 from voiceveil.nn.discriminators import Discriminators  # noqa: E402
 from voiceveil.nn.gan_task import GanTask  # noqa: E402
 from voiceveil.nn.hifigan import HifiGan  # noqa: E402
@@ -46,6 +48,7 @@ KINDS = {
     "hifigan": "HiFi-GAN generator",
     "tdnnf": "TDNN-F",
     "veil": "source-filter decoder",
+    "ctc-attention-masked": "CTC/attention recogniser",
 }
 
 
@@ -90,6 +93,8 @@ def task(name: str) -> Any:
         return GanTask(HnSincNsf(12, 6, hidden=8, blocks=1, convolutions=2, recurrent=8), Discriminators(1 / 64))
     if name == "hifigan":
         return GanTask(HifiGan(12, 6, channels=16, block_kernels=(3,), dilations=(1,)), Discriminators(1 / 64))
+    if name == "ctc-attention-masked":
+        return CtcAttentionTask(CtcAttention(3, channels=2, hidden=6, layers=1, width=6), masking=1.0, speaker=3)
     return TdnnfTask(Tdnnf(3, 40, 3, dim=16, factor=4, bottleneck=6, strides=(1, 0, 3)))
 
 
@@ -110,7 +115,7 @@ def killed_at(number: int, step: Callable[..., float]) -> Callable[..., float]:
 
 @pytest.mark.parametrize("name", list(KINDS))
 def test_a_training_that_was_stopped_ends_with_the_same_weights(name: str, tmp_path: Path) -> None:
-    data: Any = Spoken() if name == "tdnnf" else Crops()
+    data: Any = Spoken() if name in ("tdnnf", "ctc-attention-masked") else Crops()
     plan = Plan(steps=4, batch_size=2, warmup=2)
     settings: dict[str, Any] = {"parts": {}}
     whole = train(task(name), data, plan, tmp_path / "whole", settings=settings, quiet=True)

@@ -163,6 +163,21 @@ def _tdnnf_plan(size: Size) -> Plan:
     return Plan(steps=5000, batch_size=8) if size == "small" else Plan(steps=200_000, batch_size=32, peak=5e-4)
 
 
+def _ctc_attention(dimensions: Dimensions, size: Size, seed: int, device: str, masking: float = 0.0) -> Task:
+    import torch
+
+    from voiceveil.nn.ctc_attention import CtcAttention
+    from voiceveil.nn.ctc_attention_task import CtcAttentionTask
+
+    torch.manual_seed(seed)
+    make = CtcAttention.small if size == "small" else CtcAttention
+    return CtcAttentionTask(make(dimensions.content), device, masking=masking, speaker=dimensions.speaker)
+
+
+def _ctc_attention_masked(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    return _ctc_attention(dimensions, size, seed, device, masking=1.0)
+
+
 MODULES: dict[str, Module] = {
     "source-filter": Module(
         "compact source-filter decoder: content, F0 and speaker to a waveform, made for one core",
@@ -211,6 +226,20 @@ MODULES: dict[str, Module] = {
         "TDNN-F whose bottleneck is the content of B1; needs transcripts",
         0,
         _tdnnf,
+        _tdnnf_plan,
+        transcripts=True,
+    ),
+    "ctc-attention": Module(
+        "recogniser with CTC and attention, whose encoder is the content of m1; needs transcripts",
+        0,
+        _ctc_attention,
+        _tdnnf_plan,
+        transcripts=True,
+    ),
+    "ctc-attention-masked": Module(
+        "the same, trained against an adversary that tells the speaker from the content of m1c1; needs transcripts",
+        0,
+        _ctc_attention_masked,
         _tdnnf_plan,
         transcripts=True,
     ),

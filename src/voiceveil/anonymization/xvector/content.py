@@ -79,7 +79,11 @@ class Content(Protocol):
 contents: Registry[Callable[[str], Content]] = Registry(
     "content features",
     group="voiceveil.contents",
-    modules=("voiceveil.anonymization.xvector.content_ssl", "voiceveil.anonymization.xvector.content_bottleneck"),
+    modules=(
+        "voiceveil.anonymization.xvector.content_ssl",
+        "voiceveil.anonymization.xvector.content_bottleneck",
+        "voiceveil.anonymization.xvector.content_ctc_attention",
+    ),
 )
 
 

@@ -90,6 +90,32 @@ class O1c1(O1):
     dissimilarity: float = parameter(0.7, "least cosine distance of a pseudo-speaker to the source", low=0, high=2)
 
 
+@register("m1")
+@dataclass(frozen=True)
+class M1(B1b):
+    """As b1b, with the encoder of an end-to-end recogniser (CTC and attention) as content (team M).
+
+    Nothing ships: the recogniser is trained by `voiceveil train ctc-attention`, then the decoder on its content
+    (`voiceveil train source-filter --content ctc-attention:FOLDER`), and both are given.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1 (Champion et al.)"
+    shipped: ClassVar[str] = ""
+    content: str = parameter("ctc-attention", "content features: ctc-attention:FOLDER")
+
+
+@register("m1c1")
+@dataclass(frozen=True)
+class M1c1(M1):
+    """As m1, with a recogniser that has learnt to mask who speaks (team M, contrastive).
+
+    It is trained by `voiceveil train ctc-attention-masked`: an adversary tells the speaker's embedding from the mean of
+    the content, and the encoder makes its answer useless.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c1 (Champion et al.)"
+
+
 @register("m1c2")
 @dataclass(frozen=True)
 class M1c2(_Submission):
