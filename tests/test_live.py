@@ -247,7 +247,7 @@ def piped(data: bytes, pieces: list[int]) -> Iterator[io.FileIO]:
 def test_a_pipe_of_any_pieces(form: str, pieces: list[int]) -> None:
     samples = VOICE[:8001]
     data = to_int16(samples).tobytes() if form == "s16le" else samples.tobytes()
-    heard = to_int16(samples).astype(np.float32) / 32768 if form == "s16le" else samples
+    heard = to_int16(samples).astype(np.float32) / np.float32(32768) if form == "s16le" else samples
     sink = io.BytesIO()
     with piped(data, pieces) as source:
         run_pipe(Session(live_system("b2"), Key.from_seed(1)), source, sink, form=form, block=100)

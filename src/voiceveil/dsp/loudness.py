@@ -48,7 +48,8 @@ class LoudnessFollower:
         self._gain = gains[-1]
         before, after = np.array(gains[:-1])[:, None], np.array(gains[1:])[:, None]
         line = before + (after - before) * (np.arange(1, result.shape[1] + 1) / result.shape[1])
-        return np.clip(result * line, -1.0, 1.0).astype(np.float32).ravel()
+        scaled: Samples = np.clip(result * line, -1.0, 1.0).astype(np.float32).ravel()
+        return scaled
 
     def _next(self, source: float, result: float, peak: float) -> float:
         self._source = self._keep * self._source + source
