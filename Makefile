@@ -1,5 +1,8 @@
-# VoiceVeil: everything below sets itself up in .venv, from the pinned versions in constraints.txt.
-PIP = .venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# VoiceVeil: everything below sets itself up in .venv, from the pinned versions in constraints.txt and the hashes of their
+# files in requirements/ (scripts/hashes.py writes them).
+PIP = .venv/bin/pip install --quiet --disable-pip-version-check
+HASHED = $(PIP) --require-hashes --no-deps --requirement
+PINNED = $(PIP) --constraint constraints.txt --no-build-isolation
 
 .PHONY: demo test torture lint bench wheel clean
 .DEFAULT_GOAL := demo
@@ -32,11 +35,14 @@ clean:
 	scripts/venv.sh
 	touch $@
 
-# torch is named beside the packages that need it, so that one resolution picks its pinned version.
-.venv/demo.done: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) torch==2.13.0 --editable '.[demo,asv,asr]'
+# torch has no hash, as its build depends on the machine; the second command brings it, checks that nothing is missing, and
+# names it beside the packages that need it, so that one resolution picks its pinned version.
+.venv/demo.done: .venv/bin/python pyproject.toml constraints.txt requirements/demo.txt
+	$(HASHED) requirements/demo.txt
+	$(PINNED) torch==2.13.0 --editable '.[demo,asv,asr]'
 	touch $@
 
-.venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) torch==2.13.0 --editable '.[dev]'
+.venv/dev.done: .venv/bin/python pyproject.toml constraints.txt requirements/dev.txt
+	$(HASHED) requirements/dev.txt
+	$(PINNED) torch==2.13.0 --editable '.[dev]'
 	touch $@

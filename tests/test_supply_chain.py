@@ -6,12 +6,14 @@ import ast
 import asyncio
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -134,6 +136,47 @@ def test_two_builds_of_the_wheel_are_identical(tmp_path: Path) -> None:
     with ZipFile(one) as archive:
         assert {path.removeprefix("src/") for path in tracked} <= set(archive.namelist())
         assert all(member.date_time[:5] == commit_time[:5] for member in archive.infolist())
+
+
+def _pins(path: Path) -> dict[str, str]:
+    """Package -> version, of lines ``name==version``."""
+    lines = re.findall(r"(?m)^([A-Za-z0-9._-]+)==(\S+)", path.read_text(encoding="ascii"))
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in lines}
+
+
+@pytest.mark.parametrize("name", ["demo", "dev"])
+def test_the_set_up_installs_by_hash(name: str) -> None:
+    """Every package in the pinned version with hashes, and with it all that the extras name but torch."""
+    path = ROOT / "requirements" / f"{name}.txt"
+    lines = path.read_text(encoding="ascii").splitlines()
+    starts = [line for line in lines if re.match(r"[a-z0-9]", line)]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[^ ]+ \\", line) for line in starts)
+    hashes = [line for line in lines if line.startswith(" ")]
+    assert all(re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?", line) for line in hashes)
+    assert sum(not line.endswith("\\") for line in hashes) == len(starts)  # each list of hashes has an end
+    pinned, allowed = _pins(path), _pins(ROOT / "constraints.txt")
+    assert {package: version for package, version in pinned.items() if allowed.get(package) != version} == {}
+    assert _wanted({"demo": ["demo", "asv", "asr"], "dev": ["dev"]}[name]) - set(pinned) == {"torch"}
+
+
+def _wanted(extras: list[str]) -> set[str]:
+    """The packages that the project and these extras name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted, left = set(), [*project["dependencies"], *(f"voiceveil[{','.join(extras)}]",)]
+    while left:
+        name, _, rest = re.fullmatch(r"([A-Za-z0-9._-]+)(\[([^]]*)\])?.*", left.pop()).groups()  # type: ignore[union-attr]
+        if name == "voiceveil":
+            left += [one for extra in rest.split(",") for one in project["optional-dependencies"][extra]]
+        else:
+            wanted.add(re.sub(r"[-_.]+", "-", name).lower())
+    return wanted
+
+
+def test_make_installs_nothing_without_a_hash_but_torch() -> None:
+    recipes = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "HASHED = $(PIP) --require-hashes --no-deps --requirement\n" in recipes
+    installs = [line.strip() for line in recipes.splitlines() if re.match(r"\t.*\$\((PIP|HASHED|PINNED)\)", line)]
+    assert [line.split()[0] for line in installs] == ["$(HASHED)", "$(PINNED)"] * 2
 
 
 # What would turn data into code -> the rule that refuses it, with the project's own settings.
