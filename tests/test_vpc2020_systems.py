@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tiny_decoder import write_decoder, write_two_stages
+from voiceveil import metrics
 from voiceveil.anonymization import system
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.pool import unit
@@ -17,8 +18,10 @@ from voiceveil.anonymization.xvector.pseudo_sampled import Sampled, SampledFar
 from voiceveil.anonymization.xvector.pseudo_singular import LeastSimilarCentroid
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.anonymization.xvector.synthesis import LoadedStage
-from voiceveil.audio import Samples, Waveform
+from voiceveil.attack.encoders import encoder
+from voiceveil.audio import Samples, Waveform, load
 from voiceveil.cli.main import main
+from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
 from voiceveil.nn.synthesis_data import LEVEL
 from voiceveil.testing import synthetic_voice
@@ -135,9 +138,33 @@ def test_the_source_is_heard_for_a_stage_though_the_strategy_does_not_listen(tmp
 # --- All of them --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["a2", "o1", "o1c1", "m1c2"])
+@pytest.mark.parametrize("name", ["a1", "a2", "k2", "m1c2", "m1c3", "m1c4", "o1", "o1c1", "s1", "s1c1", "s2", "s2c1"])
 def test_every_system_converts_with_what_ships(name: str) -> None:
     wave = synthetic_voice(seconds=0.5)
     made = system(name).convert(wave, np.random.default_rng(0))
     assert len(made) == len(wave)
     assert np.mean(made.samples**2) == pytest.approx(float(np.mean(wave.samples**2)), rel=0.05)
+
+
+def test_copy_synthesis_lies_between_the_original_and_b1(speech: Path) -> None:
+    """Real speech: the ignorant attacker's EER, and how alike the embeddings of a speaker's two utterances are."""
+    corpus, by = open_corpus(speech / "libri_dev_trials_f"), encoder("campplus")
+    pairs = [spoken[:2] for _, spoken in sorted(corpus.by_speaker.items()) if len(spoken) > 1][:6]
+    enrolled = np.array([unit(by(_four_seconds(first))) for first, _ in pairs])
+    alike, rates = {}, {}
+    for name in ("identity", "m1c2", "b1b"):
+        trials = []
+        for number, (_, second) in enumerate(pairs):
+            made = system(name).convert(_four_seconds(second), np.random.default_rng(number))
+            trials.append(unit(by(made)))
+        scores = enrolled @ np.array(trials).T
+        same = np.eye(len(pairs), dtype=bool)
+        rates[name] = metrics.eer(scores[same], scores[~same])
+        alike[name] = float(scores[same].mean() - scores[~same].mean())
+    assert alike["identity"] > alike["m1c2"] > alike["b1b"]
+    assert rates["identity"] <= rates["m1c2"] <= rates["b1b"]
+    assert rates["identity"] < rates["b1b"]
+
+
+def _four_seconds(utterance: Utterance) -> Waveform:
+    return Waveform(load(utterance.path, rate=RATE).samples[: 4 * RATE], RATE)

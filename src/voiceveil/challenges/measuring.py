@@ -6,10 +6,12 @@ is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from voiceveil import attack, metrics, utility
 from voiceveil.attack.embedding import embed
@@ -185,9 +187,29 @@ def distinctiveness(inventory: Inventory, anonymized: Mapping[str, Corpus], tool
             place = _place(one, trials.gender, "", "campplus")
             matrices = {name: m.values.round(4).tolist() for name, m in (("oo", oo), ("oa", oa), ("aa", aa))}
             detail = {"set": trials.set, "speakers": list(oo.speakers), "matrices": matrices}
-            figures.append(Figure("deid", metrics.deid(oo, oa), detail=detail, **place))
-            figures.append(Figure("gvd", metrics.gvd(oo, aa), detail={"set": trials.set}, **place))
+            low, high = _over_speakers([m.values for m in (oo, oa, aa)])
+            figures.append(Figure("deid", metrics.deid(oo, oa), low=low[0], high=high[0], detail=detail, **place))
+            figures.append(
+                Figure("gvd", metrics.gvd(oo, aa), low=low[1], high=high[1], detail={"set": trials.set}, **place)
+            )
     return figures
+
+
+def _over_speakers(matrices: Sequence[Any], resamples: int = 1000) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of 95 % intervals of DeID and G_VD: percentiles over draws of speakers, with replacement."""
+    size = len(matrices[0])
+    weights = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), size=resamples).astype(np.float64)
+    weights = weights[(weights > 0).sum(axis=1) > 1]
+    oo, oa, aa = (np.maximum(_dominance(np.asarray(matrix), weights), 1e-12) for matrix in matrices)
+    low, high = np.quantile(np.array([1 - oa / oo, 10 * np.log10(aa / oo)]), [0.025, 0.975], axis=1).tolist()
+    return (low[0], low[1]), (high[0], high[1])
+
+
+def _dominance(matrix: Any, weights: Any) -> Any:
+    """D_diag of a matrix (n, n) for many weights of its speakers (draws, n): ``metrics.diagonal_dominance`` of each."""
+    diagonal, total = matrix.diagonal(), weights.sum(axis=1)
+    pairs = np.einsum("ri,ij,rj->r", weights, matrix, weights, optimize=True) - weights**2 @ diagonal
+    return np.abs(weights @ diagonal / total - pairs / (total**2 - (weights**2).sum(axis=1)))
 
 
 def _directions(utterances: list[Utterance], encoder: Any, tools: Tools) -> Any:

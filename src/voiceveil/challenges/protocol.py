@@ -89,6 +89,8 @@ class Protocol:
     #: "train" and "emotion" -> sets to use where those of the plan are not at hand.
     stand_ins: Mapping[str, Sequence[str]] = field(default_factory=dict)
     eer: EerMethod = "rocch"  # how the challenge's own files compute it
+    #: Systems of the challenge, each with its settings: ``k2 pool=evaluation``; what ``--system all`` stands for.
+    systems: tuple[str, ...] = ()
 
     def roles(self) -> dict[str, str]:
         """Set -> role: "enroll", "trial", "train" or "emotion"; in the order of the protocol."""

@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from voiceveil.anonymization.finding import find_system
 from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
 from voiceveil.challenges.planning import Plan, make_plan
 from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
+from voiceveil.cli.evaluate_many import made_system, run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 
 EXAMPLES = """\
@@ -28,6 +28,8 @@ examples:
   voiceveil evaluate --data data --system b2 --plan             what it would do, in a second
   voiceveil evaluate --data data --system my_system:MySystem    a class of yours, found from the working directory
   voiceveil evaluate --protocol vpc2024 --data data --anon _mine --out results/mine
+  voiceveil evaluate --protocol vpc2020 --data data --system all        every system of the challenge, side by side
+  voiceveil evaluate --protocol vpc2020 --data data --system a2,o1,i1   some of them, into results/vpc2020
   voiceveil evaluate --protocol vpc2022 --data data --system b2-2022 --out results/b2-2022 --plan
   voiceveil evaluate --protocol vpc2024 --data data --system b2 --out results/b2 --train my_train --emotion my_emotions
 """
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="a folder for all results (default: results/PROTOCOL/SYSTEM)")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--system", metavar="NAME", help="anonymize with this one of `voiceveil systems`, or MODULE:CLASS"
+        "--system", metavar="NAME", help="one of `voiceveil systems`, or MODULE:CLASS; several: A,B or all"
     )
     what.add_argument("--anon", metavar="SUFFIX", help="the sets in DATA with this suffix were anonymized already")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
@@ -71,9 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, or evaluate and print a table."""
-    made = find_system(args.system, args.set) if args.system else None
     protocol = load_protocol(args.protocol)
-    out = args.out or Path("results") / protocol.name / (made.name if made else args.anon.strip("_"))
     options: dict[str, Any] = {
         "attackers": [name.strip() for name in args.attackers.split(",") if name.strip()],
         "recogniser": args.recogniser,
@@ -81,6 +81,11 @@ def run(args: argparse.Namespace) -> int:
         "key_file": args.key_file,
         "cache_file": args.cache,
     }
+    if args.system and (args.system == "all" or "," in args.system):
+        return run_many(args, protocol, options)
+    made, out = None, args.out or Path("results") / protocol.name / (args.anon or "").strip("_")
+    if args.system:
+        made, out = made_system(args.system, args.set, args, protocol)
     evaluation = prepare(
         args.data,
         out,

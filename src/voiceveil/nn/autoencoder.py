@@ -115,12 +115,12 @@ def train_autoencoder(
             losses = network.guesses(code.detach(), {name: values[rows] for name, values in known.items()})
             if adversary is not None and losses:
                 adversary.zero_grad()
-                torch.stack(list(losses.values())).sum().backward()
+                torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
                 adversary.step()
             losses["reconstruction"] = network.reconstruction(x, code)
             honest.zero_grad()
             hidden = network.confusion(code, {name: growth * weights[name] for name in classes})
-            (losses["reconstruction"] + hidden).backward()
+            (losses["reconstruction"] + hidden).backward()  # type: ignore[no-untyped-call]
             honest.step()
             for name, loss in losses.items():
                 sums.setdefault(name, []).append(float(loss.detach()))

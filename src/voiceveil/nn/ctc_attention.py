@@ -14,6 +14,7 @@ lengths of the utterances in frames of 10 ms; what is behind them has no effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -87,14 +88,13 @@ class CtcAttention(nn.Module):
         """(B, ceil(T / 4), width)."""
         inside = torch.arange(features.shape[1]) < frames[:, None]
         x = self.feature_scale(features) * inside.unsqueeze(2).to(features.device)
-        x = self.front(x.unsqueeze(1))
-        x = x.transpose(1, 2).flatten(2)
+        x = self.front(x.unsqueeze(1)).transpose(1, 2).flatten(2)
         rows = self.rows_of(frames)
         for recurrent, projection in zip(self.recurrent, self.projections, strict=True):
             packed = pack_padded_sequence(x, rows, batch_first=True, enforce_sorted=False)
             x = pad_packed_sequence(recurrent(packed)[0], batch_first=True, total_length=x.shape[1])[0]
             x = torch.tanh(projection(x))
-        return x
+        return cast(Tensor, x)
 
     def rows_of(self, frames: Tensor) -> Tensor:
         """How many vectors of content utterances of so many frames have."""

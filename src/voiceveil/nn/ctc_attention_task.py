@@ -58,7 +58,7 @@ class CtcAttentionTask:
             total = total + (1 - functional.cosine_similarity(self.adversary(pooled.detach()), truth)).mean()
             if rng.random() < 0.5:
                 total = total + self.masking * self._told(pooled, truth)
-        total.backward()
+        total.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._modules.parameters(), 1.0)
         self.optimizer.step()
         return float(loss.detach())

@@ -70,8 +70,8 @@ class I1(Anonymizer):
             played = float(np.clip(spacing(target.formants) / spacing(voice.formants), *self.shift))
             pitch = float(np.clip(target.f0 / voice.f0, *self.pitch))
             tempo = float(np.clip(target.rate / voice.rate, *self.tempo))
-            made, f0 = _played(samples, track.f0, track.first, track.step, played, self.rate)
-            made = overlap_add(made, f0, self.rate, pitch=pitch / played, duration=played / tempo)
+            fast, f0 = _played(samples, track.f0, track.first, track.step, played, self.rate)
+            made = overlap_add(fast, f0, self.rate, pitch=pitch / played, duration=played / tempo)
             made = warped(made, [played * f for f in voice.formants], target.formants, self.rate)
         made = exchanged(made, target.formants[3], target.formants[4], self.rate)
         made = made + pink_noise(made, 10 * spacing(target.formants), self.rate, self.noise, rng)
@@ -94,8 +94,7 @@ def warped(samples: NDArray[np.floating[Any]], before: Any, after: Any, rate: in
 
     if len(samples) < _POINTS:
         return np.asarray(samples, dtype=np.float64)
-    options = {"fs": rate, "nperseg": _POINTS, "noverlap": _POINTS - _HOP}
-    _, _, spectra = stft(samples, **options)
+    _, _, spectra = stft(samples.astype(np.float64), rate, nperseg=_POINTS, noverlap=_POINTS - _HOP)
     envelope = 1 / np.abs(np.fft.rfft(lpc_of_powers(np.abs(spectra.T) ** 2, _ORDER), _POINTS, axis=1))
     frequencies = np.fft.rfftfreq(_POINTS, 1 / rate)
     edges = [0.0, *np.maximum.accumulate(after).tolist(), rate / 2]
@@ -104,7 +103,7 @@ def warped(samples: NDArray[np.floating[Any]], before: Any, after: Any, rate: in
     logarithm = np.log(envelope)
     moved = logarithm[:, left] + (origin - left) * (logarithm[:, left + 1] - logarithm[:, left])
     gain = np.exp(np.clip(moved - logarithm, -np.log(_MOST), np.log(_MOST)))
-    _, made = istft(spectra * gain.T, **options)
+    _, made = istft(spectra * gain.T, rate, nperseg=_POINTS, noverlap=_POINTS - _HOP)
     return np.asarray(made[: len(samples)], dtype=np.float64)
 
 

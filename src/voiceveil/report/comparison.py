@@ -1,0 +1,117 @@
+"""Many systems under one protocol, side by side: the figures that the overview of VoicePrivacy 2020 plots.
+
+Conventions: rates are fractions, G_VD is in dB. A row holds plain means over the sets of the split: EER of the ignorant
+(oa) and of the lazy-informed attacker (aa) with the same encoder of original speech, WER of anonymized speech, DeID and
+G_VD; each with a 95 % interval over speakers. A system that could not be run has a row that says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.challenges.ranking import Average
+from voiceveil.challenges.results import Figure, Results
+from voiceveil.report.summary import mean_of
+
+__all__ = ["COLUMNS", "ORIGINAL", "Comparison", "Row", "compare"]
+
+#: Column -> what it is called.
+COLUMNS = {"eer_oa": "EER oa", "eer_aa": "EER aa", "wer": "WER", "deid": "DeID", "gvd": "G_VD (dB)"}
+ORIGINAL = "original"
+_FORMAT = "voiceveil comparison 1"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system: column -> its mean; or the fault that kept it from being measured."""
+
+    system: str
+    values: Mapping[str, Average] = field(default_factory=dict)
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, the original speech first, and what they were measured on."""
+
+    protocol: str
+    split: str
+    sets: tuple[str, ...]
+    encoder: str
+    rows: tuple[Row, ...]
+
+    def save(self, path: Path) -> None:
+        """Write JSON, atomically."""
+        with atomic_path(path) as part:
+            part.write_text(json.dumps({"format": _FORMAT, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Cells of text: a heading, then a line for each system."""
+        lines = [("system", *COLUMNS.values())]
+        for row in self.rows:
+            lines.append(
+                (row.system, f"not measured: {row.fault}")
+                if row.fault
+                else (row.system, *(shown(name, row.values.get(name)) for name in COLUMNS))
+            )
+        return lines
+
+
+def shown(column: str, average: Average | None) -> str:
+    """A cell: percent, or dB, with the interval."""
+    if average is None:
+        return "–"
+    scale, digits = (1.0, 2) if column == "gvd" else (100.0, 1)
+    text = f"{scale * average.value:.{digits}f}"
+    if average.low is None or average.high is None:
+        return text
+    return f"{text} [{scale * average.low:.{digits}f}, {scale * average.high:.{digits}f}]"
+
+
+def compare(protocol: str, measured: Sequence[Results], faults: Mapping[str, str], order: Sequence[str]) -> Comparison:
+    """Rows of results and of faults, in the given order of systems; the test sets if there are any, else dev."""
+    found = {results.system: results for results in measured}
+    splits = {figure.split for results in measured for figure in results.figures}
+    split = "test" if "test" in splits else "dev"
+    rows = [
+        _row(found[name], split) if name in found else Row(name, fault=faults.get(name, "not run")) for name in order
+    ]
+    sets = sorted({f.dataset for results in measured for f in results.find("eer", split=split)})
+    models = [f.model for results in measured for f in _eer(results, split, "oa", "ignorant")]
+    originals = [_original(results, split) for results in measured[:1]]
+    return Comparison(protocol, split, tuple(sets), models[0].partition(" (")[0] if models else "", (*originals, *rows))
+
+
+def _row(results: Results, split: str) -> Row:
+    return _means(
+        results.system,
+        {
+            "eer_oa": _eer(results, split, "oa", "ignorant"),
+            "eer_aa": _eer(results, split, "aa", "lazy-informed"),
+            "wer": results.find("wer", split=split, conditions="a"),
+            "deid": results.find("deid", split=split),
+            "gvd": results.find("gvd", split=split),
+        },
+    )
+
+
+def _original(results: Results, split: str) -> Row:
+    """Nobody is hidden: both attackers are one, and G_VD and DeID are 0 by definition."""
+    eer = _eer(results, split, "oo", "unprotected")
+    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": results.find("wer", split=split, conditions="o")})
+    return Row(ORIGINAL, {**row.values, "deid": Average(0.0), "gvd": Average(0.0)})
+
+
+def _eer(results: Results, split: str, conditions: str, knowledge: str) -> tuple[Figure, ...]:
+    """Of the first attacker with this knowledge."""
+    every = [f for f in results.find("eer", split=split, conditions=conditions) if f.model.endswith(f"({knowledge})")]
+    return tuple(f for f in every if f.model == every[0].model)
+
+
+def _means(system: str, columns: Mapping[str, Sequence[Any]]) -> Row:
+    return Row(system, {name: mean_of(tuple(figures)) for name, figures in columns.items() if figures})
