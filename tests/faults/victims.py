@@ -28,11 +28,14 @@ class Victims:
     def __init__(self, orders: IO[str], answers: IO[str], folder: Path) -> None:
         self._orders, self._answers, self._folder = orders, answers, folder
         self._logs: dict[int, Path] = {}
+        self._started = 0
         self.said = ""
 
     def start(self, arguments: list[str]) -> int:
         """Begin ``voiceveil ARGUMENTS``; its process id."""
-        log = self._folder / f"{len(self._logs)}.log"
+        self._started += 1
+        log = self._folder / f"{self._started}.log"
+        log.touch()  # a victim may be killed before it comes to that
         process = self._ask({"start": arguments, "log": str(log)})
         self._logs[process] = log
         return process
