@@ -165,7 +165,7 @@ def test_soft_codes_against_a_loop() -> None:
 def test_a_share_of_the_way_to_the_codes() -> None:
     vectors = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
     codes = SoftCodes(8, 4, nearest=2)
-    codes.codes.copy_(torch.randn(8, 4, generator=torch.Generator().manual_seed(1)))
+    codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
     there = codes(vectors)
     codes.share = 0.25
     torch.testing.assert_close(codes(vectors), 0.75 * vectors + 0.25 * there)

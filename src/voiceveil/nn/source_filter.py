@@ -110,7 +110,8 @@ class SourceFilter(nn.Module):
 
     def waveform(self, content: Tensor, f0: Tensor, speaker: Tensor, source: Excitation) -> Tensor:
         """Synthesis (B, 160 T): each frame of the sources is filtered, and the frames are added up."""
-        return self.sounding(*self(content, f0, speaker), source)
+        pulses, noise = self(content, f0, speaker)
+        return self.sounding(pulses, noise, source)
 
     def sounding(self, pulses: Tensor, noise: Tensor, source: Excitation) -> Tensor:
         """The waveform (B, 160 T) that the gains (B, T, 128) make of the sources."""
