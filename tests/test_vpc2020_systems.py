@@ -143,7 +143,9 @@ def test_every_system_converts_with_what_ships(name: str) -> None:
     wave = synthetic_voice(seconds=0.5)
     made = system(name).convert(wave, np.random.default_rng(0))
     assert len(made) == len(wave)
-    assert np.mean(made.samples**2) == pytest.approx(float(np.mean(wave.samples**2)), rel=0.05)
+    level, own = float(np.mean(made.samples**2)), float(np.mean(wave.samples**2))
+    at_full_scale = float(np.abs(made.samples).max()) == pytest.approx(0.999, abs=1e-3)  # then all is made quieter
+    assert level == pytest.approx(own, rel=0.05) or (at_full_scale and 0.3 * own < level < own)
 
 
 def test_copy_synthesis_lies_between_the_original_and_b1(speech: Path) -> None:
