@@ -242,7 +242,7 @@ def corpora_of_speakers(draw: st.DrawFn, root: Path) -> Corpus:
 @given(st.data())
 def test_write_then_read_is_identity(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder).resolve() / "set"
+        root = Path(folder).resolve() / "of" / "a" / "set"  # a path is looked for in the folders around the set, too
         corpus = data.draw(corpora_of_speakers(root))
         write_kaldi(corpus, root)
         assert read_kaldi(root) == corpus
