@@ -50,6 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exchanged", action="store_true", help="it hears crops in the voices of one another, not in their own"
     )
+    parser.add_argument(
+        "--likeness",
+        type=float,
+        default=0.0,
+        metavar="W",
+        help="with --exchanged: weight of how far CAM++ hears another voice than was asked for (default: 0)",
+    )
+    parser.add_argument("--crop", type=float, metavar="S", help="seconds of a training example (default: the module's)")
     parser.add_argument("--peak", type=float, metavar="RATE", help="highest learning rate (default: the module's)")
     parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the module's")
@@ -96,18 +104,25 @@ def run(args: argparse.Namespace) -> int:
         fingerprints = {"speaker": voice.fingerprint()}
     else:
         pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker, speeds=chosen.speeds)
+        frames = round(100 * args.crop) if args.crop else chosen.frames
         data = SynthesisData(
-            utterances, pieces, cache, frames=chosen.frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet
+            utterances, pieces, cache, frames=frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet
         )
         dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)
         fingerprints = pieces.fingerprints()
     task = chosen.task(dimensions, args.size, args.seed, args.device)
     settings: dict[str, Any] = {"module": args.kind, "parts": fingerprints, "data": data.description()}
+    if args.crop:
+        settings["crop"] = args.crop
     if args.listening:
         if not isinstance(task, SourceFilterTask):
             raise InputError(f"{args.kind} cannot learn by listening", fix="leave --listening out")
         task.listening = settings["listening"] = args.listening
         task.exchanged = settings["exchanged"] = args.exchanged
+        if args.likeness:
+            if not args.exchanged or args.speaker != "campplus":
+                raise InputError("--likeness is of exchanged voices of CAM++", fix="add --exchanged; no other --speaker")
+            task.likeness = settings["likeness"] = args.likeness
     record = train(
         task,
         data,

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from voiceveil.errors import InputError
 
-__all__ = ["Framing", "energy_vad", "fbank", "mel_banks", "mfcc", "sentence_cmn", "sliding_cmn"]
+__all__ = ["Framing", "analysis_window", "energy_vad", "fbank", "mel_banks", "mfcc", "sentence_cmn", "sliding_cmn"]
 
 Features = NDArray[Any]
 Window = Literal["povey", "hamming", "hann", "rectangular", "blackman"]
@@ -189,7 +189,7 @@ def _windowed(frames: Features, framing: Framing, raw_energy: bool, floor: float
     # x[t] - c x[t - 1]; the first sample has no predecessor but itself
     out[:, 1:size] = frames[:, 1:] - frames.dtype.type(framing.preemphasis) * frames[:, :-1]
     out[:, 0] = frames[:, 0] * frames.dtype.type(1.0 - framing.preemphasis)
-    out[:, :size] *= _window(framing.window, size).astype(frames.dtype)
+    out[:, :size] *= analysis_window(framing.window, size).astype(frames.dtype)
     energy = np.square(frames if raw_energy else out).sum(axis=1)
     log_energy = np.log(np.maximum(energy, _EPSILON))
     return out, np.maximum(log_energy, math.log(floor)) if floor > 0.0 else log_energy
@@ -235,7 +235,8 @@ def _mel(hertz: ArrayLike) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=32)
-def _window(kind: Window, size: int) -> NDArray[np.float64]:
+def analysis_window(kind: Window, size: int) -> NDArray[np.float64]:
+    """The window that a frame is multiplied by, shape (size,)."""
     cosine = np.cos(2.0 * np.pi * np.arange(size) / (size - 1))
     if kind == "povey":  # a Hann window that goes to zero more gently, by Kaldi's author
         return np.asarray((0.5 - 0.5 * cosine) ** 0.85)

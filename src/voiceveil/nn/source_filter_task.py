@@ -3,7 +3,8 @@
 With ``listening``, a second stage, a recogniser hears what is made of half of the crops as well: it is to hear the same
 as in the recording. Spectra that are right on average are blurred ones, and words are lost in them. Where voices are
 ``exchanged``, it hears these crops in the voices of one another, as they are used later; of what it hears, the level
-and the spread of every feature, which are the voice's, then do not count.
+and the spread of every feature, which are the voice's, then do not count. With ``likeness``, CAM++ hears them as well,
+and is to hear the voice that was asked for: whatever of the source's voice comes through with the content is an error.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from voiceveil.dsp.excitation import continuous_f0, pulse_train
 from voiceveil.nn.b1_tasks import fit
+from voiceveil.nn.campplus_hearing import voice_hearing
 from voiceveil.nn.mel import log_mel
 from voiceveil.nn.moonshine_encoder import moonshine_encoder
 from voiceveil.nn.soft_codes import SoftCodes, k_means
@@ -57,13 +60,15 @@ def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
 class SourceFilterTask:
     """L1 of logarithmic mel spectra, and a little of logarithmic magnitudes.
 
-    ``listening``: the weight of what Moonshine's encoder hears, 0 for not at all.
+    ``listening``: the weight of what Moonshine's encoder hears, 0 for not at all; ``likeness``: that of whom CAM++ hears
+    in exchanged voices.
     """
 
     kind = "source-filter decoder"
     network_class: ClassVar[type[SourceFilter]] = SourceFilter
     listening = 0.0
     exchanged = False
+    likeness = 0.0
 
     def __init__(self, size: SourceFilterSize, *, seed: int = 0, device: str = "cpu") -> None:
         torch.manual_seed(seed)
@@ -134,6 +139,9 @@ class SourceFilterTask:
             sources = Excitation(source.pulses[half], source.noise[half])
             made = self.network.sounding(pulses[half], noise[half], sources)
             total = total + self.listening * _heard_otherwise(made, samples[half], own_voice=not self.exchanged)
+            if self.likeness:
+                heard = voice_hearing().to(self.device)(made)
+                total = total + self.likeness * (1 - functional.cosine_similarity(heard, speaker[half])).mean()
         return total
 
 
