@@ -105,9 +105,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker, speeds=chosen.speeds)
         frames = round(100 * args.crop) if args.crop else chosen.frames
-        data = SynthesisData(
-            utterances, pieces, cache, frames=frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet
-        )
+        data = SynthesisData(utterances, pieces, cache, frames=frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet)
         dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)
         fingerprints = pieces.fingerprints()
     task = chosen.task(dimensions, args.size, args.seed, args.device)
@@ -121,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         task.exchanged = settings["exchanged"] = args.exchanged
         if args.likeness:
             if not args.exchanged or args.speaker != "campplus":
-                raise InputError("--likeness is of exchanged voices of CAM++", fix="add --exchanged; no other --speaker")
+                raise InputError("--likeness is of exchanged voices of CAM++", fix="add --exchanged, drop --speaker")
             task.likeness = settings["likeness"] = args.likeness
     record = train(
         task,

@@ -30,15 +30,17 @@ class VoiceHearing(nn.Module):
         self.network = load_network()
         banks = mel_banks(_FRAMING.rate, _FRAMING.padded, 80, 20.0, 0.0)
         self.register_buffer("banks", torch.tensor(banks, dtype=torch.float32))
-        self.register_buffer("window", torch.tensor(analysis_window(_FRAMING.window, _FRAMING.size), dtype=torch.float32))
+        window = analysis_window(_FRAMING.window, _FRAMING.size)
+        self.register_buffer("window", torch.tensor(window, dtype=torch.float32))
 
     def features(self, samples: Tensor) -> Tensor:
         """Filterbank energies (B, frames, 80), mean-normalised."""
         banks: Tensor = self.banks  # type: ignore[assignment]
+        window: Tensor = self.window  # type: ignore[assignment]
         frames = samples.unfold(1, _FRAMING.size, _FRAMING.step)
         frames = frames - frames.mean(dim=-1, keepdim=True)
         before = torch.cat([frames[..., :1], frames[..., :-1]], dim=-1)  # the first has no predecessor but itself
-        frames = (frames - _FRAMING.preemphasis * before) * self.window
+        frames = (frames - _FRAMING.preemphasis * before) * window
         spectrum = torch.fft.rfft(frames, n=_FRAMING.padded)[..., :-1]  # Kaldi's banks do not see the Nyquist bin
         energies = torch.log((torch.view_as_real(spectrum).square().sum(dim=-1) @ banks).clamp_min(_FLOOR))
         return energies - energies.mean(dim=1, keepdim=True)

@@ -7,7 +7,7 @@ file is for. Files are written under a temporary name and renamed. The same cont
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,7 +18,15 @@ from voiceveil.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim
 
-__all__ = ["load_tensors", "load_training", "read_any_record", "read_record", "save_tensors", "save_training"]
+__all__ = [
+    "load_network",
+    "load_tensors",
+    "load_training",
+    "read_any_record",
+    "read_record",
+    "save_tensors",
+    "save_training",
+]
 
 _KEY = "voiceveil"
 _LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
@@ -58,6 +66,21 @@ def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
             return load(file.read()), record
         except SafetensorError as error:
             raise InputError(f"damaged or truncated: {error}", where=path, fix="copy it again") from error
+
+
+def load_network(path: Path, kind: str, make: Callable[[dict[str, Any]], Any]) -> tuple[Any, dict[str, Any]]:
+    """The network (evaluation mode, CPU) that ``make`` builds from the record, with the file's weights; the record."""
+    import torch
+
+    tensors, record = load_tensors(path, kind)
+    torch.set_num_threads(1)  # one thread a process, many processes
+    try:
+        network = make(record)
+        network.load_state_dict(tensors)
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(f"its weights do not fit its record: {reason}", where=path, fix="train it again") from error
+    return network.eval(), record
 
 
 @contextmanager

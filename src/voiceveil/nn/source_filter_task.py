@@ -60,8 +60,8 @@ def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
 class SourceFilterTask:
     """L1 of logarithmic mel spectra, and a little of logarithmic magnitudes.
 
-    ``listening``: the weight of what Moonshine's encoder hears, 0 for not at all; ``likeness``: that of whom CAM++ hears
-    in exchanged voices.
+    ``listening``: the weight of what Moonshine's encoder hears, 0 for not at all; ``likeness``: that of whom CAM++
+    hears in exchanged voices.
     """
 
     kind = "source-filter decoder"

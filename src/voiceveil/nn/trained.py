@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -82,23 +83,16 @@ class TrainedEncoder:
 
 def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
     """Kind and network (evaluation mode, CPU) of a file of weights; a file of another kind is an ``InputError``."""
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError("a trained encoder needs torch", fix="pip install 'voiceveil[asv]'") from error
+    if find_spec("torch") is None:
+        raise InputError("a trained encoder needs torch", fix="pip install 'voiceveil[asv]'")
     from voiceveil.nn.asv_trainer import MODEL_KIND
-    from voiceveil.nn.checkpoint import load_tensors
+    from voiceveil.nn.checkpoint import load_network
 
-    tensors, record = load_tensors(path, MODEL_KIND)
-    torch.set_num_threads(1)  # one thread a process, many processes
-    try:
-        model = speaker_model(str(record["model"]))
-        network = model.network(int(record["channels"]))
-        network.load_state_dict(tensors)
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"its weights do not fit its record: {reason}", where=path, fix="train it again") from error
-    return model, network.eval()
+    def make(record: dict[str, Any]) -> Any:
+        return speaker_model(str(record["model"])).network(int(record["channels"]))
+
+    network, record = load_network(path, MODEL_KIND, make)
+    return speaker_model(str(record["model"])), network
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -72,20 +72,12 @@ class BottleneckContent:
 
 @lru_cache(maxsize=1)
 def _load(file: Path, stamp: int) -> tuple[Any, dict[str, Any]]:
-    import torch
-
-    from voiceveil.nn.checkpoint import load_tensors
+    from voiceveil.nn.checkpoint import load_network
     from voiceveil.nn.tdnnf import Tdnnf
 
-    torch.set_num_threads(1)
-    tensors, record = load_tensors(file, KIND)
-    try:
-        network = Tdnnf(**{**record["size"], "strides": tuple(record["size"]["strides"])})
-        network.load_state_dict(tensors)
-    except (KeyError, TypeError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(f"its weights do not fit its record: {reason}", where=file, fix="train it again") from error
-    return network.eval(), record
+    return load_network(
+        file, KIND, lambda record: Tdnnf(**{**record["size"], "strides": tuple(record["size"]["strides"])})
+    )
 
 
 @contents.register("bottleneck")

@@ -66,20 +66,10 @@ class CtcAttentionContent:
 
 @lru_cache(maxsize=1)
 def _load(file: Path, stamp: int) -> tuple[Any, dict[str, Any]]:
-    import torch
-
-    from voiceveil.nn.checkpoint import load_tensors
+    from voiceveil.nn.checkpoint import load_network
     from voiceveil.nn.ctc_attention import CtcAttention
 
-    torch.set_num_threads(1)
-    tensors, record = load_tensors(file, KIND)
-    try:
-        network = CtcAttention(**record["size"])
-        network.load_state_dict(tensors)
-    except (KeyError, TypeError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(f"its weights do not fit its record: {reason}", where=file, fix="train it again") from error
-    return network.eval(), record
+    return load_network(file, KIND, lambda record: CtcAttention(**record["size"]))
 
 
 @contents.register("ctc-attention")
