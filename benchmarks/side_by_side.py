@@ -258,17 +258,22 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    """Measure system after system and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What :func:`measure` needs to know."""
     parser.add_argument("data", type=Path)
     parser.add_argument("--scratch", type=Path, required=True, help="for anonymized speech and all results")
-    parser.add_argument("--systems", nargs="+", default=["b2", "b1b", "b1a"], metavar="NAME[,PARAMETER=VALUE]")
     parser.add_argument("--utterances", type=int, default=100, help="of each set of trials, for WER, DNSMOS, pitch")
     parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx")
     parser.add_argument("--timed", type=int, default=20, help="utterances for the real-time factor")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def main() -> None:
+    """Measure system after system and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
+    parser.add_argument("--systems", nargs="+", default=["b2", "b1b", "b1a"], metavar="NAME[,PARAMETER=VALUE]")
     args = parser.parse_args()
     args.scratch.mkdir(parents=True, exist_ok=True)
     columns: dict[str, Column] = {"original": {}}

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import replace
-from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
@@ -100,16 +99,10 @@ def speaker_level(spec: str, args: argparse.Namespace) -> None:
 def main() -> None:
     """The table, the frontier, the strongest attackers, the speaker level."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--scratch", type=Path, required=True, help="for anonymized speech and all results")
+    side_by_side.add_options(parser)
     parser.add_argument("--privacy", nargs="+", default=["0", "0.5", "1"], metavar="P")
     parser.add_argument("--default", default="0.5", metavar="P", help="the privacy that is attacked hardest")
     parser.add_argument("--others", nargs="*", default=["b2", "b1b"], metavar="SYSTEM")
-    parser.add_argument("--utterances", type=int, default=100, help="of each set of trials, for WER, DNSMOS, pitch")
-    parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx")
-    parser.add_argument("--timed", type=int, default=20, help="utterances for the real-time factor")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
     args = parser.parse_args()
     args.scratch.mkdir(parents=True, exist_ok=True)
     specs = [*args.others, *(f"veil,privacy={p}" for p in args.privacy)]
