@@ -143,6 +143,22 @@ def test_extrapolation_holds_what_is_known() -> None:
     assert extrapolate_speakers(everybody) == []  # no trend and no error is no certainty
 
 
+@pytest.mark.parametrize("strength", [0.2, 0.35])
+def test_extrapolation_over_length_holds_what_is_known(strength: float) -> None:
+    """The line through conversations of 1, 2 and 3 utterances holds what 6, 12 and 30 really give."""
+    world = EmbeddingWorld(speakers=300, speakers_b=300, utterances=300 * 60, utterances_b=300 * 30, dimension=48)
+    a, b = world.draw(strength)
+    one = Attack("informed", (Part(a, b),))
+    plan = Plan(lengths=(1, 2, 3, 6, 12, 30), sizes=(75, 300), draws=2)
+    short, true = ([measure_linking(one, plan, length)[0] for length in some] for some in ((1, 2, 3), (6, 12, 30)))
+    told = {known.length: known for known in extrapolate_length(short)}
+    for curve in true:
+        assert told[curve.length].low <= curve.value[-1] <= told[curve.length].high
+        assert told[curve.length].speakers == 300
+    assert told[6].high - told[6].low < 0.35  # it does not hold everything
+    assert told[6].low > short[-1].value[-1]
+
+
 def test_the_page_tells_all_three_criteria_and_runs_nothing(found: Assessment) -> None:
     page = render(found)
     for words in (

@@ -61,8 +61,8 @@ def extrapolate_speakers(curve: Curve, *, seed: int = 0) -> list[Extrapolation]:
     for factor in _FACTORS:
         there = x[-1] + np.log2(factor)
         value, low, high = _predict(x, levels, there, error)
-        floor = 1 / (factor * curve.sizes[-1])  # nobody links less often than by chance
-        value, low, high = (max(rate, floor) for rate in (value, low, high))
+        chance = 1 / (factor * curve.sizes[-1])  # nobody links less often
+        value, low, high = (max(rate, chance) for rate in (value, low, high))
         found.append(
             Extrapolation(
                 curve.attacker,
@@ -94,7 +94,7 @@ def extrapolate_length(curves: Sequence[Curve], *, seed: int = 0) -> list[Extrap
     last = ordered[-1]
     found = []
     for factor in _FACTORS:
-        value, low, high = _predict(x, levels, x[-1] + np.log2(factor), error)
+        value, low, high = (max(rate, 1 / size) for rate in _predict(x, levels, x[-1] + np.log2(factor), error))
         found.append(
             Extrapolation(
                 last.attacker,
