@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -113,10 +114,16 @@ def test_features_that_were_kept_change_nothing(
     samples = synthetic_voice(seconds=1.0).samples
     both = [b1b, replace(b1b, gender="other", intonation="moved")]
     plain = [system.transform(samples, np.random.default_rng(1)) for system in both]
-    monkeypatch.setenv("VOICEVEIL_FEATURES", str(tmp_path / "features.sqlite"))
-    first = both[0].transform(samples, np.random.default_rng(1))
-    monkeypatch.setattr(MoonshineContent, "__call__", lambda *_: pytest.fail("heard again"))
-    second = both[1].transform(samples, np.random.default_rng(1))
+    monkeypatch.delenv("VOICEVEIL_FEATURES", raising=False)
+    with engine.kept_features(tmp_path / "features.sqlite"):
+        first = both[0].transform(samples, np.random.default_rng(1))
+        monkeypatch.setattr(MoonshineContent, "__call__", lambda *_: pytest.fail("heard again"))
+        second = both[1].transform(samples, np.random.default_rng(1))
+    assert "VOICEVEIL_FEATURES" not in os.environ
+    monkeypatch.setenv("VOICEVEIL_FEATURES", "mine")
+    with engine.kept_features(tmp_path / "other.sqlite"):
+        assert os.environ["VOICEVEIL_FEATURES"] == "mine"
+    assert os.environ["VOICEVEIL_FEATURES"] == "mine"
     assert np.array_equal(first, plain[0])
     assert np.array_equal(second, plain[1])
 

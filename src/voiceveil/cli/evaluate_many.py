@@ -1,7 +1,7 @@
 """Evaluate several systems under one protocol, and put them side by side: ``--system all``, ``--system a2,o1,i1``.
 
 Each system has a folder of its own below OUT, with all that a single evaluation writes; what models have heard of the
-original speech is kept in one cache for all. A system that fails is said to, and the others are run all the same. The
+original speech, to attack it or to take it apart, is kept in OUT for all. A system that fails is said to, and the others are run all the same. The
 same command goes on where it stopped.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.finding import find_system
+from voiceveil.anonymization.xvector.engine import kept_features
 from voiceveil.challenges.evaluation import evaluate, prepare
 from voiceveil.challenges.inventory import take_inventory
 from voiceveil.challenges.planning import make_plan
@@ -87,7 +88,8 @@ def run_many(args: argparse.Namespace, protocol: Protocol, options: dict[str, An
         if not args.quiet:
             print(f"[{number}/{len(chosen)}] {' '.join([name, *settings])}", file=sys.stderr)
         try:
-            results = _one(name, settings, args, protocol, home / name.replace(":", "_"), options)
+            with kept_features(home / "features.sqlite"):
+                results = _one(name, settings, args, protocol, home / name.replace(":", "_"), options)
         except OutputError:  # there is no room for the others either
             raise
         except InputError as error:

@@ -16,6 +16,8 @@ Conventions: 16 kHz; see :mod:`voiceveil.anonymization.xvector.synthesis` for sh
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -42,7 +44,7 @@ from voiceveil.weights import store
 if TYPE_CHECKING:
     from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 
-__all__ = ["Engine", "ResynthesisStream", "engine_of", "fingerprints"]
+__all__ = ["Engine", "ResynthesisStream", "engine_of", "fingerprints", "kept_features"]
 
 RATE = 16000
 PIECE, OVERLAP = 30 * RATE, RATE
@@ -53,6 +55,7 @@ SHORTEST = int(0.3 * RATE)
 #: Half a step of 16-bit PCM: a quieter piece is silence.
 SILENCE = 2.0**-16
 _FADE = 320
+_FEATURES = "VOICEVEIL_FEATURES"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +154,21 @@ class ResynthesisStream:
         return self._engine.disguise.f0(f0, self._register, pseudo.log_f0, usual)
 
 
+@contextmanager
+def kept_features(file: Path) -> Iterator[None]:
+    """Inside, what is heard in recordings is kept in ``file``, unless the user has named another."""
+    before = os.environ.get(_FEATURES)
+    os.environ.setdefault(_FEATURES, str(file.absolute()))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FEATURES]
+
+
 def _heard(part: Evaluator[Any], samples: Samples) -> Any:
     """What a part hears in samples; from the file of features, if there is one and it was heard before."""
-    wave, file = _audible(samples), os.environ.get("VOICEVEIL_FEATURES")
+    wave, file = _audible(samples), os.environ.get(_FEATURES)
     if not file:
         return part(wave)
     return _features(file, os.getpid()).remember(part.fingerprint(), [wave.samples], lambda: part(wave))
