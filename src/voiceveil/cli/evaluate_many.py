@@ -1,8 +1,8 @@
 """Evaluate several systems under one protocol, and put them side by side: ``--system all``, ``--system a2,o1,i1``.
 
 Each system has a folder of its own below OUT, with all that a single evaluation writes; what models have heard of the
-original speech, to attack it or to take it apart, is kept in OUT for all. A system that fails is said to, and the others are run all the same. The
-same command goes on where it stopped.
+original speech, to attack it or to take it apart, is kept in OUT for all. A system that fails is said to, and the
+others are run all the same. The same command goes on where it stopped.
 """
 
 from __future__ import annotations
