@@ -55,6 +55,10 @@ class Resynthesis(Anonymizer):
         "source", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
 
+    bottleneck: float = parameter(
+        0.7, "how far content is replaced by codes of other people's speech, if the decoder has codes", low=0, high=1
+    )
+
     def chosen_strategy(self) -> Strategy:
         """The strategy, whose fields are those of our parameters that have their names."""
         from voiceveil.anonymization.xvector.pseudo import make_strategy
@@ -68,8 +72,8 @@ class Resynthesis(Anonymizer):
         return Disguise(self.intonation)
 
     def synthesis(self) -> dict[str, float]:
-        """Dimensions of the network that are chosen anew, in spite of what its record says."""
-        return {}
+        """What is chosen anew of the network, in spite of its record; a network that has no such thing ignores it."""
+        return {"share": self.bottleneck}
 
     def last_stages(self) -> tuple[LoadedStage, ...]:
         """Stages of synthesis behind those that have weights."""

@@ -78,7 +78,8 @@ def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = M
         what = f"these are weights of another architecture: {kind!r}, not {' or '.join(map(repr, kinds))}"
         raise InputError(what, where=path, fix="see `voiceveil train --help` for what makes them")
     tensors, record = load_tensors(path, kind)
-    record = {**record, "size": {**record.get("size", {}), **chosen}}
+    size = dict(record.get("size", {}))
+    record = {**record, "size": size | {name: value for name, value in chosen.items() if name in size}}
     single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     try:
         return LoadedStage(stages[kind](single, record), dict(record["parts"]))

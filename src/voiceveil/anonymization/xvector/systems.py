@@ -30,13 +30,14 @@ __all__ = ["B1a", "B1b", "B1bResNet", "B1bSsl", "JointHifiGan"]
 class B1b(Averaging):
     """Content and F0 of the source, the voice of an average of far speakers; one network makes the waveform.
 
-    B1.b of VoicePrivacy 2022 and B1 of 2024. The weights that ship are a compact source-filter decoder; the published
-    network is trained by `voiceveil train`, as hn-sinc-NSF with the discriminators of HiFi-GAN.
+    B1.b of VoicePrivacy 2022 and B1 of 2024. What ships is a compact source-filter decoder, the same as for veil; the
+    published network is trained by `voiceveil train`, as hn-sinc-NSF with the discriminators of HiFi-GAN. Content of a
+    recogniser's inner layer keeps more of the voice than the challenge's bottleneck features, hence ``bottleneck``.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2022, section 6.1 (B1.b); VoicePrivacy 2024, section 5.1 (B1)"
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("source-filter decoder", "hn-sinc-NSF generator")}
-    shipped: ClassVar[str] = "b1b"
+    shipped: ClassVar[str] = "veil"
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
         """Refused: they are those of one sequence over all lists of a data set, for Kaldi's x-vectors."""

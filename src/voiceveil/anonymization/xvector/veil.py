@@ -28,8 +28,8 @@ class Veil(Averaging):
     """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. What is taken from the source at 1 is set by
-    ``excursion``, ``speeds`` and ``rhythm``; what is left to it at 0, by ``height`` and ``loudness``; in between it is
-    in proportion.
+    ``bottleneck``, ``excursion``, ``speeds`` and ``rhythm``; what is left to it at 0, by ``height`` and ``loudness``;
+    in between it is in proportion.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -42,6 +42,9 @@ class Veil(Averaging):
     )
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
+    )
+    bottleneck: float = parameter(
+        1.0, "how far content is replaced by codes of other people's speech, where privacy is 1", low=0, high=1
     )
     excursion: float = parameter(0.5, "what stays of the movement of F0 where privacy is 1", low=0, high=1)
     speeds: Range = parameter(
@@ -69,4 +72,4 @@ class Veil(Averaging):
 
     def synthesis(self) -> dict[str, float]:
         """How far content is replaced by codes."""
-        return {"nearest": _CODES, "share": self.privacy}
+        return {"nearest": _CODES, "share": self.bottleneck * self.privacy}
