@@ -12,6 +12,7 @@ from tests.tiny_decoder import write_decoder, write_two_stages
 from voiceveil import metrics
 from voiceveil.anonymization import system
 from voiceveil.anonymization.xvector import engine
+from voiceveil.anonymization.xvector.disguise import register_of
 from voiceveil.anonymization.xvector.pool import unit
 from voiceveil.anonymization.xvector.pseudo import OwnVoice, PoolFarthest, make_strategy
 from voiceveil.anonymization.xvector.pseudo_sampled import Sampled, SampledFar
@@ -106,7 +107,9 @@ def embeddings_of_stages(made: Resynthesis, samples: Samples) -> tuple[list[Samp
     stream.push(samples)
     stream.close()
     source = unit(loaded.parts.speaker(Waveform(samples * np.float32(LEVEL / np.sqrt(np.mean(samples**2))), RATE)))
-    drawn = loaded.strategy.draw(source, loaded.pool.gender_of(source), loaded.pool, np.random.default_rng(3))
+    register = register_of(loaded.f0(samples))
+    gender = loaded.pool.gender_of(source, None if register is None else register.mean)
+    drawn = loaded.strategy.draw(source, gender, loaded.pool, np.random.default_rng(3))
     return [one.speakers[0] for one in heard], unit(drawn.embedding), source
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal, norm
 
 from voiceveil.anonymization.xvector.pool import Pool, unit
 from voiceveil.anonymization.xvector.pseudo import (
@@ -159,9 +160,17 @@ def test_a_pool_that_is_too_small_is_refused() -> None:
     PoolFarthest(candidates=12, averaged=12).check(make_pool(each=12))
 
 
-def test_the_gender_of_a_voice_is_that_of_the_nearer_mean() -> None:
+@pytest.mark.parametrize("log_f0", [None, 4.8, 5.0, 5.3])
+def test_the_gender_of_a_voice_is_the_more_likely_one(log_f0: float | None) -> None:
+    """As two Gaussian densities with a common variance say, for the embedding and for F0."""
     pool = make_pool(each=40, dimension=16)
-    means = [np.mean([unit(v) for v in pool.embeddings[pool.of_gender(g)]], axis=0) for g in "fm"]
+    units = [np.array([unit(v) for v in pool.embeddings[pool.of_gender(g)]], dtype=np.float64) for g in "fm"]
+    within = sum(np.cov(one.T, bias=True) for one in units) / 2
+    within = (within + (np.trace(within) / 16 + 1e-6) * np.eye(16)) / 2
+    tones = [pool.log_f0[pool.of_gender(g)].astype(np.float64) for g in "fm"]
+    deviation = np.sqrt(max(np.mean([t.var() for t in tones]), 0.01))
     for vector in np.random.default_rng(3).standard_normal((50, 16)).astype(np.float32):
-        distances = [np.linalg.norm(unit(vector) - mean) for mean in means]
-        assert pool.gender_of(vector) == "fm"[int(np.argmin(distances))]
+        likely = [0.3 * multivariate_normal(one.mean(axis=0), within).logpdf(unit(vector)) for one in units]
+        if log_f0 is not None:
+            likely = [a + norm(t.mean(), deviation).logpdf(log_f0) for a, t in zip(likely, tones, strict=True)]
+        assert pool.gender_of(vector, log_f0) == "fm"[int(np.argmax(likely))]

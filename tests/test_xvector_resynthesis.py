@@ -17,6 +17,7 @@ from tests.tiny_decoder import write_decoder, write_generator, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.content import MoonshineContent
+from voiceveil.anonymization.xvector.disguise import register_of
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.anonymization.xvector.synthesis import LoadedStage
@@ -96,8 +97,10 @@ def test_unvoiced_speech_becomes_a_sound_of_the_same_level(b1b: Resynthesis) -> 
 def test_the_pseudo_speaker_and_nothing_else_changes_the_voice(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
     same, other = (engine.engine_of(replace(b1b, gender=g)) for g in ("same", "other"))
-    source = same.pool.gender_of(same.parts.speaker(Waveform(samples, RATE)))
-    drawn = [made.pseudo_speaker(samples, np.random.default_rng(1)).embedding for made in (same, other)]
+    register = register_of(same.f0(samples))
+    assert register is not None
+    source = same.pool.gender_of(same.parts.speaker(Waveform(samples, RATE)), register.mean)
+    drawn = [made.pseudo_speaker(samples, register, np.random.default_rng(1)).embedding for made in (same, other)]
     assert [same.pool.gender_of(vector) for vector in drawn] == [source, {"f": "m", "m": "f"}[source]]
 
 
@@ -105,7 +108,7 @@ def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -
     made = engine.engine_of(replace(b1b, intonation="moved", strategy="pool-random"))
     stream = engine.ResynthesisStream(made, np.random.default_rng(0))
     samples = synthetic_voice(seconds=1.0).samples
-    pseudo = made.pseudo_speaker(samples, np.random.default_rng(0))
+    pseudo = made.pseudo_speaker(samples, None, np.random.default_rng(0))
     f0 = made.f0(samples)
     moved = stream._intonation(f0, pseudo)
     assert np.array_equal(moved > 0, f0 > 0)

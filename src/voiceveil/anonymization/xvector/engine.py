@@ -68,18 +68,18 @@ class Engine:
     chain: tuple[LoadedStage, ...]
     disguise: Disguise
 
-    def pseudo_speaker(self, samples: Samples, rng: np.random.Generator) -> PseudoSpeaker:
-        """Whom the speaker of some samples becomes; the gender is estimated from the embedding."""
+    def pseudo_speaker(self, samples: Samples, register: Register | None, rng: np.random.Generator) -> PseudoSpeaker:
+        """Whom the speaker of some samples becomes; the gender is estimated from the embedding and the register."""
         if not (self.strategy.hears_source or self.disguise.height or any(stage.unprotected for stage in self.chain)):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
         source = unit(_heard(self.parts.speaker, samples))
-        return self.strategy.draw(source, self.pool.gender_of(source), self.pool, rng)._replace(source=source)
+        gender = self.pool.gender_of(source, None if register is None else register.mean)
+        return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
 
-    def usual_log_f0(self, source: Array | None) -> float | None:
-        """The mean of ln F0 of the pool's speakers of the gender of an embedding."""
-        return (
-            None if source is None else float(self.pool.log_f0[self.pool.of_gender(self.pool.gender_of(source))].mean())
-        )
+    def usual_log_f0(self, source: Array, register: Register) -> float:
+        """The mean of ln F0 of the pool's speakers of the gender of a source."""
+        gender = self.pool.gender_of(source, register.mean)
+        return float(self.pool.log_f0[self.pool.of_gender(gender)].mean())
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
@@ -135,11 +135,12 @@ class ResynthesisStream:
         if np.abs(samples).max() < SILENCE:
             return np.zeros_like(samples)
         engine = self._engine
+        f0 = engine.f0(samples)
         if self._pseudo is None:
-            self._pseudo = engine.pseudo_speaker(samples, self._rng)
+            self._pseudo = engine.pseudo_speaker(samples, register_of(f0), self._rng)
         if self._speed is None:
             self._speed = engine.disguise.speed(self._rng)
-        f0 = self._intonation(engine.f0(samples), self._pseudo)
+        f0 = self._intonation(f0, self._pseudo)
         places = engine.disguise.places(len(f0), self._rng)
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
         made = engine.synthesised(content, f0, self._pseudo, self._rng)[: len(samples)]
@@ -150,7 +151,9 @@ class ResynthesisStream:
         """That of the disguise; the register of the source is found where a voice is first heard."""
         if self._register is None:
             self._register = register_of(f0)
-        usual = self._engine.usual_log_f0(pseudo.source)
+        usual = None
+        if pseudo.source is not None and self._register is not None:
+            usual = self._engine.usual_log_f0(pseudo.source, self._register)
         return self._engine.disguise.f0(f0, self._register, pseudo.log_f0, usual)
 
 

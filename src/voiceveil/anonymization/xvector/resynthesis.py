@@ -56,7 +56,7 @@ class Resynthesis(Anonymizer):
     )
 
     bottleneck: float = parameter(
-        0.7, "how far content is replaced by codes of other people's speech, if the decoder has codes", low=0, high=1
+        0.85, "how far content is replaced by codes of other people's speech, if the decoder has codes", low=0, high=1
     )
 
     def chosen_strategy(self) -> Strategy:
