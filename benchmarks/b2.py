@@ -80,9 +80,9 @@ def conversion(speech: NDArray[np.float32]) -> None:
 
 def memory(folder: Path) -> None:
     code = (
-        "import resource, sys, voiceveil as vv\n"
+        "import sys, voiceveil as vv\nfrom voiceveil.testing.memory import peak_memory\n"
         "vv.anonymize(sys.argv[1], sys.argv[2], seed=1)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "print(peak_memory())"
     )
     block = synthetic_voice(1, seconds=60.0).int16()
     print("memory of a run, block by block")

@@ -38,6 +38,7 @@ from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.run.cluster import BLOCK, ray_executor
 from voiceveil.run.executor import Jobs
 from voiceveil.testing import synthetic_voice
+from voiceveil.testing.memory import peak_memory
 from voiceveil.testing.nodes import ray_nodes
 
 SECONDS = 5.0  # of an item
@@ -150,7 +151,7 @@ def drive(manifest: str, out: str, address: str) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
     said = {
         "items": summary.done,
-        "peak_mb": usage.ru_maxrss / 1024,
+        "peak_mb": peak_memory(),
         "seconds": time.perf_counter() - start,
         "seconds_before": began,
         "processor_seconds": usage.ru_utime + usage.ru_stime,

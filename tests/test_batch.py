@@ -482,9 +482,9 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
         long_file(tmp_path / f"{minutes}.flac", 60 * minutes)
         assert minutes * 60 > LONG
         code = (
-            "import resource, sys, voiceveil as vv\n"
+            "import sys, voiceveil as vv\nfrom voiceveil.testing.memory import peak_memory\n"
             "vv.anonymize(sys.argv[1], sys.argv[2], seed=1)\n"
-            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+            "print(peak_memory())"
         )
         command = [sys.executable, "-c", code, str(tmp_path / f"{minutes}.flac"), str(tmp_path / f"{minutes}.wav")]
         peaks[minutes] = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -60,9 +60,8 @@ def test_order_is_that_of_characters() -> None:
 def test_memory_stays_flat() -> None:
     """100,000 entries of 100 bytes, in a process of their own: as a dict they take over 20 MB."""
     code = (
-        "import resource\nfrom voiceveil.ondisk import DiskDict\n"
+        "from voiceveil.ondisk import DiskDict\nfrom voiceveil.testing.memory import peak_memory as peak\n"
         "disk = DiskDict()\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
         "for n in range(20_000): disk[f'{n * 7919 % 100_003:050d}'] = 50 * 'x'\n"
         "before = peak()\n"
         "for n in range(20_000, 100_000): disk[f'{n * 7919 % 100_003:050d}'] = 50 * 'x'\n"
@@ -72,6 +71,21 @@ def test_memory_stays_flat() -> None:
     count, grown = map(int, said.split())
     assert count == 100_000
     assert grown < 6
+
+
+def test_a_peak_is_that_of_the_process_alone() -> None:
+    """However large the one is that started it; else what is measured so could not fail in a large one."""
+    code = (
+        "import subprocess, sys\nfrom voiceveil.testing.memory import peak_memory\n"
+        "held = bytes(range(256)) * (400 << 12)\n"
+        "child = 'from voiceveil.testing.memory import peak_memory as peak; held = [0] * (50 << 17); print(peak())'\n"
+        "said = subprocess.run([sys.executable, '-c', child], capture_output=True, text=True, check=True).stdout\n"
+        "print(peak_memory(), said)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    parent, child = map(int, said.split())
+    assert parent > 400
+    assert 50 < child < 300
 
 
 # --- Manifests ----------------------------------------------------------------------------------------------------
