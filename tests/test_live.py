@@ -6,11 +6,15 @@ import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes.util import find_library
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -314,6 +318,55 @@ def test_what_the_driver_calls() -> None:
     assert not out.any()
     assert callback.ended.is_set()
     assert isinstance(callback.error, InputError)
+
+
+MICROPHONE_AND_WIRE = """\
+</usr/share/alsa/alsa.conf>
+pcm.voiceveil_nothing {{ type null }}
+pcm.voiceveil_mic {{ type file slave.pcm voiceveil_nothing format raw infile {folder}/in.raw file /dev/null }}
+pcm.voiceveil_wire {{ type file slave.pcm voiceveil_nothing format raw file {folder}/out.raw }}
+"""
+
+
+@pytest.fixture
+def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is a sound card: ``voiceveil_mic`` hears in.raw, ``voiceveil_wire`` writes out.raw (float32)."""
+    if find_library("portaudio") is None or not Path("/usr/share/alsa/alsa.conf").exists():
+        pytest.skip("no PortAudio with ALSA (apt install libportaudio2)")
+    (tmp_path / "asound.conf").write_text(MICROPHONE_AND_WIRE.format(folder=tmp_path))
+    monkeypatch.setenv("ALSA_CONFIG_PATH", str(tmp_path / "asound.conf"))
+    VOICE.tofile(tmp_path / "in.raw")
+    return tmp_path
+
+
+def test_the_command_between_devices(sound: Path) -> None:
+    """By PortAudio, until Ctrl-C: what is played is the conversion of what was heard."""
+    assert b"voiceveil_mic, ALSA" in live("--devices").stdout
+    played = sound / "out.raw"
+    options = ["--input", "voiceveil_mic", "--output", "voiceveil_wire", "--seed", "1", "--block", "10"]
+    command = [sys.executable, "-m", "voiceveil.cli.main", "live", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not (played.exists() and played.stat().st_size > 8 * len(VOICE)):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert process.returncode == 0, said
+    assert "b2: latency 20 ms and one block of 10 ms" in said
+    assert "blocks that the driver dropped: " in said
+    assert "processing a block: p50 " in said
+    whole, wanted = np.fromfile(played, "<f4"), offline(VOICE)[: len(VOICE) - FRAME]
+    begin = int(np.flatnonzero(whole)[0]) - int(np.flatnonzero(wanted)[0])
+    assert begin >= FRAME  # the latency, and what the driver had waiting
+    assert np.abs(whole[begin : begin + len(wanted)] - wanted).max() <= 1e-5
+
+
+def test_a_device_that_is_not_there(sound: Path) -> None:
+    done = live("--input", "voiceveil_mic", "--output", "voiceveil_tape")
+    assert done.returncode == 1
+    said = done.stderr.decode()
+    assert "voiceveil live: cannot use the devices: " in said
+    assert "voiceveil_tape" in said
+    assert "(see `voiceveil live --devices`)" in said
 
 
 # --- The websocket ------------------------------------------------------------------------------------------------
