@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 from tests.faults import many
 from tests.faults.runs import PROTOCOL
-from tests.official_samples import RANK_2024
+from tests.official_samples import SAMPLES
 from voiceveil.anonymization.draws import Key as SecretKey
 from voiceveil.audio import MixedDownWarning, info, load
 from voiceveil.board.contest import Contest
@@ -215,7 +215,7 @@ READERS = {
     "tdsv answer": Reader("answer.txt", b"0.5\n-1.25\n3e2\n", read_answer),
     "tdsv submission": Reader("a.zip", _zip({"answer.txt": b"0.5\n-1.25\n"}), lambda path: check_submission(path, 2)),
     "tdsv system": Reader("a.npz", SYSTEM, load_system),
-    "results of 2024": Reader("result_for_rank_x", RANK_2024.encode(), read_results),
+    **{f"results {name}": Reader(name, text.encode(), read_results) for name, text in SAMPLES.items()},
     "results.json": Reader("results.json", _results(), Results.load),
     "details": Reader("details/a.tsv", TABLE, _details),
     "similarity": Reader("details/a.similarity.json", MATRICES, _details),
