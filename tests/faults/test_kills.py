@@ -16,7 +16,7 @@ from tests.faults import many
 from tests.faults.runs import anonymizing, begun, evaluating, tree
 from tests.faults.victims import KILLED, Victims
 
-KILLS = {"anonymize": many(20, 200), "evaluate": many(10, 200)}
+KILLS = many(20, 200)  # of each
 #: Counts how often each result of a model is written.
 COUNTING = """
 CREATE TABLE results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -58,13 +58,12 @@ def killed_again_and_again(
         assert victim.run(command(undisturbed)) == 0, victim.said
         durations.append(time.monotonic() - start)
     whole = tree(undisturbed)
-    wanted = KILLS[command(undisturbed)[0]]
     moments, kills, finished = random.Random(1), 0, 0
     held: dict[Path, tuple[int, int]] = {}
     out = home / "out0"
     prepare(out)
-    while kills < wanted or finished == 0:
-        after = moments.uniform(0.0, durations[1]) if kills < wanted else None
+    while kills < KILLS or finished == 0:
+        after = moments.uniform(0.0, durations[1]) if kills < KILLS else None
         code = victim.run(command(out), after=after)
         assert {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in held} == held, "an item was done twice"
         if code == KILLED:
