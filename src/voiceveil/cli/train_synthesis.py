@@ -10,11 +10,15 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from voiceveil.corpus import open_corpus
+from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
-from voiceveil.nn.synthesis_modules import Dimensions, module
+from voiceveil.nn.synthesis_modules import Dimensions, Module, module
+
+if TYPE_CHECKING:
+    from voiceveil.nn.recognition_data import RecognitionData
+    from voiceveil.run.cache import Cache
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -25,6 +29,7 @@ examples:
   voiceveil train source-filter --data data/train-clean-100 --start exp/decoder --listening 1 --peak 5e-4 \\
       --steps 1500 --out exp/decoder2
   voiceveil train tdnnf --data data/train-clean-100 data/train-other-500 --size paper --device cuda --out exp/tdnnf
+  voiceveil train ctc-attention --data data/train-clean-100 --heard moonshine:2 --teacher moonshine --out exp/m1
   voiceveil train nsf-hifigan --data data/libritts-train-clean-100 --size paper --device cuda --out exp/b1b
 """
 
@@ -57,6 +62,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="with --exchanged: weight of how far CAM++ hears another voice than was asked for (default: 0)",
     )
+    parser.add_argument(
+        "--heard",
+        metavar="NAME",
+        help="ctc-attention: content features to stand on, such as moonshine:2 (default: none, it hears MFCC)",
+    )
+    parser.add_argument(
+        "--teacher",
+        metavar="NAME",
+        help="ctc-attention: content features to imitate, such as moonshine (default: none)",
+    )
+    parser.add_argument(
+        "--imitation", type=float, default=4.0, metavar="W", help="weight of the teacher in the loss (default: 4)"
+    )
+    parser.add_argument(
+        "--masking", type=float, metavar="W", help="ctc-attention-masked: weight of hiding the speaker (default: 1)"
+    )
     parser.add_argument("--crop", type=float, metavar="S", help="seconds of a training example (default: the module's)")
     parser.add_argument("--peak", type=float, metavar="RATE", help="highest learning rate (default: the module's)")
     parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
@@ -77,14 +98,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, and tell what came of it."""
     from voiceveil.anonymization.xvector.parts import parts
-    from voiceveil.attack.encoders import encoder
-    from voiceveil.nn.recognition_data import ALPHABET, RecognitionData
+    from voiceveil.nn.ctc_attention_task import CtcAttentionTask
     from voiceveil.nn.source_filter_task import SourceFilterTask
     from voiceveil.nn.synthesis_data import SynthesisData
     from voiceveil.nn.synthesis_training import train
     from voiceveil.run.cache import Cache
 
     chosen = module(args.kind)
+    if (args.heard or args.teacher) and not args.kind.startswith("ctc-attention"):
+        raise InputError(f"{args.kind} cannot stand on another network", fix="leave --heard and --teacher out")
     plan = chosen.plan(args.size)
     plan = replace(
         plan,
@@ -97,11 +119,9 @@ def run(args: argparse.Namespace) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     utterances = [u for corpus in corpora for u in corpus]
     cache = Cache(args.features or args.out / "features.sqlite")
+    data: Any
     if chosen.transcripts:
-        voice = encoder(args.speaker)
-        data: Any = RecognitionData(utterances, voice, cache, seed=args.seed, jobs=args.jobs, quiet=args.quiet)
-        dimensions = Dimensions(len(ALPHABET) + 1, data.speaker_dimension)
-        fingerprints = {"speaker": voice.fingerprint()}
+        data, dimensions, fingerprints = _spoken(args, chosen, utterances, cache)
     else:
         pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker, speeds=chosen.speeds)
         frames = round(100 * args.crop) if args.crop else chosen.frames
@@ -112,6 +132,10 @@ def run(args: argparse.Namespace) -> int:
     settings: dict[str, Any] = {"module": args.kind, "parts": fingerprints, "data": data.description()}
     if args.crop:
         settings["crop"] = args.crop
+    if isinstance(task, CtcAttentionTask) and args.teacher:
+        task.imitation = settings["imitation"] = args.imitation
+    if isinstance(task, CtcAttentionTask) and task.masking and args.masking:
+        task.masking = settings["masking"] = args.masking
     if args.listening:
         if not isinstance(task, SourceFilterTask):
             raise InputError(f"{args.kind} cannot learn by listening", fix="leave --listening out")
@@ -142,3 +166,24 @@ def run(args: argparse.Namespace) -> int:
             f"weights: {args.out / 'model.safetensors'}"
         )
     return 0
+
+
+def _spoken(
+    args: argparse.Namespace, chosen: Module, utterances: list[Utterance], cache: Cache
+) -> tuple[RecognitionData, Dimensions, dict[str, str]]:
+    """What a recogniser learns from, its dimensions, and the fingerprints of the parts."""
+    from voiceveil.anonymization.xvector.content import content_features
+    from voiceveil.attack.encoders import encoder
+    from voiceveil.nn.recognition_data import ALPHABET, RecognitionData
+
+    voice = encoder(args.speaker) if chosen.voices else None
+    heard, teacher = (content_features(name) if name else None for name in (args.heard, args.teacher))
+    data = RecognitionData(
+        utterances, voice, cache, seed=args.seed, heard=heard, teacher=teacher, jobs=args.jobs, quiet=args.quiet
+    )
+    outputs = len(ALPHABET) + 1
+    taught = teacher.dimension if teacher else 0
+    dimensions = Dimensions(outputs, data.speaker_dimension, heard.dimension if heard else 0, taught)
+    named = {"speaker": voice, "heard": heard, "teacher": teacher}
+    fingerprints = {name: part.fingerprint() for name, part in named.items() if part}
+    return data, dimensions, {**fingerprints, **({"hears": args.heard} if args.heard else {})}

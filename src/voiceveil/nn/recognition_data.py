@@ -1,5 +1,7 @@
 """What a recogniser of one's own learns from: whole utterances with MFCC, a vector of the utterance, and characters.
 
+Instead of MFCC it may hear the content features of another network, and learn to make those of a third (its teacher).
+
 Conventions: 16 kHz, frames of 10 ms; MFCC of high resolution as in Kaldi's recipes (40 of 40 mel bands, 20 to 7,600
 Hz). Shorter utterances of a batch go on with their last frame, as the network goes on at the end of an utterance. The
 batch of a step depends on the seed and the step's number alone.
@@ -14,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.anonymization.xvector.content import FRAME, Content, interpolated, normalised
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance
 from voiceveil.dsp.kaldi import Framing, mfcc
 from voiceveil.errors import InputError
 from voiceveil.nn.ctc_alignment import fewest_frames
+from voiceveil.nn.ctc_attention import SUBSAMPLING
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.utility.words import plain_words
@@ -33,13 +37,18 @@ Array = NDArray[np.float32]
 
 
 class SpeechBatch(NamedTuple):
-    """Samples of all utterances (N,), MFCC (B, T, 40), vectors (B, E), lengths in frames (B,), tokens of each."""
+    """Samples of all utterances (N,), MFCC (B, T, 40), vectors (B, E), lengths in frames (B,), tokens of each.
+
+    Where another network's features are heard, they stand for the MFCC, and the samples are zeros. ``taught``: for each
+    utterance what the teacher hears at the frames of our content (rows, D), normalised; empty without a teacher.
+    """
 
     samples: Array
     features: Array
     utterance: Array
     frames: NDArray[np.int64]
     tokens: tuple[NDArray[np.int64], ...]
+    taught: tuple[Array, ...] = ()
 
 
 def hires_mfcc(samples: Array) -> Array:
@@ -54,27 +63,39 @@ def spelled(text: str) -> NDArray[np.int64]:
 
 
 class RecognitionData:
-    """The utterances of a training; a twentieth is kept for validation."""
+    """The utterances of a training; a twentieth is kept for validation.
+
+    ``speaker``: gives the vector of an utterance, if one is needed; ``heard``: content features instead of MFCC;
+    ``teacher``: content features to learn to make.
+    """
 
     def __init__(
         self,
         utterances: Iterable[Utterance],
-        speaker: Evaluator[Any],
+        speaker: Evaluator[Any] | None,
         cache: Cache,
         *,
         seed: int,
+        heard: Content | None = None,
+        teacher: Content | None = None,
         jobs: int = 1,
         quiet: bool = True,
     ) -> None:
         listed = [u for u in utterances if u.text and len(spelled(u.text))]
         if not listed:
             raise InputError("no utterances with text to learn from", fix="a recogniser needs transcripts")
-        vectors = extract(listed, speaker, cache=cache, jobs=jobs, quiet=quiet)
-        self._vectors = {
-            u.id: np.asarray(v / max(1e-9, np.linalg.norm(v)), np.float32) for u, v in _paired(listed, vectors)
-        }
-        self._keys = cache.keys(speaker.fingerprint(), listed)
-        self._seed = seed
+        self._vectors: dict[str, Array] = {u.id: np.zeros(0, np.float32) for u in listed}
+        if speaker is not None:
+            vectors = extract(listed, speaker, cache=cache, jobs=jobs, quiet=quiet)
+            self._vectors = {
+                u.id: np.asarray(v / max(1e-9, np.linalg.norm(v)), np.float32) for u, v in _paired(listed, vectors)
+            }
+        self._keys = cache.keys("" if speaker is None else speaker.fingerprint(), listed)
+        for part in filter(None, (heard, teacher)):
+            extract(listed, part, cache=cache, jobs=jobs, quiet=quiet)
+        self._cache, self._seed, self._heard, self._teacher = cache, seed, heard, teacher
+        self._heard_keys = cache.keys(heard.fingerprint(), listed) if heard else {}
+        self._teacher_keys = cache.keys(teacher.fingerprint(), listed) if teacher else {}
         order = np.random.default_rng([seed, 0]).permutation(len(listed))
         held = max(1, len(listed) // 20) if len(listed) > 1 else 0
         self.validation: Sequence[Utterance] = [listed[i] for i in order[:held]]
@@ -83,7 +104,7 @@ class RecognitionData:
     def batch(self, step: int, size: int) -> SpeechBatch:
         """The utterances of a step, drawn anew each time."""
         rng = np.random.default_rng([self._seed, 1, step])
-        found: list[tuple[Array, Array, Utterance]] = []
+        found: list[_Item] = []
         for i in rng.permutation(len(self.training)):
             item = self._read(self.training[i])
             found += [item] if item else []
@@ -112,26 +133,51 @@ class RecognitionData:
             "sha256": total.hexdigest(),
         }
 
-    def _read(self, utterance: Utterance) -> tuple[Array, Array, Utterance] | None:
-        """Samples and MFCC; None if it is too long, or too short for its text at a third of the frames."""
-        samples = load(utterance.path, rate=16000, start=utterance.start, duration=utterance.duration).samples
-        features = hires_mfcc(samples)
-        enough = -(-len(features) // 3) >= fewest_frames(spelled(str(utterance.text)))
-        return (samples, features, utterance) if enough and len(samples) <= LONGEST * 16000 else None
+    def _read(self, utterance: Utterance) -> _Item | None:
+        """Features and what goes with them; None if it is too long, or too short for its text."""
+        tokens = spelled(str(utterance.text))
+        if self._heard:
+            features = np.asarray(self._cache.get(self._heard_keys[utterance.id]), dtype=np.float32)
+            samples = np.broadcast_to(np.float32(0), round(len(features) * self._heard.hop))
+            enough, hop, offset = len(features), self._heard.hop, self._heard.offset
+        else:
+            samples = load(utterance.path, rate=16000, start=utterance.start, duration=utterance.duration).samples
+            features = hires_mfcc(samples)
+            enough, hop, offset = -(-len(features) // 3), SUBSAMPLING * FRAME, SUBSAMPLING * FRAME / 2
+        if enough < fewest_frames(tokens) or len(samples) > LONGEST * 16000:
+            return None
+        taught = None
+        if self._teacher:
+            theirs = normalised(np.asarray(self._cache.get(self._teacher_keys[utterance.id])))
+            rows = len(features) if self._heard else -(-len(features) // SUBSAMPLING)
+            at = (offset + hop * np.arange(rows) - self._teacher.offset) / self._teacher.hop
+            taught = interpolated(theirs, np.clip(at, 0, len(theirs) - 1))
+        return _Item(samples, features, self._vectors[utterance.id], tokens, taught)
 
-    def _stacked(self, items: Sequence[tuple[Array, Array, Utterance]]) -> SpeechBatch:
+    def _stacked(self, items: Sequence[_Item]) -> SpeechBatch:
         if not items:
             raise InputError(
                 "no utterance is long enough for its text", fix="check that audio and texts belong together"
             )
-        longest = max(len(features) for _, features, _ in items)
+        longest = max(len(item.features) for item in items)
         return SpeechBatch(
-            np.concatenate([samples for samples, _, _ in items]),
-            np.stack([np.pad(f, ((0, longest - len(f)), (0, 0)), mode="edge") for _, f, _ in items]),
-            np.stack([self._vectors[u.id] for _, _, u in items]),
-            np.array([len(features) for _, features, _ in items]),
-            tuple(spelled(str(u.text)) for _, _, u in items),
+            np.concatenate([item.samples for item in items]),
+            np.stack([np.pad(i.features, ((0, longest - len(i.features)), (0, 0)), mode="edge") for i in items]),
+            np.stack([item.vector for item in items]),
+            np.array([len(item.features) for item in items]),
+            tuple(item.tokens for item in items),
+            tuple(item.taught for item in items if item.taught is not None),
         )
+
+
+class _Item(NamedTuple):
+    """One utterance of a batch."""
+
+    samples: Array
+    features: Array
+    vector: Array
+    tokens: NDArray[np.int64]
+    taught: Array | None
 
 
 def _paired(utterances: Sequence[Utterance], vectors: Any) -> Iterable[tuple[Utterance, NDArray[Any]]]:

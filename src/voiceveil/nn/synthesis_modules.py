@@ -21,18 +21,25 @@ _DISCRIMINATORS: dict[Size, float] = {"small": 0.125, "paper": 1.0}
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Of the inputs: content and speaker embedding."""
+    """Of the inputs: content and speaker embedding.
+
+    For what learns from transcripts, ``content`` is the number of outputs; ``heard``: the length of a vector that it
+    hears instead of MFCC; ``taught``: that of its teacher's content; 0: there is no such thing.
+    """
 
     content: int
     speaker: int
+    heard: int = 0
+    taught: int = 0
 
 
 @dataclass(frozen=True)
 class Module:
     """``task(dimensions, size, seed, device)`` and ``plan(size)`` make what :func:`synthesis_training.train` takes.
 
-    ``frames``: the length of a crop, of 10 ms. ``transcripts``: it learns from whole utterances and what was said.
-    ``speeds``: the content of a crop is that of the recording, or of the recording played so much faster.
+    ``frames``: the length of a crop, of 10 ms. ``transcripts``: it learns from whole utterances and what was said;
+    ``voices``: and from the embeddings of who said it. ``speeds``: the content of a crop is that of the recording, or
+    of the recording played so much faster.
     """
 
     help: str
@@ -40,6 +47,7 @@ class Module:
     task: Callable[[Dimensions, Size, int, str], Task]
     plan: Callable[[Size], Plan]
     transcripts: bool = False
+    voices: bool = True
     speeds: tuple[float, ...] = ()
 
 
@@ -170,8 +178,15 @@ def _ctc_attention(dimensions: Dimensions, size: Size, seed: int, device: str, m
     from voiceveil.nn.ctc_attention_task import CtcAttentionTask
 
     torch.manual_seed(seed)
-    make = CtcAttention.small if size == "small" else CtcAttention
-    return CtcAttentionTask(make(dimensions.content), device, masking=masking, speaker=dimensions.speaker)
+    outputs, small = dimensions.content, size == "small"
+    if dimensions.heard:
+        network = CtcAttention.on(outputs, dimensions.heard, dimensions.taught or dimensions.heard)
+    elif small:
+        network = CtcAttention.small(outputs, dimensions.taught or 128)
+    else:
+        network = CtcAttention(outputs, width=dimensions.taught or 1024)
+    spelt = 1 if small else None
+    return CtcAttentionTask(network, device, masking=masking, speaker=dimensions.speaker, spelt=spelt)
 
 
 def _ctc_attention_masked(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
@@ -235,6 +250,7 @@ MODULES: dict[str, Module] = {
         _ctc_attention,
         _tdnnf_plan,
         transcripts=True,
+        voices=False,
     ),
     "ctc-attention-masked": Module(
         "the same, trained against an adversary that tells the speaker from the content of m1c1; needs transcripts",

@@ -232,8 +232,9 @@ def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: 
     ours = pieces.fingerprints()
     for number, (stage, file) in enumerate(zip(chain, weights, strict=True)):
         for name in ("speaker",) if number else ("content", "speaker"):  # what a later stage takes is another's output
-            if stage.parts.get(name) != ours[name]:
-                what = f"these weights were trained with another {name}: {stage.parts.get(name)!r}, not {ours[name]!r}"
+            theirs = stage.parts.get(name)
+            if theirs != ours[name] and (name != "content" or theirs != getattr(pieces.content, "imitates", "")):
+                what = f"these weights were trained with another {name}: {theirs!r}, not {ours[name]!r}"
                 raise InputError(what, where=file, fix=f"--set {name}=NAME as in the training, or other weights")
     if voices.encoder != ours["speaker"]:
         what = f"this pool is of another speaker encoder: {voices.encoder!r}, not {ours['speaker']!r}"

@@ -95,13 +95,13 @@ class O1c1(O1):
 class M1(B1b):
     """As b1b, with the encoder of an end-to-end recogniser (CTC and attention) as content (team M).
 
-    Nothing ships: the recogniser is trained by `voiceveil train ctc-attention`, then the decoder on its content
-    (`voiceveil train source-filter --content ctc-attention:FOLDER`), and both are given.
+    Published: the sizes of ESPnet, which `voiceveil train ctc-attention --size paper` trains. What ships is a small
+    recogniser that stands on the second layer of Moonshine, and has learnt, beside words, to make the content that
+    b1b's decoder knows. A recogniser of one's own needs a decoder of its content, unless it had the same teacher.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1 (Champion et al.)"
-    shipped: ClassVar[str] = ""
-    content: str = parameter("ctc-attention", "content features: ctc-attention:FOLDER")
+    content: str = parameter("ctc-attention", "content features: ctc-attention (what ships) or ctc-attention:FOLDER")
 
 
 @register("m1c1")
@@ -109,11 +109,14 @@ class M1(B1b):
 class M1c1(M1):
     """As m1, with a recogniser that has learnt to mask who speaks (team M, contrastive).
 
-    It is trained by `voiceveil train ctc-attention-masked`: an adversary tells the speaker's embedding from the mean of
-    the content, and the encoder makes its answer useless.
+    It is trained by `voiceveil train ctc-attention-masked`: an adversary tells the speaker's embedding from the
+    content, and the encoder makes its answer useless.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c1 (Champion et al.)"
+    content: str = parameter(
+        "ctc-attention-masked", "content features: ctc-attention-masked (what ships) or ctc-attention-masked:FOLDER"
+    )
 
 
 @register("m1c2")
