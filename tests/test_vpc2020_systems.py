@@ -141,7 +141,9 @@ def test_the_source_is_heard_for_a_stage_though_the_strategy_does_not_listen(tmp
 # --- All of them --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["a1", "a2", "k2", "m1c2", "m1c3", "m1c4", "o1", "o1c1", "s1", "s1c1", "s2", "s2c1"])
+@pytest.mark.parametrize(
+    "name", ["a1", "a2", "k2", "m1", "m1c1", "m1c2", "m1c3", "m1c4", "o1", "o1c1", "s1", "s1c1", "s2", "s2c1"]
+)
 def test_every_system_converts_with_what_ships(name: str) -> None:
     wave = synthetic_voice(seconds=0.5)
     made = system(name).convert(wave, np.random.default_rng(0))

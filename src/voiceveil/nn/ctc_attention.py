@@ -7,8 +7,8 @@ that the sizes are those of ESPnet's LibriSpeech recipe of the time.
     MFCC (B, T, 40) -> convolutions, a quarter of the frames -> BLSTM with projections -> content (B, T / 4, width)
     content -> CTC;  content -> attention with location (Chorowski et al. 2015) and an LSTM that spells
 
-A few hours of speech are too few to learn to hear from. So the network may stand on a layer of another recogniser
-instead of MFCC and convolutions (``channels`` = 0); its content then has as many frames as that layer, which also goes
+So that little speech is enough to learn from, the network may stand on a layer of another recogniser instead of MFCC
+and convolutions (``channels`` = 0); its content then has as many frames as that layer, which also goes
 past the BLSTM to the content, through a matrix.
 
 Conventions: tokens count from 1, 0 is CTC's blank, and in the decoder begin and end of a text. ``frames`` (B,) are the
