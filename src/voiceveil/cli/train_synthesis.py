@@ -19,6 +19,7 @@ from voiceveil.nn.synthesis_modules import Dimensions, Module, module
 if TYPE_CHECKING:
     from voiceveil.nn.recognition_data import RecognitionData
     from voiceveil.run.cache import Cache
+    from voiceveil.run.extract import Evaluator
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -184,6 +185,6 @@ def _spoken(
     outputs = len(ALPHABET) + 1
     taught = teacher.dimension if teacher else 0
     dimensions = Dimensions(outputs, data.speaker_dimension, heard.dimension if heard else 0, taught)
-    named = {"speaker": voice, "heard": heard, "teacher": teacher}
+    named: dict[str, Evaluator[Any] | None] = {"speaker": voice, "heard": heard, "teacher": teacher}
     fingerprints = {name: part.fingerprint() for name, part in named.items() if part}
     return data, dimensions, {**fingerprints, **({"hears": args.heard} if args.heard else {})}
