@@ -1,6 +1,6 @@
 """Past one machine: what a Ray cluster costs, what it gains, and what the driver holds in memory.
 
-    python benchmarks/scale.py [--items 120] [--rounds 3] [--lines 1000,1000000] [--json FILE]
+    python benchmarks/scale.py [--items 480] [--rounds 3] [--lines 1000,1000000] [--json FILE]
 
 The cluster is real (``ray.cluster_utils.Cluster``), but all its nodes are on this machine, of one core each.
 
@@ -202,7 +202,7 @@ def on_paper(pace: float, driver: dict[str, float]) -> dict[int, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=120)
+    parser.add_argument("--items", type=int, default=480)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--lines", default="1000,1000000")
     parser.add_argument("--json", type=Path)
