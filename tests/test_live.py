@@ -369,6 +369,14 @@ def test_a_device_that_is_not_there(sound: Path) -> None:
     assert "(see `voiceveil live --devices`)" in said
 
 
+def test_a_sound_system_that_aborts(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PortAudio ends its process where ALSA is not configured at all."""
+    monkeypatch.setenv("ALSA_CONFIG_PATH", str(sound / "nothing.conf"))
+    done = live("--devices")
+    assert done.returncode == 1
+    assert "voiceveil live: the sound system of this machine does not start" in done.stderr.decode()
+
+
 # --- The websocket ------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ the driver says so, and such blocks are counted as dropped.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -68,6 +70,9 @@ def list_devices() -> str:
 
 
 def _sounddevice() -> Any:
+    # PortAudio may abort the process that loads it, as where ALSA's own files are missing: another one tries first.
+    if subprocess.run([sys.executable, "-c", "import sounddevice"], capture_output=True).returncode < 0:
+        raise InputError("the sound system of this machine does not start", fix="apt install libasound2-data")
     try:
         import sounddevice
     except ImportError as error:
