@@ -9,7 +9,7 @@ parameters after commas.
 All sets are anonymized whole, at the utterance level with a fixed seed, and attacked as `voiceveil evaluate` does; G_VD
 is of the whole sets of trials too. WER, DNSMOS and pitch correlation are measured on some utterances of each set of
 trials, the same for all systems and spread over the speakers; PocketSphinx, which is slow, hears a part of these. All
-that is found is kept in DIR: a killed run goes on where it stopped. DIR/SYSTEM/results.json is what `voiceveil rank`
+that is found is kept in DIR: a killed run goes on where it stopped. DIR/SYSTEM.json is what `voiceveil rank`
 takes, for the plane of privacy and utility. Intervals are over speakers, 95 %. Speed is the
 processor time of one process, with all models that a system uses, once they are loaded.
 """
@@ -207,13 +207,24 @@ def trial_sets(inventory: Inventory) -> list[str]:
     return [trials.set for one in inventory.verification for trials in one.trials]
 
 
+def folder_of(spec: str, args: argparse.Namespace) -> Path:
+    """Where a system is evaluated."""
+    return Path(args.scratch) / spec.replace("/", "_")
+
+
+def results_of(spec: str, args: argparse.Namespace) -> Path:
+    """The figures of a system, for its ranking."""
+    folder = folder_of(spec, args)
+    return folder.parent / f"{folder.name}.json"
+
+
 def measure(spec: str, args: argparse.Namespace) -> Columns:
     """All of one system; returns the column of the original speech and that of the system."""
     os.environ["VOICEVEIL_FEATURES"] = str(args.scratch / "features.sqlite")  # of the originals, for all systems
     name, *settings = spec.split(",")
     system = find_system(name, settings)
     system.models()  # what is missing is said now
-    folder = args.scratch / spec.replace("/", "_")
+    folder = folder_of(spec, args)
     evaluation = prepare(args.data, folder, protocol=development(args.data), system=system)
     cache_file = args.scratch / "cache.sqlite"
     results = evaluate(
@@ -234,7 +245,7 @@ def measure(spec: str, args: argparse.Namespace) -> Columns:
         (of_original, of_system), figures = usefulness(evaluation, args, cache)
     finally:
         cache.close()
-    replace(results, system=spec, figures=(*results.figures, *figures)).save(folder / "results.json")
+    replace(results, system=spec, figures=(*results.figures, *figures)).save(results_of(spec, args))
     timed = evaluation.inventory.corpora[trial_sets(evaluation.inventory)[0]].utterances[: args.timed]
     after = {**after, **of_system, **distinctiveness(results), **speed(system, timed)}
     for row, text in after.items():
