@@ -101,8 +101,8 @@ def speaker_level(spec: str, args: argparse.Namespace) -> None:
 
 def with_emotions(results: Results) -> Results:
     """EmoDB in the place of IEMOCAP, for the figure alone: rankings know the sets of the challenge."""
-    put = {"dataset": "IEMOCAP_dev", "split": "dev"}
-    return replace(results, figures=tuple(replace(f, **put) if f.metric == "uar" else f for f in results.figures))
+    figures = (replace(f, dataset="IEMOCAP_dev", split="dev") if f.metric == "uar" else f for f in results.figures)
+    return replace(results, figures=tuple(figures))
 
 
 def main() -> None:
