@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import voiceveil as vv
+from voiceveil.anonymization.xvector.engine import engine_of
 from voiceveil.anonymization.xvector.pool import load_pool, unit
 from voiceveil.anonymization.xvector.veil import Veil
 from voiceveil.utility import moonshine
@@ -75,6 +76,17 @@ def test_f0_of_a_man_is_his_own_up_to_a_half_and_another_at_one() -> None:
 
     assert np.abs(np.log(heights(0.5) / own)).max() < 0.08
     assert np.abs(np.log(heights(1.0) / own)).max() > 0.15  # that of a voice of the pool
+
+
+def test_every_voice_of_the_same_gender_leaves_f0_where_it_was() -> None:
+    """Also those of the pool that sound like the other gender."""
+    system, pool = vv.system("veil"), load_pool(store.path("pool"))
+    assert isinstance(system, Veil)
+    source, mean = pool.embeddings[pool.of_gender("m")[0]], float(np.log(114.0))
+    assert pool.gender_of(source, mean) == "m"
+    own = np.array([engine_of(system).own_log_f0(source, mean, voice) for voice in pool.embeddings])
+    np.testing.assert_array_equal(own[pool.of_gender("m")], mean)
+    assert (own[pool.of_gender("f")] > mean + 0.3).all()
 
 
 @pytest.mark.parametrize(("privacy", "expected"), [(0.0, {"m"}), (0.5, {"m"}), (0.6, {"f", "m"}), (1.0, {"f", "m"})])

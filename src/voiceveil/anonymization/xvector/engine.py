@@ -76,10 +76,11 @@ class Engine:
         gender = self.pool.gender_of(source, None if register is None else register.mean)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
 
-    def usual_log_f0(self, voice: Array, log_f0: float) -> float:
-        """The mean of ln F0 of the pool's speakers of the gender of a voice."""
-        gender = self.pool.gender_of(voice, log_f0)
-        return float(self.pool.log_f0[self.pool.of_gender(gender)].mean())
+    def own_log_f0(self, source: Array, mean: float, target: Array) -> float:
+        """The mean of ln F0 that a source with this mean would have in the gender of a target, a voice of the pool."""
+        genders = self.pool.gender_of(source, mean), self.pool.gender_of_nearest(target)
+        before, after = (float(self.pool.log_f0[self.pool.of_gender(gender)].mean()) for gender in genders)
+        return mean + (after - before)
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
@@ -151,10 +152,9 @@ class ResynthesisStream:
         """That of the disguise; the register of the source is found where a voice is first heard."""
         if self._register is None:
             self._register = register_of(f0)
-        own, usual = None, self._engine.usual_log_f0
+        own = None
         if pseudo.source is not None and self._register is not None:
-            mean = self._register.mean
-            own = mean - usual(pseudo.source, mean) + usual(pseudo.embedding, pseudo.log_f0)
+            own = self._engine.own_log_f0(pseudo.source, self._register.mean, pseudo.embedding)
         return self._engine.disguise.f0(f0, self._register, pseudo.log_f0, own)
 
 

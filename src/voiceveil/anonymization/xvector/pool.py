@@ -83,6 +83,11 @@ class Pool:
             evidence += (second.mean() - first.mean()) * (log_f0 - (first.mean() + second.mean()) / 2) / variance
         return GENDERS[int(evidence > 0)]
 
+    def gender_of_nearest(self, embedding: Embedding) -> str:
+        """That of the most similar speaker: for a voice that is made of the pool, some of whom sound like the other."""
+        likeness = self.embeddings @ unit(embedding) / np.linalg.norm(self.embeddings, axis=1)
+        return str(self.genders[int(likeness.argmax())])
+
     @cached_property
     def _by_embedding(self) -> tuple[NDArray[np.float64], float]:
         """Weights (d,) and offset of the log odds of the second gender: linear discriminant analysis, half shrunk."""
