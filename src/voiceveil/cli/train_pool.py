@@ -1,7 +1,8 @@
 """Build a pool of speakers for resynthesis: one embedding a speaker, with gender and mean F0.
 
 The corpora need speakers and genders; no speaker should be in what is anonymized or evaluated. The output folder then
-holds pool.safetensors, which `voiceveil anonymize --system b1b --set pool=DIR` takes.
+holds pool.safetensors, which `voiceveil anonymize --system b1b --set pool=DIR` takes. With --rate every voice says a
+few sentences through veil, and DNSMOS tells how natural it sounds: veil then draws from the voices that sound best.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ HELP = "a table of speaker embeddings that pseudo-speakers are made of"
 EXAMPLES = """\
 examples:
   voiceveil train pool --data libritts:/corpora/LibriTTS/train-other-500 --out exp/pool --jobs 4
+  voiceveil train pool --data libri_train libri_pool --out exp/pool --jobs 4 --rate
   voiceveil train pool --data data/pool_f data/pool_m --speaker trained:exp/asv --out exp/pool
 """
 
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets pool.safetensors")
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
     parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
+    parser.add_argument("--rate", action="store_true", help="let DNSMOS rate every voice (4 s of computing each)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
     parser.add_argument("--overwrite", action="store_true", help="replace a pool that is there")
@@ -49,8 +52,12 @@ def run(args: argparse.Namespace) -> int:
     utterances = [u for spec in args.data for u in open_corpus(spec)]
     speaker, pitch = encoder(args.speaker), tracker(args.pitch)
     args.out.mkdir(parents=True, exist_ok=True)
-    cache = Cache(args.features or args.out / "features.sqlite")
-    pool = build_pool(utterances, speaker, pitch, cache=cache, jobs=args.jobs, quiet=args.quiet)
+    features = args.features or args.out / "features.sqlite"
+    pool = build_pool(utterances, speaker, pitch, cache=Cache(features), jobs=args.jobs, quiet=args.quiet)
+    if args.rate:
+        from voiceveil.anonymization.xvector.rating import rated
+
+        pool = rated(pool, utterances, cache=features, jobs=args.jobs, quiet=args.quiet)
     save_pool(target, pool)
     counts = {gender: len(pool.of_gender(gender)) for gender in ("f", "m")}
     if args.json:

@@ -45,6 +45,7 @@ class Pool:
     """``ids`` and ``genders`` of n speakers, ``embeddings`` (n, d), ``log_f0`` (n,), the encoder's fingerprint.
 
     ``plda`` scores two embeddings, as the challenges measure distances; ``where`` is the file, for messages.
+    ``ratings`` (n,): how natural each voice sounds (:mod:`voiceveil.anonymization.xvector.rating`), if that is known.
     """
 
     ids: tuple[str, ...]
@@ -54,12 +55,15 @@ class Pool:
     encoder: str
     plda: PldaScorer
     where: Path | None = None
+    ratings: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         counts = {len(self.ids), len(self.genders), len(self.embeddings), len(self.log_f0)}
+        counts |= set() if self.ratings is None else {len(self.ratings)}
         if counts != {len(self.ids)} or self.embeddings.ndim != 2 or not set(self.genders) <= set(GENDERS):
             raise InputError("damaged: its tables do not fit each other", where=self.where, fix="build the pool again")
-        if not (np.isfinite(self.embeddings).all() and np.isfinite(self.log_f0).all()):
+        numbers = [table for table in (self.embeddings, self.log_f0, self.ratings) if table is not None]
+        if not all(np.isfinite(table).all() for table in numbers):
             raise InputError("damaged: a value is not finite", where=self.where, fix="build the pool again")
 
     def __len__(self) -> int:
@@ -68,6 +72,14 @@ class Pool:
     def of_gender(self, gender: str) -> NDArray[np.int64]:
         """The rows of the speakers of a gender."""
         return np.flatnonzero(self.genders == gender)
+
+    def best(self, gender: str, share: float) -> NDArray[np.int64]:
+        """The rows of that share of the speakers of a gender who sound best; of all, if they are not rated."""
+        rows = self.of_gender(gender)
+        if self.ratings is None:
+            return rows
+        count = max(1, round(share * len(rows)))
+        return np.sort(rows[np.argsort(-self.ratings[rows], kind="stable")[:count]])
 
     def gender_of(self, embedding: Embedding, log_f0: float | None = None) -> str:
         """The more likely gender of a voice, by its embedding and the mean of ln F0, if anything is voiced.
@@ -173,6 +185,8 @@ def save_pool(path: Path, pool: Pool) -> None:
         "plda.between": plda.between,
         "plda.within": plda.within,
     }
+    if pool.ratings is not None:
+        arrays["ratings"] = pool.ratings
     record = {"kind": KIND, "encoder": pool.encoder, "ids": pool.ids, "genders": "".join(pool.genders)}
     save_tensors(path, {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}, record)
 
@@ -198,6 +212,7 @@ def _load(path: Path, stamp: int) -> Pool:
             record["encoder"],
             PldaScorer(arrays["plda.centre"], None, model, by_count=False),
             path,
+            arrays["ratings"].astype(np.float32) if "ratings" in arrays else None,
         )
     except KeyError as error:
         raise InputError(f"damaged: no {error.args[0]}", where=path, fix="build the pool again") from error

@@ -171,9 +171,13 @@ class PoolNearest(PoolFarthest):
 @strategies.register("pool-random")
 @dataclass(frozen=True)
 class PoolRandom:
-    """One speaker of the pool, whatever the source is: pseudo-speakers that differ as much as speakers do."""
+    """One speaker of the pool, whatever the source is: pseudo-speakers that differ as much as speakers do.
+
+    ``best``: the share of the speakers of each gender, those who sound best, that is drawn from.
+    """
 
     gender: Gender = "same"
+    best: float = 1.0
 
     @property
     def hears_source(self) -> bool:
@@ -187,7 +191,7 @@ class PoolRandom:
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
         """The speaker of the gender that comes first in a random order of the pool."""
-        rows = pool.of_gender(wanted_gender(self.gender, gender, rng))
+        rows = pool.best(wanted_gender(self.gender, gender, rng), self.best)
         row = rows[rng.permutation(len(pool))[rows].argmin()]
         return PseudoSpeaker(pool.embeddings[row].copy(), float(pool.log_f0[row]))
 

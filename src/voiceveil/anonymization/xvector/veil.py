@@ -44,6 +44,7 @@ class Veil(Averaging):
     gender: Literal["auto", "same", "other", "random", "f", "m"] = parameter(  # type: ignore[assignment]
         "auto", "of the pseudo-speaker, seen from the source's or named; auto: same up to privacy 0.5, random above"
     )
+    best: float = parameter(0.5, "share of the pool's voices that are drawn from, those that sound best", low=0, high=1)
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
