@@ -47,8 +47,8 @@ def test_more_privacy_takes_more(one: float, other: float) -> None:
 
 
 def test_f0_is_taken_last() -> None:
-    assert not any(taken(0).values())
-    middle, most = taken(0.5), taken(1)
+    least, middle, most = taken(0), taken(0.5), taken(1)
+    assert {what: amount for what, amount in least.items() if amount} == {"sounds": 0.85}  # as much as b1b takes
     for what in middle:
         assert middle[what] == (0 if what in {"register", "reach", "excursion"} else most[what])
         assert most[what] > 0

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from tests.test_xvector_pseudo import make_pool
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool, unit
+from voiceveil.anonymization.xvector.pseudo import Gender, PoolRandom
+from voiceveil.anonymization.xvector.rating import rated
 from voiceveil.attack.encoders import encoder
 from voiceveil.audio import load, save
 from voiceveil.cli.main import main
+from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 from voiceveil.testing import synthetic_voice
 from voiceveil.utility.pitch import tracker
+from voiceveil.weights import store
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +96,60 @@ def test_a_pool_comes_back_as_it_was(tmp_path: Path) -> None:
     assert np.array_equal(back.plda(vectors, counts, vectors[:1]), pool.plda(vectors, counts, vectors[:1]))
 
 
+def test_ratings_come_back_and_say_who_is_drawn(tmp_path: Path) -> None:
+    pool = make_pool()
+    ratings = np.random.default_rng(0).normal(3, 0.2, len(pool)).astype(np.float32)
+    save_pool(tmp_path / "pool.safetensors", replace(pool, ratings=ratings))
+    back = load_pool(tmp_path)
+    assert np.array_equal(back.ratings if back.ratings is not None else [], ratings)
+    for gender in "fm":
+        rows = pool.of_gender(gender)
+        best = sorted(rows, key=lambda row: -ratings[row])[:6]
+        assert sorted(best) == back.best(gender, 0.5).tolist()
+        assert np.array_equal(pool.best(gender, 0.5), rows), "nobody is rated, so that all may be drawn"
+        strategy, rng = PoolRandom(cast("Gender", gender), best=0.5), np.random.default_rng(1)
+        drawn = {strategy.draw(pool.embeddings[0], "", back, rng).log_f0 for _ in range(200)}
+        assert drawn == {float(pool.log_f0[row]) for row in best}
+    assert len(back.best("f", 0.0)) == 1
+
+
+def test_a_voice_that_is_none_is_rated_below_those_of_people(tmp_path: Path) -> None:
+    shipped = load_pool(store.path("pool"))
+    rows = [shipped.of_gender(gender)[0] for gender in "ffm"]
+    noise = unit(np.random.default_rng(0).standard_normal(192))
+    pool = replace(
+        shipped,
+        ids=("nobody", "woman", "man"),
+        genders=shipped.genders[rows],
+        embeddings=np.stack([noise, *shipped.embeddings[rows[1:]]]),
+        log_f0=shipped.log_f0[rows],
+        ratings=None,
+    )
+    speech = []
+    for speaker in range(8):
+        path = tmp_path / f"s{speaker}.wav"
+        save(path, synthetic_voice(speaker, seconds=5.2))
+        speech.append(Utterance(f"s{speaker}", path, speaker=f"s{speaker}", gender="fm"[speaker % 2]))
+    found = rated(pool, speech, cache=tmp_path / "cache.sqlite", jobs=2)
+    assert found.ratings is not None
+    assert found.ratings[0] < found.ratings[1]
+    assert found.best("f", 0.5).tolist() == [1]
+    again = rated(pool, speech, cache=tmp_path / "cache.sqlite")
+    assert np.array_equal(found.ratings, again.ratings if again.ratings is not None else [])
+    with pytest.raises(InputError, match=r"3 speakers of gender f have an utterance of 5 s, 4 are needed"):
+        rated(pool, speech[1:])
+    with pytest.raises(InputError, match="of the encoder that veil has"):
+        rated(make_pool(), speech)
+
+
 def test_a_damaged_pool_is_refused(tmp_path: Path) -> None:
     pool = make_pool()
     with pytest.raises(InputError, match="damaged: its tables do not fit each other"):
         replace(pool, ids=pool.ids[1:])
     with pytest.raises(InputError, match="damaged: a value is not finite"):
         replace(pool, log_f0=np.full(len(pool), np.nan, dtype=np.float32))
+    with pytest.raises(InputError, match="damaged: its tables do not fit each other"):
+        replace(pool, ratings=np.zeros(3, dtype=np.float32))
     path = tmp_path / "pool.safetensors"
     save_pool(path, pool)
     path.write_bytes(path.read_bytes()[:-100])
