@@ -52,20 +52,27 @@ class Cache:
         self._readonly = readonly and path is not None and path.exists()
         self.path = None if readonly and not self._readonly else path
         try:
-            if self._readonly and path is not None:
-                address = f"{path.resolve().as_uri()}?mode=ro"
-                self._database = sqlite3.connect(address, timeout=60.0, isolation_level=None, uri=True)
-                self._database.execute("BEGIN")  # one transaction for all that is read: each alone takes a lock
-                self._database.execute("SELECT 1 FROM results LIMIT 1")
-                return
-            if self.path is not None:
+            if self.path is not None and not self._readonly:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(self.path or ":memory:", timeout=60.0, isolation_level=None)
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.executescript(_SCHEMA)
+            mode = "ro" if self._readonly else "rwc"
+            address = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
+            self._database = sqlite3.connect(address, timeout=60.0, isolation_level=None, uri=True)
         except (sqlite3.Error, OSError) as error:
-            raise OutputError(f"not usable as a cache: {error}", where=path, fix="remove the file") from error
+            raise _unusable(error, path) from error
+        try:
+            self._begin()
+        except sqlite3.Error as error:
+            self._database.close()  # or it may keep a lock, for which the next to open the file waits a minute
+            raise _unusable(error, path) from error
+
+    def _begin(self) -> None:
+        if self._readonly:
+            self._database.execute("BEGIN")  # one transaction for all that is read: each alone takes a lock
+            self._database.execute("SELECT 1 FROM results LIMIT 1")
+            return
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=NORMAL")
+        self._database.executescript(_SCHEMA)
 
     def close(self) -> None:
         """Close the file."""
@@ -213,6 +220,10 @@ def result_key(fingerprint: str, sha256: str, start: float, duration: float | No
 def _resolved(folder: Path) -> Path:
     """Asking the system for every file would take longer than all the rest."""
     return folder.resolve()
+
+
+def _unusable(error: Exception, path: Path | None) -> OutputError:
+    return OutputError(f"not usable as a cache: {error}", where=path, fix="remove the file")
 
 
 def _encoded(value: Any) -> bytes:
