@@ -37,6 +37,7 @@ def part(pool: Pool, rows: NDArray[np.int64]) -> Pool:
         genders=pool.genders[rows],
         embeddings=pool.embeddings[rows],
         log_f0=pool.log_f0[rows],
+        ratings=None,
     )
 
 

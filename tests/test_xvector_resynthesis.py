@@ -306,6 +306,7 @@ def test_a_pool_beside_the_weights_is_taken(weights: Path, tmp_path: Path) -> No
             genders=pool.genders[few],
             embeddings=pool.embeddings[few],
             log_f0=pool.log_f0[few],
+            ratings=None,
         ),
     )
     made = system("b1b", weights=str(own))
