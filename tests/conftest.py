@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from tests.loopback import loopback_only
 # One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+# What a shell starts in the background ignores Ctrl-C, and so would all programs that tests start and end by it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Compiled functions take their time at the first call: no limit for a single example.
 settings.register_profile("voiceveil", deadline=None)

@@ -349,7 +349,10 @@ def test_the_command_between_devices(sound: Path) -> None:
         while process.poll() is None and not (played.exists() and played.stat().st_size > 8 * len(VOICE)):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        said = process.communicate()[1]
+        try:
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
     assert process.returncode == 0, said
     assert "b2: latency 20 ms and one block of 10 ms" in said
     assert "blocks that the driver dropped: " in said
