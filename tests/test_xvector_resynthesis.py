@@ -25,7 +25,6 @@ from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
 from voiceveil.errors import InputError
 from voiceveil.testing import check_anonymizer, synthetic_voice
-from voiceveil.testing.memory import peak_memory
 from voiceveil.weights import store
 
 RATE = 16000
@@ -374,21 +373,38 @@ def test_systems_without_weights_say_so() -> None:
         assert refused(made) == f"no weights of {made.name} ship with voiceveil ({expected})"
 
 
+#: Megabytes that the peak of a process rises by, once it has converted a minute: a process of its own, as what other
+#: tests leave behind is in the way.
+GROWTH = """
+import sys
+from pathlib import Path
+from voiceveil.cli.main import main
+from voiceveil.testing.memory import peak_memory
+folder, weights = sys.argv[1:]
+def anonymize(name):
+    options = ["--system", "b1b", "--weights", weights, "--seed", "1", "--quiet"]
+    assert main(["anonymize", f"{folder}/{name}.wav", f"{folder}/{name}-out.wav", *options]) == 0
+anonymize("short")
+Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew at what is in use
+before = peak_memory()
+anonymize("long")
+print(peak_memory() - before)
+"""
+
+
 @pytest.mark.slow
-def test_half_an_hour_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Path) -> None:
-    """Over 30 minutes at a fraction of the cost: most of it is digital silence, which is passed through."""
+def test_an_hour_and_a_half_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Path) -> None:
+    """Over 90 minutes at a fraction of the cost: most of it is digital silence, which is passed through."""
     wave = synthetic_voice(seconds=60.0)
-    recording = np.zeros(31 * 60 * RATE, dtype=np.float32)
+    recording = np.zeros(93 * 60 * RATE, dtype=np.float32)
     recording[: len(wave)] = recording[-len(wave) :] = wave.samples
     save(tmp_path / "long.wav", Waveform(recording, RATE))
-    converted(b1b, wave.samples)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew at what is in use
-    before = peak_memory()
-    command = ["anonymize", str(tmp_path / "long.wav"), str(tmp_path / "out.wav"), "--system", "b1b"]
-    assert main([*command, "--weights", b1b.weights, "--seed", "1", "--quiet"]) == 0
-    # The recording has 116 MB in single precision: kept whole at each of three stages, it would take 350 MB.
-    assert peak_memory() - before < 180
-    made = load(tmp_path / "out.wav")
+    save(tmp_path / "short.wav", wave)
+    command = [sys.executable, "-c", GROWTH, str(tmp_path), b1b.weights]
+    grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+    # The recording has 357 MB in single precision. Pieces of 30 s and what the allocator keeps take 130 to 270 MB.
+    assert grown < 340
+    made = load(tmp_path / "long-out.wav")
     assert len(made) == len(recording)
     assert not made.samples[2 * 60 * RATE : -2 * 60 * RATE].any()
     assert np.std(made.samples[-RATE * 50 :]) > 1e-3
