@@ -126,6 +126,11 @@ class ResynthesisStream:
         """What is too loud for full scale is made quieter, all of it."""
         return samples * np.float32(0.999 / peak) if peak > 0.999 else samples
 
+    def all_of(self, samples: Samples) -> Samples:
+        """A whole recording at once."""
+        made = np.concatenate([self.push(samples), self.close()])
+        return self.finish(made, float(np.abs(made).max()))
+
     def _joined(self, samples: Samples) -> Samples:
         made = self._resynthesised(samples)
         if self._tail is not None:

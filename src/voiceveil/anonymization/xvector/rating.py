@@ -82,9 +82,7 @@ def _opened(cache: Path | None, process: int) -> Cache:
 
 def _spoken(engine: Engine, samples: Samples, number: int) -> Samples:
     """A sentence by an engine: with the same draws, of speed and tempo, for every voice."""
-    stream = ResynthesisStream(engine, np.random.default_rng(number))
-    made = np.concatenate([stream.push(samples), stream.close()])
-    return stream.finish(made, float(np.abs(made).max()))
+    return ResynthesisStream(engine, np.random.default_rng(number)).all_of(samples)
 
 
 def rated(

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from voiceveil.anonymization.contract import Anonymizer, Stream
+from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.parameters import parameter
 from voiceveil.audio import Samples
 
 if TYPE_CHECKING:
     from voiceveil.anonymization.xvector.disguise import Disguise
+    from voiceveil.anonymization.xvector.engine import ResynthesisStream
     from voiceveil.anonymization.xvector.pseudo import Strategy
     from voiceveil.anonymization.xvector.synthesis import LoadedStage
 
@@ -85,7 +86,7 @@ class Resynthesis(Anonymizer):
 
         return fingerprints(self)
 
-    def stream(self, rng: np.random.Generator) -> Stream:
+    def stream(self, rng: np.random.Generator) -> ResynthesisStream:
         """A recording in overlapping pieces."""
         from voiceveil.anonymization.xvector.engine import ResynthesisStream, engine_of
 
@@ -93,9 +94,7 @@ class Resynthesis(Anonymizer):
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """The same with all of the recording at once."""
-        stream = self.stream(rng)
-        made = np.concatenate([stream.push(samples), stream.close()])
-        return stream.finish(made, float(np.abs(made).max()))
+        return self.stream(rng).all_of(samples)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ __all__ = ["Veil"]
 
 #: Codes that a vector of content is made of.
 _CODES = 4
-#: How far content is replaced by codes where privacy is 0, of the bottleneck: what b1b has too. It costs hardly a word.
+#: How far content is replaced by codes where privacy is 0, of the bottleneck: as in b1b.
 _LEAST = 0.85
 
 
