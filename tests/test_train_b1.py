@@ -30,6 +30,8 @@ from voiceveil.nn.ctc_attention_task import CtcAttentionTask  # noqa: E402
 from voiceveil.nn.discriminators import Discriminators  # noqa: E402
 from voiceveil.nn.gan_task import GanTask  # noqa: E402
 from voiceveil.nn.hifigan import HifiGan  # noqa: E402
+from voiceveil.nn.intonation import Intonation  # noqa: E402
+from voiceveil.nn.intonation_task import IntonationTask  # noqa: E402
 from voiceveil.nn.nsf import HnSincNsf  # noqa: E402
 from voiceveil.nn.recognition_data import ALPHABET, SpeechBatch, hires_mfcc, spelled  # noqa: E402
 from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize  # noqa: E402
@@ -48,6 +50,7 @@ KINDS = {
     "hifigan": "HiFi-GAN generator",
     "tdnnf": "TDNN-F",
     "veil": "source-filter decoder",
+    "intonation": "intonation of words",
     "ctc-attention-masked": "CTC/attention recogniser",
 }
 
@@ -89,6 +92,8 @@ def task(name: str) -> Any:
         return MelSourceFilterTask(SourceFilterSize(content=80, speaker=6, width=16, blocks=1, fine_blocks=1))
     if name == "veil":
         return SourceFilterTask(SourceFilterSize(content=12, speaker=6, width=16, blocks=1, fine_blocks=1, codes=32))
+    if name == "intonation":
+        return IntonationTask(Intonation(12, width=8, codes=32))
     if name == "nsf-hifigan":
         return GanTask(HnSincNsf(12, 6, hidden=8, blocks=1, convolutions=2, recurrent=8), Discriminators(1 / 64))
     if name == "hifigan":

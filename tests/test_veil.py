@@ -36,7 +36,7 @@ def taken(privacy: float) -> dict[str, float]:
         "loudness": 1 - disguise.loudness,
         "register": 1 - disguise.height,
         "reach": disguise.levelling,
-        "excursion": 1 - disguise.excursion,
+        "melody": 1 - disguise.excursion,
     }
 
 
@@ -46,11 +46,11 @@ def test_more_privacy_takes_more(one: float, other: float) -> None:
     assert all(less[what] <= more[what] for what in less)
 
 
-def test_f0_is_taken_last() -> None:
+def test_register_and_reach_are_taken_last() -> None:
     least, middle, most = taken(0), taken(0.5), taken(1)
     assert {what: amount for what, amount in least.items() if amount} == {"sounds": 0.85}  # as much as b1b takes
     for what in middle:
-        assert middle[what] == (0 if what in {"register", "reach", "excursion"} else most[what])
+        assert middle[what] == (0 if what in {"register", "reach"} else most[what])
         assert most[what] > 0
 
 

@@ -65,6 +65,23 @@ def test_no_excursion_is_a_flat_voice() -> None:
     np.testing.assert_allclose(made, [0, 180, 180, 0, 180], rtol=1e-5)
 
 
+def test_the_melody_of_the_words_in_the_place_of_the_source_s() -> None:
+    """Two sources with other intonations, the same words: nothing but the voicing is left of either."""
+    expected = np.array([9, 1, 0, 9, -0.5, 0.3], dtype=np.float32)  # where nothing is voiced it does not count
+    disguise = Disguise("levelled", excursion=0, melody=0.5)
+    for heights in ([100, 150, 220, 140], [130, 90, 60, 80]):
+        f0 = np.array([0, *heights[:2], 0, *heights[2:]], dtype=np.float32)
+        made = disguise.f0(f0, register_of(f0), np.log(180), expected=expected)
+        centred = np.array([1, 0, -0.5, 0.3]) - 0.2
+        movement = 0.5 * TYPICAL * centred / np.sqrt(np.mean(centred**2))
+        np.testing.assert_allclose(made[f0 > 0], 180 * np.exp(movement), rtol=1e-5)
+        assert (made[f0 == 0] == 0).all()
+        hardly = disguise.f0(f0, register_of(f0), np.log(180), expected=0.1 * expected)
+        np.testing.assert_allclose(hardly[f0 > 0], 180 * np.exp(0.5 * TYPICAL * centred / 3), rtol=1e-5)
+    silence = np.zeros(6, dtype=np.float32)
+    np.testing.assert_array_equal(disguise.f0(silence, Register(5.0, 0.2), 5.0, expected=expected), silence)
+
+
 def test_f0_stays_where_voices_are() -> None:
     f0 = np.array([60, 600], dtype=np.float32)
     for target in (3.0, 7.0):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.test_xvector_pseudo import make_pool
-from tests.tiny_decoder import write_decoder, write_generator, write_two_stages
+from tests.tiny_decoder import write_decoder, write_generator, write_intonation, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.content import MoonshineContent
@@ -318,6 +318,21 @@ def test_weights_for_other_features_are_refused(tmp_path: Path) -> None:
     message = refused(system("b1b", weights=str(folder)))
     assert "these weights were trained with another content: 'content bottleneck 7', not 'content moonshine" in message
     assert message.endswith("(--set content=NAME as in the training, or other weights)")
+
+
+def test_an_intonation_beside_the_weights_is_taken(tmp_path: Path) -> None:
+    """Unless it is of another content, which is said; and it is a model that results depend on."""
+    own = write_decoder(tmp_path)
+    made = system("veil", privacy=1, weights=str(own))
+    shipped = made.models()["weights intonation"]
+    write_intonation(own / "intonation")
+    assert made.models()["weights intonation"] != shipped
+    assert "weights intonation" not in system("veil", privacy=0.5, weights=str(own)).models()
+    write_intonation(own / "intonation", content="content bottleneck 7")
+    message = refused(made)
+    assert "these weights were trained with another content: 'content bottleneck 7', not 'content moonshine" in message
+    assert message.endswith("(--set melody=0, or `voiceveil train intonation --out intonation` in the folder of the weights)")
+    assert "weights intonation" not in system("veil", privacy=1, melody=0, weights=str(own)).models()
 
 
 def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:

@@ -20,6 +20,14 @@ def write_decoder(folder: Path, **changes: str) -> Path:
     return _write(folder, "source-filter decoder", lambda: SourceFilter(size), asdict(size), changes)
 
 
+def write_intonation(folder: Path, **changes: str) -> Path:
+    """An intonation of words."""
+    from voiceveil.nn.intonation import Intonation
+
+    size = {"width": 8, "layers": 1, "codes": 4}
+    return _write(folder, "intonation of words", lambda: Intonation(**size), size, changes)
+
+
 def write_two_stages(folder: Path) -> Path:
     """An acoustic model in ``am`` and a vocoder in ``nsf``."""
     from voiceveil.nn.acoustic_model import AcousticModel

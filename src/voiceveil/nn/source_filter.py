@@ -33,6 +33,8 @@ __all__ = [
     "MelSourceFilter",
     "SourceFilter",
     "SourceFilterSize",
+    "doubled",
+    "halved",
     "mel_to_linear",
     "minimum_phase",
     "quiet_pauses",
@@ -99,10 +101,10 @@ class SourceFilter(nn.Module):
         even = content.shape[1] % 2
         if even:  # pairs of frames are joined
             content, pitch = (torch.cat([x, x[:, -1:]], dim=1) for x in (content, pitch))
-        hidden = self.content(self.codes(_halved(content))) + self.pitch(_halved(pitch)) + voice.unsqueeze(1)
+        hidden = self.content(self.codes(halved(content))) + self.pitch(halved(pitch)) + voice.unsqueeze(1)
         for block in self.blocks:
             hidden = block(hidden, voice)
-        hidden = _doubled(hidden) + self.fine_pitch(pitch)
+        hidden = doubled(hidden) + self.fine_pitch(pitch)
         for block in self.fine_blocks:
             hidden = block(hidden, voice)
         both = self.gains(self.norm(hidden))[:, : f0.shape[1]]
@@ -210,12 +212,12 @@ def _pitch_features(f0: Tensor) -> Tensor:
     return torch.stack([3.0 * torch.log(filled / 150.0), 2.0 * voiced - 1.0], dim=-1)
 
 
-def _halved(frames: Tensor) -> Tensor:
+def halved(frames: Tensor) -> Tensor:
     """Pairs of frames, averaged."""
     return 0.5 * (frames[:, ::2] + frames[:, 1::2])
 
 
-def _doubled(frames: Tensor) -> Tensor:
+def doubled(frames: Tensor) -> Tensor:
     """Twice as many frames, linear between their centres."""
     return functional.interpolate(
         frames.transpose(1, 2), scale_factor=2.0, mode="linear", align_corners=False

@@ -73,6 +73,22 @@ def _veil(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     return SourceFilterTask(inputs, seed=seed, device=device)
 
 
+def _intonation(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.intonation import Intonation
+    from voiceveil.nn.intonation_task import IntonationTask
+
+    torch.manual_seed(seed)
+    return IntonationTask(Intonation(dimensions.content), device)  # nobody has published another
+
+
+def _intonation_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=1500, peak=1.5e-3)
+
+
 def _acoustic_model(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     import torch
 
@@ -205,6 +221,13 @@ MODULES: dict[str, Module] = {
         128,
         _veil,
         _source_filter_plan,
+        speeds=(0.85, 1.18),
+    ),
+    "intonation": Module(
+        "intonation of veil at its highest privacy: the movement of F0 that is expected of codes of content",
+        400,
+        _intonation,
+        _intonation_plan,
         speeds=(0.85, 1.18),
     ),
     "am": Module(

@@ -23,6 +23,8 @@ Array = NDArray[np.float32]
 #: Deviation of ln F0 that all recordings get where it is levelled: the mean over LibriSpeech train-clean-5.
 TYPICAL = 0.2
 _LOWEST, _HIGHEST = 50.0, 600.0  # Hz
+#: A contour that is expected hardly moves if its deviation is less, of those that were learnt: half of what is usual.
+_HARDLY = 0.3
 #: Frames: rhythm changes this slowly, and not at all this near to an end, where pieces of a recording are joined.
 _SLOWLY, _STILL = 40, 100
 #: Loudness: samples of a frame, frames over which it is averaged (half a second), dB that it is changed by at most.
@@ -46,11 +48,12 @@ def register_of(f0: Array) -> Register | None:
 class Disguise:
     """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
 
-    ``excursion``: what stays of the movement of F0 about its mean, if it is moved. ``levelling``: how far the reach is
-    brought to the common one, where it is levelled. ``height``: what stays of the mean of the source, as far as the
-    gender of the pseudo-speaker allows, if F0 is moved. ``speeds``: the source is played so much faster to what hears
-    its content, drawn from the range. ``rhythm``: deviation of the logarithm of local tempo; the whole stays as long as
-    it was. ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
+    ``excursion``: what stays of the movement of F0 about its mean, if it is moved; ``melody``: how much it moves as is
+    expected of the words. ``levelling``: how far the reach of either is brought to the common one, if it is levelled.
+    ``height``: what stays of the mean of the source, as far as the gender of the pseudo-speaker allows, if F0 is moved.
+    ``speeds``: the source is played so much faster to what hears its content, drawn from the range. ``rhythm``:
+    deviation of the logarithm of local tempo; the whole stays as long as it was. ``loudness``: what stays of the slow
+    changes of loudness; the rest is what the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
@@ -60,28 +63,40 @@ class Disguise:
     levelling: float = 1.0
     height: float = 0.0
     loudness: float = 0.0
+    melody: float = 0.0
 
     def speed(self, rng: np.random.Generator) -> float:
         """One of the range, equally spread over its logarithm, of two digits."""
         low, high = self.speeds
         return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
 
-    def f0(self, f0: Array, source: Register | None, target: float, own: float | None = None) -> Array:
+    def f0(
+        self,
+        f0: Array,
+        source: Register | None,
+        target: float,
+        own: float | None = None,
+        expected: Array | None = None,
+    ) -> Array:
         """The intonation of a source with this register about the ``target``, a mean of ln F0.
 
         ``own``: the mean that the source would have in the gender of the target, if some of its height is to stay.
+        ``expected``: the contour (T,) of the melody, in deviations of those that were learnt.
         """
         if self.intonation == "source" or source is None:
             return f0
-        scale = self.excursion
+        own_reach = max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
+        reach = own_reach
         if self.intonation == "levelled":
-            reach = max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
-            scale *= (TYPICAL / reach) ** self.levelling
+            reach *= (TYPICAL / own_reach) ** self.levelling
         if own is not None:
             target += self.height * (own - target)
         voiced = f0 > 0
-        moved = np.exp(target + scale * (np.log(np.where(voiced, f0, 1.0)) - source.mean))
-        return np.where(voiced, np.clip(moved, _LOWEST, _HIGHEST), 0.0).astype(np.float32)
+        movement = self.excursion * (np.log(np.where(voiced, f0, 1.0)) - source.mean) / own_reach
+        if expected is not None and voiced.any():
+            movement += self.melody * _standardised(expected, voiced)
+        moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
+        return np.where(voiced, moved, 0.0).astype(np.float32)
 
     def places(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Where in the source every frame of the result is taken from: growing, from the first to the last."""
@@ -111,6 +126,15 @@ def with_loudness(made: Array, source: Array, amount: float) -> Array:
     gains = np.clip(amount * (_slow_level(source, frames) - _slow_level(made, frames)), -_MOST, _MOST)
     at = (np.arange(len(made)) - (_FRAME - 1) / 2) / _FRAME
     return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
+
+
+def _standardised(contour: Array, voiced: NDArray[np.bool_]) -> Array:
+    """About its mean where it is voiced, and of deviation 1, unless it hardly moves.
+
+    What is expected moves less than what is said, which nobody can quite foresee.
+    """
+    centred = contour - contour[voiced].mean()
+    return np.asarray(centred / max(_HARDLY, float(centred[voiced].std())), dtype=np.float32)
 
 
 def _slow_level(samples: Array, frames: int) -> NDArray[np.float64]:

@@ -67,6 +67,7 @@ class Engine:
     strategy: Strategy
     chain: tuple[LoadedStage, ...]
     disguise: Disguise
+    melody: LoadedStage | None = None
 
     def pseudo_speaker(self, samples: Samples, register: Register | None, rng: np.random.Generator) -> PseudoSpeaker:
         """Whom the speaker of some samples becomes; the gender is estimated from the embedding and the register."""
@@ -146,21 +147,23 @@ class ResynthesisStream:
             self._pseudo = engine.pseudo_speaker(samples, register_of(f0), self._rng)
         if self._speed is None:
             self._speed = engine.disguise.speed(self._rng)
-        f0 = self._intonation(f0, self._pseudo)
+        if self._register is None:
+            self._register = register_of(f0)
         places = engine.disguise.places(len(f0), self._rng)
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
+        f0 = self._intonation(content, f0, self._pseudo)
         made = engine.synthesised(content, f0, self._pseudo, self._rng)[: len(samples)]
         made = with_loudness(made, samples, engine.disguise.loudness)
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
 
-    def _intonation(self, f0: Array, pseudo: PseudoSpeaker) -> Array:
-        """That of the disguise; the register of the source is found where a voice is first heard."""
-        if self._register is None:
-            self._register = register_of(f0)
-        own = None
+    def _intonation(self, content: Array, f0: Array, pseudo: PseudoSpeaker) -> Array:
+        """That of the disguise; the register of the source is the one where a voice was first heard."""
+        engine, own, expected = self._engine, None, None
         if pseudo.source is not None and self._register is not None:
-            own = self._engine.own_log_f0(pseudo.source, self._register.mean, pseudo.embedding)
-        return self._engine.disguise.f0(f0, self._register, pseudo.log_f0, own)
+            own = engine.own_log_f0(pseudo.source, self._register.mean, pseudo.embedding)
+        if engine.melody is not None:
+            expected = engine.melody.run(content, f0, unit(pseudo.embedding), self._rng)
+        return engine.disguise.f0(f0, self._register, pseudo.log_f0, own, expected)
 
 
 @contextmanager
@@ -212,8 +215,9 @@ def engine_of(system: Resynthesis) -> Engine:
     if find_spec("torch") is None or find_spec("safetensors") is None:
         raise InputError(f"{system.name} needs torch, which is not installed", fix="pip install 'voiceveil[neural]'")
     weights = _weights_files(system)
-    pool = _pool_file(system)
-    return _engine(system, weights, pool, tuple(map(_stamp, (*weights, pool))))
+    pool, melody = _pool_file(system), _melody_file(system)
+    stamps = tuple(map(_stamp, filter(None, (*weights, pool, melody))))
+    return _engine(system, weights, pool, melody, stamps)
 
 
 def fingerprints(system: Resynthesis) -> dict[str, str]:
@@ -222,13 +226,17 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
     weights = {
         f"weights {stage}".strip(): file for stage, file in zip(system.stages, _weights_files(system), strict=True)
     }
+    if (melody := _melody_file(system)) is not None:
+        weights["weights intonation"] = melody
     learnt = engine.strategy.files() if isinstance(engine.strategy, Learnt) else {}
     files = {**weights, "pool": _pool_file(system), **learnt}
     return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
 
 
 @lru_cache(maxsize=2)
-def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: tuple[int, ...]) -> Engine:
+def _engine(
+    system: Resynthesis, weights: tuple[Path, ...], pool: Path, melody: Path | None, stamps: tuple[int, ...]
+) -> Engine:
     chain = tuple(
         replace(load_stage(file, kinds, system.synthesis()), unprotected=stage in system.unprotected)
         for file, (stage, kinds) in zip(weights, system.stages.items(), strict=True)
@@ -237,17 +245,30 @@ def _engine(system: Resynthesis, weights: tuple[Path, ...], pool: Path, stamps: 
     pieces = parts(content=system.content, pitch=system.pitch, speaker=system.speaker)
     ours = pieces.fingerprints()
     for number, (stage, file) in enumerate(zip(chain, weights, strict=True)):
-        for name in ("speaker",) if number else ("content", "speaker"):  # what a later stage takes is another's output
-            theirs = stage.parts.get(name)
-            if theirs != ours[name] and (name != "content" or theirs != getattr(pieces.content, "imitates", "")):
-                what = f"these weights were trained with another {name}: {theirs!r}, not {ours[name]!r}"
-                raise InputError(what, where=file, fix=f"--set {name}=NAME as in the training, or other weights")
+        # what a later stage takes is another's output
+        _check_parts(stage, file, pieces, ("speaker",) if number else ("content", "speaker"))
+    intonation = None
+    if melody is not None:
+        intonation = load_stage(melody, ("intonation of words",))
+        fix = "--set melody=0, or `voiceveil train intonation --out intonation` in the folder of the weights"
+        _check_parts(intonation, melody, pieces, ("content",), fix)
     if voices.encoder != ours["speaker"]:
         what = f"this pool is of another speaker encoder: {voices.encoder!r}, not {ours['speaker']!r}"
         raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
     chosen = system.chosen_strategy()
     chosen.check(voices)
-    return Engine(pieces, voices, chosen, (*chain, *system.last_stages()), system.disguise())
+    return Engine(pieces, voices, chosen, (*chain, *system.last_stages()), system.disguise(), intonation)
+
+
+def _check_parts(stage: LoadedStage, file: Path, pieces: Parts, names: tuple[str, ...], fix: str = "") -> None:
+    """An ``InputError`` where a stage was trained with other parts."""
+    ours = pieces.fingerprints()
+    for name in names:
+        theirs = stage.parts.get(name)
+        if theirs != ours[name] and (name != "content" or theirs != getattr(pieces.content, "imitates", "")):
+            what = f"these weights were trained with another {name}: {theirs!r}, not {ours[name]!r}"
+            fix = fix or f"--set {name}=NAME as in the training, or other weights"
+            raise InputError(what, where=file, fix=fix)
 
 
 def _weights_files(system: Resynthesis) -> tuple[Path, ...]:
@@ -266,6 +287,14 @@ def _trained(given: Path) -> Path:
         raise InputError("no weights here", where=file, fix="give the folder that `voiceveil train` wrote")
     expected = store.trained_sha256(file)
     return file if expected is None else store.checked(file, expected, fix="copy the whole folder again")
+
+
+def _melody_file(system: Resynthesis) -> Path | None:
+    """The intonation that is expected of words, if the disguise has it: with the user's weights, or what ships."""
+    if not system.disguise().melody:
+        return None
+    beside = Path(system.weights) / "intonation"
+    return _trained(beside) if system.weights and beside.is_dir() else store.path(f"{system.shipped}-intonation")
 
 
 def _pool_file(system: Resynthesis) -> Path:

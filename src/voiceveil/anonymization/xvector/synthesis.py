@@ -105,6 +105,15 @@ def _source_filter(tensors: Tensors, record: Record) -> Stage:
     return run
 
 
+@stages.register("intonation of words")
+def _intonation(tensors: Tensors, record: Record) -> Stage:
+    """No stage of a chain: it gives the contour (T,) of F0 that is expected where F0 is voiced."""
+    from voiceveil.nn.intonation import Intonation
+
+    network = _with_weights(Intonation(**record["size"]), tensors)
+    return lambda content, f0, speaker, rng: _called(network, content, (f0 > 0).astype(np.float32))
+
+
 @stages.register("acoustic model")
 def _acoustic_model(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.nn.acoustic_model import AcousticModel

@@ -2,8 +2,9 @@
 
 What identifies a speaker behind another voice is the way of making sounds, which content features keep; F0; loudness
 and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes can say; loudness, room and
-noise are those that the network expects of the words, as they are no input of it. F0 carries the feeling, and is taken
-last. `docs/veil.md` says what each does to privacy and to words.
+noise are those that the network expects of the words, as they are no input of it, and so is, from a second network, the
+movement of F0. Its register and its reach carry the feeling, and are taken last. `docs/veil.md` says what each does to
+privacy, to words and to feelings.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Veil(Averaging):
     """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 it takes what tells an attacker most
-    and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``), loudness is
-    that which is expected of the words, local tempo wanders (``rhythm``). From there on it takes the gender, and with
-    it the intonation: F0 leaves the register and the reach of the source, until it does not move (``excursion``).
+    and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``), loudness and
+    the movement of F0 are those which are expected of the words (``melody``), local tempo wanders (``rhythm``). From
+    there on it takes the gender, and with it the register of F0 and its reach: how high and how lively the source was.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -53,7 +54,8 @@ class Veil(Averaging):
     bottleneck: float = parameter(
         1.0, "how far content is replaced by codes of other people's speech, from privacy 0.5 on", low=0, high=1
     )
-    excursion: float = parameter(0.0, "what stays of the movement of F0 where privacy is 1", low=0, high=1)
+    excursion: float = parameter(0.0, "what stays of the movement of F0 from privacy 0.5 on", low=0, high=1)
+    melody: float = parameter(1.0, "movement of F0 that is expected of the words, from privacy 0.5 on", low=0, high=3)
     speeds: Range = parameter(
         (0.85, 1.18), "of the speech whose content is heard, from privacy 0.5 on", low=0.7, high=1.4
     )
@@ -68,17 +70,18 @@ class Veil(Averaging):
         return super().chosen_strategy()
 
     def disguise(self) -> Disguise:
-        """Loudness, speed and rhythm in the first half of ``privacy``, F0 in the second."""
+        """Loudness, speed, rhythm and melody in the first half of ``privacy``, register and reach in the second."""
         first, second = self._halves
         slow, fast = (speed**first for speed in self.speeds)
         return Disguise(
             self.intonation,
-            excursion=1 - second * (1 - self.excursion),
+            excursion=1 - first * (1 - self.excursion),
             speeds=(slow, fast),
             rhythm=self.rhythm * first,
             levelling=second,
             height=1 - second,
             loudness=self.loudness * (1 - first),
+            melody=self.melody * first,
         )
 
     def synthesis(self) -> dict[str, float]:

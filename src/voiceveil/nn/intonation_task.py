@@ -1,0 +1,78 @@
+"""How the intonation of words is learnt: contours of F0, each about its own mean and in its own deviations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from voiceveil.nn.intonation import Intonation
+from voiceveil.nn.soft_codes import k_means
+from voiceveil.nn.synthesis_data import Batch, SynthesisData
+
+__all__ = ["IntonationTask", "contours"]
+
+#: Vectors of content that the codes are found from.
+_VECTORS = 100_000
+#: The smallest deviation of ln F0 that a contour is divided by: a monotone voice does not become a lively one.
+_REACH = 0.05
+#: Deviations: what is farther from the mean is an error of the tracker, most of the time.
+_FARTHEST = 3.0
+
+
+class IntonationTask:
+    """L1 between contours, where speech is voiced."""
+
+    kind = "intonation of words"
+
+    def __init__(self, network: Intonation, device: str = "cpu") -> None:
+        self.device = device
+        self.network = network.to(device)
+        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
+
+    @property
+    def modules(self) -> torch.nn.Module:
+        """All that learns."""
+        return self.network
+
+    def prepare(self, data: SynthesisData) -> None:
+        """Find the codes."""
+        codes: Tensor = self.network.codes.codes  # type: ignore[assignment]
+        found = k_means(data.content_vectors(_VECTORS), len(codes), np.random.default_rng(0))
+        codes.copy_(torch.from_numpy(found))
+
+    def step(self, batch: Batch, rng: np.random.Generator) -> float:
+        """One step of AdamW."""
+        self.optimizer.zero_grad()
+        loss = self._loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def validate(self, batch: Batch, rng: np.random.Generator) -> float:
+        """The same loss."""
+        return float(self._loss(batch))
+
+    def record(self) -> dict[str, Any]:
+        """The size."""
+        return self.network.record()
+
+    def _loss(self, batch: Batch) -> Tensor:
+        voiced = torch.from_numpy((batch.f0 > 0).astype(np.float32)).to(self.device)
+        wanted = torch.from_numpy(contours(batch.f0)).to(self.device)
+        made = self.network(torch.from_numpy(batch.content).to(self.device), voiced)
+        return ((made - wanted).abs() * voiced).sum() / voiced.sum().clamp_min(1)
+
+
+def contours(f0: NDArray[np.float32]) -> NDArray[np.float32]:
+    """ln F0 (B, T) in deviations of each row about its mean; 0 where nothing is voiced."""
+    voiced = f0 > 0
+    count = np.maximum(voiced.sum(axis=1, keepdims=True), 1)
+    logarithm = np.log(np.where(voiced, f0, 1.0))
+    centred = np.where(voiced, logarithm - logarithm.sum(axis=1, keepdims=True) / count, 0.0)
+    deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
+    return np.clip(centred / np.maximum(deviation, _REACH), -_FARTHEST, _FARTHEST).astype(np.float32)

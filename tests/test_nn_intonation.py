@@ -1,0 +1,90 @@
+"""The intonation that is expected of words: contours against a plain twin, what the network hears, that it learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from voiceveil.nn.intonation import Intonation  # noqa: E402
+from voiceveil.nn.intonation_task import IntonationTask, contours  # noqa: E402
+from voiceveil.nn.synthesis_data import Batch  # noqa: E402
+
+SMALL = {"content": 6, "width": 16, "layers": 1, "codes": 8}
+
+
+@given(arrays(np.float32, (2, 9), elements=st.one_of(st.just(0.0), st.floats(60, 600, width=32))))
+def test_contours_are_logarithms_in_deviations_about_their_mean(f0: np.ndarray) -> None:
+    for row, made in zip(f0, contours(f0), strict=True):
+        voiced = [float(np.log(np.float64(value))) for value in row if value]
+        mean = sum(voiced) / max(1, len(voiced))
+        deviation = (sum((value - mean) ** 2 for value in voiced) / max(1, len(voiced))) ** 0.5
+        for value, got in zip(row, made, strict=True):
+            wanted = (np.log(np.float64(value)) - mean) / max(0.05, deviation) if value else 0.0
+            assert got == pytest.approx(np.clip(wanted, -3, 3), abs=1e-3)
+
+
+def test_another_height_and_reach_make_the_same_contour() -> None:
+    movement = np.random.default_rng(0).standard_normal((1, 300))
+    one, other = (np.exp(mean + reach * movement).astype(np.float32) for mean, reach in ((4.7, 0.1), (5.4, 0.3)))
+    np.testing.assert_allclose(contours(one), contours(other), atol=1e-3)
+
+
+def network() -> Intonation:
+    torch.manual_seed(0)
+    made = Intonation(**SMALL)
+    made.codes.codes.copy_(torch.randn(8, 6))
+    return made.eval()
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7, 40])
+def test_every_frame_has_a_place_in_the_contour(frames: int) -> None:
+    rng = np.random.default_rng(0)
+    content = torch.from_numpy(rng.standard_normal((3, frames, 6), dtype=np.float32))
+    voiced = torch.from_numpy(rng.integers(0, 2, (3, frames)).astype(np.float32))
+    with torch.inference_mode():
+        made = network()(content, voiced)
+        alone = network()(content[1:2], voiced[1:2])
+    assert made.shape == (3, frames)
+    torch.testing.assert_close(made[1:2], alone)
+
+
+def test_nothing_but_codes_is_heard() -> None:
+    """Content that has the same codes, in the same shares, has the same intonation: here, codes themselves."""
+    made = network()
+    made.codes.nearest = 1
+    spoken = made.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
+    voiced = torch.ones(1, 8)
+    with torch.inference_mode():
+        torch.testing.assert_close(made(spoken + 1e-3, voiced), made(spoken, voiced))
+
+
+def test_it_learns_the_intonation_that_belongs_to_sounds() -> None:
+    """Two sounds, one of them high and one low, said by voices of any height and reach."""
+    rng = np.random.default_rng(0)
+
+    def batch() -> Batch:
+        sounds = np.repeat(rng.integers(0, 2, (8, 10)), 8, axis=1)
+        content = np.zeros((8, 80, 6), dtype=np.float32)
+        content[..., 0], content[..., 1] = sounds, 1 - sounds
+        height, reach = rng.uniform(4.6, 5.4, (8, 1)), rng.uniform(0.05, 0.3, (8, 1))
+        f0 = np.exp(height + reach * (2 * sounds - 1)).astype(np.float32)
+        f0[:, ::16] = 0
+        return Batch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
+
+    class Data:
+        def content_vectors(self, count: int) -> np.ndarray:
+            return batch().content.reshape(-1, 6)[:200]
+
+    task = IntonationTask(network().train())
+    task.prepare(Data())  # type: ignore[arg-type]
+    for group in task.optimizer.param_groups:
+        group["lr"] = 1e-2
+    losses = [task.step(batch(), rng) for _ in range(60)]
+    assert losses[-1] < 0.3 * losses[0]
+    with torch.inference_mode():
+        assert task.validate(batch(), rng) < 0.3 * losses[0]
