@@ -1,4 +1,4 @@
-"""What `privacy` moves: first what a listener hardly hears, F0 last; and one voice a speaker at the speaker level."""
+"""What `privacy` moves: first what a listener hardly hears, register and reach last; one voice a speaker, or many."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import voiceveil as vv
+from voiceveil.anonymization.xvector.disguise import register_of
 from voiceveil.anonymization.xvector.engine import engine_of
 from voiceveil.anonymization.xvector.pool import load_pool, unit
 from voiceveil.anonymization.xvector.veil import Veil
@@ -76,6 +77,57 @@ def test_f0_of_a_man_is_his_own_up_to_a_half_and_another_at_one() -> None:
 
     assert np.abs(np.log(heights(0.5) / own)).max() < 0.08
     assert np.abs(np.log(heights(1.0) / own)).max() > 0.15  # that of a voice of the pool
+
+
+def contour(wave: vv.Waveform) -> np.ndarray:
+    """ln F0 of every frame, 0 where nothing is voiced."""
+    f0 = np.asarray(tracker("swift")(wave))
+    return np.log(np.where(f0 > 0, f0, 1.0))
+
+
+def likeness(one: np.ndarray, other: np.ndarray) -> float:
+    """Correlation of two contours where both are voiced."""
+    length = min(len(one), len(other))
+    both = (one[:length] > 0) & (other[:length] > 0)
+    return float(np.corrcoef(one[:length][both], other[:length][both])[0, 1])
+
+
+def test_the_melody_is_that_of_the_words_and_not_that_of_the_man() -> None:
+    """A man who speaks upside down, high where he was low, is heard with the melody of his words at privacy 0.5."""
+    system = vv.system("veil", rhythm=0)
+    assert isinstance(system, Veil)
+    engine, wave = engine_of(system), man()
+    f0, content = engine.f0(wave.samples), engine.content(wave.samples, 1.0)
+    mean = np.log(f0[f0 > 0]).mean()
+    turned = np.where(f0 > 0, np.exp(2 * mean - np.log(np.where(f0 > 0, f0, 1.0))), 0.0).astype(np.float32)
+    assert engine.melody is not None
+    melodies = [
+        engine.melody.run(content, track, np.zeros(192, np.float32), np.random.default_rng(0)) for track in (f0, turned)
+    ]
+    np.testing.assert_array_equal(melodies[0], melodies[1])
+    made = [
+        engine.disguise.f0(track, register_of(track), 5.0, own=float(mean), expected=melodies[0])
+        for track in (f0, turned)
+    ]
+    np.testing.assert_allclose(made[0], made[1], rtol=0.01)
+    assert np.log(made[0][f0 > 0]).std() == pytest.approx(np.log(f0[f0 > 0]).std(), rel=0.1)  # as lively as he was
+
+
+def test_what_is_left_of_a_man_s_intonation() -> None:
+    wave = man()
+    own = contour(wave)
+
+    def heard(privacy: float, **chosen: float) -> tuple[float, float]:
+        """Likeness to his own, and reach."""
+        system = vv.system("veil", privacy=privacy, rhythm=0, **chosen)
+        made = contour(system.convert(wave, np.random.default_rng(0)))
+        return likeness(own, made), float(made[made > 0].std())
+
+    (source, _), (middle, _), (most, lively), (_, flat) = heard(0), heard(0.5), heard(1), heard(1, melody=0)
+    assert source > 0.9
+    assert max(middle, most) < 0.8
+    assert lively > 0.12
+    assert flat < 0.08
 
 
 def test_every_voice_of_the_same_gender_leaves_f0_where_it_was() -> None:

@@ -51,6 +51,8 @@ def test_what_a_system_says_that_ships_does() -> None:
         cls = systems[name]
         if issubclass(cls, Resynthesis) and cls.shipped:
             assert {"-".join(filter(None, (cls.shipped, stage))) for stage in cls.stages} <= set(store.names())
+            if cls().disguise().melody:
+                assert f"{cls.shipped}-intonation" in store.names()
 
 
 def test_the_pool_that_ships() -> None:

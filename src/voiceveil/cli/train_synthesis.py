@@ -29,6 +29,7 @@ examples:
   voiceveil train source-filter --data librispeech:/corpora/train-clean-100 --steps 20000 --out exp/decoder
   voiceveil train source-filter --data data/train-clean-100 --start exp/decoder --listening 1 --peak 5e-4 \\
       --steps 1500 --out exp/decoder2
+  voiceveil train intonation --data data/train-clean-100 --out exp/decoder2/intonation
   voiceveil train tdnnf --data data/train-clean-100 data/train-other-500 --size paper --device cuda --out exp/tdnnf
   voiceveil train ctc-attention --data data/train-clean-100 --heard moonshine:2 --teacher moonshine --out exp/m1
   voiceveil train nsf-hifigan --data data/libritts-train-clean-100 --size paper --device cuda --out exp/b1b

@@ -40,7 +40,7 @@ class IntonationTask:
 
     def prepare(self, data: SynthesisData) -> None:
         """Find the codes."""
-        codes: Tensor = self.network.codes.codes  # type: ignore[assignment]
+        codes = self.network.codes.codes
         found = k_means(data.content_vectors(_VECTORS), len(codes), np.random.default_rng(0))
         codes.copy_(torch.from_numpy(found))
 
@@ -64,7 +64,7 @@ class IntonationTask:
     def _loss(self, batch: Batch) -> Tensor:
         voiced = torch.from_numpy((batch.f0 > 0).astype(np.float32)).to(self.device)
         wanted = torch.from_numpy(contours(batch.f0)).to(self.device)
-        made = self.network(torch.from_numpy(batch.content).to(self.device), voiced)
+        made: Tensor = self.network(torch.from_numpy(batch.content).to(self.device), voiced)
         return ((made - wanted).abs() * voiced).sum() / voiced.sum().clamp_min(1)
 
 
@@ -75,4 +75,5 @@ def contours(f0: NDArray[np.float32]) -> NDArray[np.float32]:
     logarithm = np.log(np.where(voiced, f0, 1.0))
     centred = np.where(voiced, logarithm - logarithm.sum(axis=1, keepdims=True) / count, 0.0)
     deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
-    return np.clip(centred / np.maximum(deviation, _REACH), -_FARTHEST, _FARTHEST).astype(np.float32)
+    contour = np.clip(centred / np.maximum(deviation, _REACH), -_FARTHEST, _FARTHEST)
+    return np.asarray(contour, dtype=np.float32)

@@ -21,6 +21,8 @@ class SoftCodes(nn.Module):
     ``share``: how far, from 0 for the vectors as they are to 1 for nothing but codes.
     """
 
+    codes: Tensor
+
     def __init__(self, count: int, dimension: int, nearest: int, share: float = 1.0) -> None:
         super().__init__()
         self.nearest, self.share = nearest, share
@@ -30,8 +32,7 @@ class SoftCodes(nn.Module):
         """The same shape."""
         if self.share == 0:
             return vectors
-        codes: Tensor = self.codes  # type: ignore[assignment]
-        flat = vectors.reshape(-1, vectors.shape[-1])
+        codes, flat = self.codes, vectors.reshape(-1, vectors.shape[-1])
         squares = (codes**2).sum(dim=1) - 2 * flat @ codes.T
         closest, which = squares.topk(self.nearest, dim=1, largest=False)
         weights = 1 / (closest + (flat**2).sum(dim=1, keepdim=True)).clamp_min(1e-3)

@@ -91,7 +91,7 @@ class SourceFilterTask:
         if isinstance(self.network.codes, SoftCodes):
             vectors, rng = data.content_vectors(_VECTORS), np.random.default_rng(0)
             codes = k_means(vectors, self.network.size.codes, rng)
-            self.network.codes.codes.copy_(torch.from_numpy(codes))  # type: ignore[operator]
+            self.network.codes.codes.copy_(torch.from_numpy(codes))
 
     def step(self, batch: Batch, rng: np.random.Generator) -> float:
         """One step of AdamW."""

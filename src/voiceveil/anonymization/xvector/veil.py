@@ -34,9 +34,9 @@ class Veil(Averaging):
     """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 it takes what tells an attacker most
-    and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``), loudness and
-    the movement of F0 are those which are expected of the words (``melody``), local tempo wanders (``rhythm``). From
-    there on it takes the gender, and with it the register of F0 and its reach: how high and how lively the source was.
+    and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``); loudness
+    and the movement of F0 (``melody``) are those which are expected of the words; local tempo wanders (``rhythm``).
+    From there on it takes the gender, and with it register and reach of F0: how high and how lively the source was.
     """
 
     source: ClassVar[str] = "voiceveil"
