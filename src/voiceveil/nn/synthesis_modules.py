@@ -224,7 +224,7 @@ MODULES: dict[str, Module] = {
         speeds=(0.85, 1.18),
     ),
     "intonation": Module(
-        "intonation of veil at its highest privacy: the movement of F0 that is expected of codes of content",
+        "intonation of veil: the movement of F0 that is expected of codes of content",
         400,
         _intonation,
         _intonation_plan,
