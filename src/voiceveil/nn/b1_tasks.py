@@ -18,7 +18,7 @@ from voiceveil.nn.nsf import HnSincNsf
 from voiceveil.nn.standardize import Standardize
 from voiceveil.nn.synthesis_data import Batch, SynthesisData
 
-__all__ = ["AcousticModelTask", "VocoderTask", "fit", "seeded", "tensors"]
+__all__ = ["AcousticModelTask", "Descent", "VocoderTask", "fit", "seeded", "tensors"]
 
 _STATISTICS_STEPS = 30
 
@@ -46,7 +46,7 @@ def seeded(rng: np.random.Generator) -> torch.Generator:
     return torch.Generator().manual_seed(int(rng.integers(2**40)))
 
 
-class _Descent:
+class Descent:
     """A network, one loss, AdamW."""
 
     kind: str
@@ -80,7 +80,7 @@ class _Descent:
         raise NotImplementedError
 
 
-class AcousticModelTask(_Descent):
+class AcousticModelTask(Descent):
     """Mean square error of mel spectra, with the true frames as feedback."""
 
     kind = "acoustic model"
@@ -106,7 +106,7 @@ class AcousticModelTask(_Descent):
         return dict(self.network.size)
 
 
-class VocoderTask(_Descent):
+class VocoderTask(Descent):
     """Logarithmic power spectra of what NSF makes of the recording's own mel spectra, at three resolutions."""
 
     kind = "mel vocoder"

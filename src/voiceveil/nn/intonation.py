@@ -10,8 +10,6 @@ deviations of a recording about its mean.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -31,15 +29,11 @@ class Intonation(nn.Module):
         self, content: int = 288, *, width: int = 128, layers: int = 2, codes: int = 512, nearest: int = 4
     ) -> None:
         super().__init__()
-        self._size = {"content": content, "width": width, "layers": layers, "codes": codes, "nearest": nearest}
+        self.size = {"content": content, "width": width, "layers": layers, "codes": codes, "nearest": nearest}
         self.codes = SoftCodes(codes, content, nearest)
         self.content = nn.Sequential(nn.Linear(content + 1, width), nn.GELU())
         self.phrase = nn.GRU(width, width, layers, batch_first=True, bidirectional=True)
         self.contour = nn.Linear(2 * width, 1)
-
-    def record(self) -> dict[str, Any]:
-        """What makes the same network again."""
-        return dict(self._size)
 
     def forward(self, content: Tensor, voiced: Tensor) -> Tensor:
         """The contour (B, T)."""

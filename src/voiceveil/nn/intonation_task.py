@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from voiceveil.nn.b1_tasks import Descent
 from voiceveil.nn.intonation import Intonation
 from voiceveil.nn.soft_codes import k_means
 from voiceveil.nn.synthesis_data import Batch, SynthesisData
@@ -23,20 +24,14 @@ _REACH = 0.05
 _FARTHEST = 3.0
 
 
-class IntonationTask:
+class IntonationTask(Descent):
     """L1 between contours, where speech is voiced."""
 
     kind = "intonation of words"
+    network: Intonation
 
     def __init__(self, network: Intonation, device: str = "cpu") -> None:
-        self.device = device
-        self.network = network.to(device)
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
-
-    @property
-    def modules(self) -> torch.nn.Module:
-        """All that learns."""
-        return self.network
+        super().__init__(network, device)
 
     def prepare(self, data: SynthesisData) -> None:
         """Find the codes."""
@@ -44,28 +39,16 @@ class IntonationTask:
         found = k_means(data.content_vectors(_VECTORS), len(codes), np.random.default_rng(0))
         codes.copy_(torch.from_numpy(found))
 
-    def step(self, batch: Batch, rng: np.random.Generator) -> float:
-        """One step of AdamW."""
-        self.optimizer.zero_grad()
-        loss = self._loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimizer.step()
-        return float(loss.detach())
-
-    def validate(self, batch: Batch, rng: np.random.Generator) -> float:
-        """The same loss."""
-        return float(self._loss(batch))
-
-    def record(self) -> dict[str, Any]:
-        """The size."""
-        return self.network.record()
-
-    def _loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
+        """Of the crops."""
         voiced = torch.from_numpy((batch.f0 > 0).astype(np.float32)).to(self.device)
         wanted = torch.from_numpy(contours(batch.f0)).to(self.device)
         made: Tensor = self.network(torch.from_numpy(batch.content).to(self.device), voiced)
         return ((made - wanted).abs() * voiced).sum() / voiced.sum().clamp_min(1)
+
+    def record(self) -> dict[str, Any]:
+        """The size."""
+        return dict(self.network.size)
 
 
 def contours(f0: NDArray[np.float32]) -> NDArray[np.float32]:
