@@ -1,6 +1,8 @@
-"""The intonation that is expected of words: contours against a plain twin, what the network hears, that it learns."""
+"""The intonation that is expected of words: contours against a plain twin, what networks hear, that they learn."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from voiceveil.nn.intonation import Intonation  # noqa: E402
-from voiceveil.nn.intonation_task import IntonationTask, contours  # noqa: E402
+from voiceveil.nn.intonation import Intonation, Voicing  # noqa: E402
+from voiceveil.nn.intonation_task import IntonationTask, VoicingTask, contours  # noqa: E402
 from voiceveil.nn.synthesis_data import Batch  # noqa: E402
 
 SMALL = {"content": 6, "width": 16, "layers": 1, "codes": 8}
@@ -76,11 +78,15 @@ def test_it_learns_the_intonation_that_belongs_to_sounds() -> None:
         f0[:, ::16] = 0
         return Batch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
 
+    learns(IntonationTask(network().train()), batch)
+
+
+def learns(task: IntonationTask | VoicingTask, batch: Callable[[], Batch]) -> None:
     class Data:
         def content_vectors(self, count: int) -> np.ndarray:
             return batch().content.reshape(-1, 6)[:200]
 
-    task = IntonationTask(network().train())
+    rng = np.random.default_rng(1)
     task.prepare(Data())  # type: ignore[arg-type]
     for group in task.optimizer.param_groups:
         group["lr"] = 1e-2
@@ -88,3 +94,47 @@ def test_it_learns_the_intonation_that_belongs_to_sounds() -> None:
     assert losses[-1] < 0.3 * losses[0]
     with torch.inference_mode():
         assert task.validate(batch(), rng) < 0.3 * losses[0]
+
+
+def voicing() -> Voicing:
+    torch.manual_seed(0)
+    made = Voicing(**SMALL)
+    made.codes.codes.copy_(torch.randn(8, 6))
+    return made.eval()
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7, 40])
+def test_every_frame_is_voiced_or_not(frames: int) -> None:
+    content = torch.from_numpy(np.random.default_rng(0).standard_normal((3, frames, 6), dtype=np.float32))
+    with torch.inference_mode():
+        made, alone = voicing()(content), voicing()(content[1:2])
+    assert made.shape == (3, frames)
+    torch.testing.assert_close(made[1:2], alone)
+
+
+def test_voicing_hears_nothing_but_codes() -> None:
+    made = voicing()
+    made.codes.nearest = 1
+    spoken = made.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
+    with torch.inference_mode():
+        torch.testing.assert_close(made(spoken + 1e-3), made(spoken))
+
+
+def test_it_learns_which_sounds_are_voiced_and_not_who_creaks() -> None:
+    """Two sounds, one of them voiced; half of the voices fail to voice a tenth of it, anywhere."""
+    rng = np.random.default_rng(0)
+
+    def batch() -> Batch:
+        sounds = np.repeat(rng.integers(0, 2, (8, 10)), 8, axis=1)
+        content = np.zeros((8, 80, 6), dtype=np.float32)
+        content[..., 0], content[..., 1] = sounds, 1 - sounds
+        creaky = (rng.random((8, 80)) < 0.1) & (np.arange(8) % 2 == 0)[:, None]
+        f0 = np.where((sounds == 1) & ~creaky, 120.0, 0.0).astype(np.float32)
+        return Batch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
+
+    task = VoicingTask(voicing().train())
+    learns(task, batch)
+    one = batch()
+    with torch.inference_mode():
+        heard = task.network(torch.from_numpy(one.content)).numpy() > 0
+    assert (heard == (one.content[..., 0] > 0)).all()

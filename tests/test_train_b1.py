@@ -30,8 +30,8 @@ from voiceveil.nn.ctc_attention_task import CtcAttentionTask  # noqa: E402
 from voiceveil.nn.discriminators import Discriminators  # noqa: E402
 from voiceveil.nn.gan_task import GanTask  # noqa: E402
 from voiceveil.nn.hifigan import HifiGan  # noqa: E402
-from voiceveil.nn.intonation import Intonation  # noqa: E402
-from voiceveil.nn.intonation_task import IntonationTask  # noqa: E402
+from voiceveil.nn.intonation import Intonation, Voicing  # noqa: E402
+from voiceveil.nn.intonation_task import IntonationTask, VoicingTask  # noqa: E402
 from voiceveil.nn.nsf import HnSincNsf  # noqa: E402
 from voiceveil.nn.recognition_data import ALPHABET, SpeechBatch, hires_mfcc, spelled  # noqa: E402
 from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize  # noqa: E402
@@ -51,6 +51,7 @@ KINDS = {
     "tdnnf": "TDNN-F",
     "veil": "source-filter decoder",
     "intonation": "intonation of words",
+    "voicing": "voicing of words",
     "ctc-attention-masked": "CTC/attention recogniser",
 }
 
@@ -94,6 +95,8 @@ def task(name: str) -> Any:
         return SourceFilterTask(SourceFilterSize(content=12, speaker=6, width=16, blocks=1, fine_blocks=1, codes=32))
     if name == "intonation":
         return IntonationTask(Intonation(12, width=8, codes=32))
+    if name == "voicing":
+        return VoicingTask(Voicing(12, width=8, codes=32))
     if name == "nsf-hifigan":
         return GanTask(HnSincNsf(12, 6, hidden=8, blocks=1, convolutions=2, recurrent=8), Discriminators(1 / 64))
     if name == "hifigan":

@@ -1,4 +1,4 @@
-"""What `privacy` moves: first what a listener hardly hears, register and reach last; one voice a speaker, or many."""
+"""What `privacy` moves: what a listener hardly hears, and what is ordinary; one voice a speaker, or many."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import voiceveil as vv
-from voiceveil.anonymization.xvector.disguise import register_of
+from voiceveil.anonymization.settings import make_settings
+from voiceveil.anonymization.xvector.disguise import TYPICAL, Height, register_of
 from voiceveil.anonymization.xvector.engine import engine_of
 from voiceveil.anonymization.xvector.pool import load_pool, unit
 from voiceveil.anonymization.xvector.veil import Veil
+from voiceveil.dsp.effort import balance, effort, raised
 from voiceveil.utility import moonshine
 from voiceveil.utility.pitch import tracker
 from voiceveil.weights import store
@@ -35,8 +37,7 @@ def taken(privacy: float) -> dict[str, float]:
         "tract": np.log(disguise.speeds[1]),
         "rhythm": disguise.rhythm,
         "loudness": 1 - disguise.loudness,
-        "register": 1 - disguise.height,
-        "reach": disguise.levelling,
+        "ordinary": disguise.ordinary,
         "melody": 1 - disguise.excursion,
     }
 
@@ -47,12 +48,11 @@ def test_more_privacy_takes_more(one: float, other: float) -> None:
     assert all(less[what] <= more[what] for what in less)
 
 
-def test_register_and_reach_are_taken_last() -> None:
+def test_what_is_ordinary_is_taken_all_along() -> None:
     least, middle, most = taken(0), taken(0.5), taken(1)
     assert {what: amount for what, amount in least.items() if amount} == {"sounds": 0.85}  # as much as b1b takes
-    for what in middle:
-        assert middle[what] == (0 if what in {"register", "reach"} else most[what])
-        assert most[what] > 0
+    assert [one.pop("ordinary") for one in (least, middle, most)] == [0, 1, np.inf]
+    assert middle == most
 
 
 def man() -> vv.Waveform:
@@ -67,7 +67,7 @@ def mean_f0(wave: vv.Waveform) -> float:
     return float(np.exp(np.log(f0[f0 > 0]).mean()))
 
 
-def test_f0_of_a_man_is_his_own_up_to_a_half_and_another_at_one() -> None:
+def test_f0_of_a_man_is_his_own_where_privacy_is_0_and_another_at_1() -> None:
     wave = man()
     own = mean_f0(wave)
 
@@ -75,8 +75,55 @@ def test_f0_of_a_man_is_his_own_up_to_a_half_and_another_at_one() -> None:
         system = vv.system("veil", privacy=privacy)
         return np.array([mean_f0(system.convert(wave, np.random.default_rng(draw))) for draw in range(4)])
 
-    assert np.abs(np.log(heights(0.5) / own)).max() < 0.08
+    assert np.abs(np.log(heights(0.0) / own)).max() < 0.08
     assert np.abs(np.log(heights(1.0) / own)).max() > 0.15  # that of a voice of the pool
+
+
+@pytest.mark.parametrize(("deviations", "kept"), [(-2.0, -1.0), (0.5, 0.0), (2.0, 1.0)])
+def test_a_height_stays_if_it_is_out_of_the_ordinary(deviations: float, kept: float) -> None:
+    """A man who speaks as high as men do gets the height of his new voice; one who speaks higher keeps the rest."""
+    system, pool = vv.system("veil"), load_pool(store.path("pool"))
+    assert isinstance(system, Veil)
+    engine, men = engine_of(system), pool.of_gender("m")
+    usual, deviation = float(pool.log_f0[men].mean()), float(pool.log_f0[men].std())
+    f0 = np.full(9, np.exp(usual + deviations * deviation), dtype=np.float32)
+    register = register_of(f0)
+    assert register is not None
+    own = engine.height(pool.embeddings[men[0]], register.mean, pool.embeddings[men[1]])
+    made = register_of(engine.disguise.f0(f0, register, usual, own))
+    assert made is not None
+    assert made.mean == pytest.approx(usual + kept * deviation, abs=1e-3)
+
+
+def tilted(wave: vv.Waveform, effort: float) -> vv.Waveform:
+    return vv.Waveform(raised(wave.samples, effort), wave.rate)
+
+
+def efforts(privacy: float, by: float) -> float:
+    """The effort that is heard in what is made of a man who speaks with so much more of it, a mean of draws."""
+    system = vv.system("veil", privacy=privacy, gender="m")
+    found = []
+    for draw in range(3):
+        made = system.convert(tilted(man(), by), np.random.default_rng(draw)).samples
+        assert isinstance(system, Veil)
+        measured = balance(made, engine_of(system).f0(made) > 0)
+        assert measured is not None
+        found.append(effort(measured))
+    return float(np.mean(found))
+
+
+def test_an_effort_that_is_out_of_the_ordinary_stays() -> None:
+    wave = man()
+    system = vv.system("veil")
+    assert isinstance(system, Veil)
+    own = balance(wave.samples, engine_of(system).f0(wave.samples) > 0)
+    assert own is not None
+    to_usual = -effort(own)
+    middle = efforts(0.5, to_usual)
+    assert efforts(0.5, to_usual + 3) > middle + 1
+    assert efforts(0.5, to_usual - 3) < middle - 1
+    assert efforts(0.5, to_usual + 0.8) == pytest.approx(middle, abs=0.4)  # this is ordinary
+    assert efforts(1.0, to_usual + 3) == pytest.approx(efforts(1.0, to_usual), abs=0.7)  # and here all is
 
 
 def contour(wave: vv.Waveform) -> np.ndarray:
@@ -106,11 +153,11 @@ def test_the_melody_is_that_of_the_words_and_not_that_of_the_man() -> None:
     ]
     np.testing.assert_array_equal(melodies[0], melodies[1])
     made = [
-        engine.disguise.f0(track, register_of(track), 5.0, own=float(mean), expected=melodies[0])
+        engine.disguise.f0(track, register_of(track), 5.0, Height(float(mean), 5.0, 0.15), expected=melodies[0])
         for track in (f0, turned)
     ]
     np.testing.assert_allclose(made[0], made[1], rtol=0.01)
-    assert np.log(made[0][f0 > 0]).std() == pytest.approx(np.log(f0[f0 > 0]).std(), rel=0.1)  # as lively as he was
+    assert np.log(made[0][f0 > 0]).std() == pytest.approx(TYPICAL, rel=0.1)  # he is no livelier than others
 
 
 def test_what_is_left_of_a_man_s_intonation() -> None:
@@ -130,13 +177,13 @@ def test_what_is_left_of_a_man_s_intonation() -> None:
     assert flat < 0.08
 
 
-def test_every_voice_of_the_same_gender_leaves_f0_where_it_was() -> None:
+def test_every_voice_of_the_same_gender_finds_the_same_height() -> None:
     """Also those of the pool that sound like the other gender."""
     system, pool = vv.system("veil"), load_pool(store.path("pool"))
     assert isinstance(system, Veil)
     source, mean = pool.embeddings[pool.of_gender("m")[0]], float(np.log(114.0))
     assert pool.gender_of(source, mean) == "m"
-    own = np.array([engine_of(system).own_log_f0(source, mean, voice) for voice in pool.embeddings])
+    own = np.array([engine_of(system).height(source, mean, voice).mean for voice in pool.embeddings])
     np.testing.assert_array_equal(own[pool.of_gender("m")], mean)
     assert (own[pool.of_gender("f")] > mean + 0.3).all()
 
@@ -174,9 +221,41 @@ def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:
     likeness = {}
     for level in ("speaker", "utterance"):
         out = tmp_path / level
-        vv.anonymize(str(manifest), str(out), system=vv.system("veil"), level=level, seed=3)
+        vv.anonymize(str(manifest), str(out), system=vv.system("veil", voices=1), level=level, seed=3)
         voices = [unit(CamPlusPlus()(vv.load(path, rate=16000))) for path in sorted(out.rglob("*.wav"))]
         likeness[level] = np.array(voices) @ np.array(voices).T
     same = [likeness["speaker"][i, i + 1] for i in (0, 2)]
     assert min(same) > likeness["speaker"][:2, 2:].max() + 0.2
     assert min(same) > np.mean([likeness["utterance"][i, i + 1] for i in (0, 2)]) + 0.15, "some voices are alike"
+
+
+def test_a_speaker_gets_the_voice_of_one_and_a_recording_that_of_several() -> None:
+    """Unless it is chosen: voices of speakers are to be told apart, and a mean sounds like other means."""
+    pool = load_pool(store.path("pool"))
+
+    def drawn(level: str, **chosen: int) -> np.ndarray:
+        system = make_settings(
+            vv.system("veil", **chosen),
+            level=level,  # type: ignore[arg-type]
+            draws="keyed",
+            seed=1,
+            key_file=None,
+            rate=None,
+            format="wav",
+            encoding="int16",
+        ).system
+        assert isinstance(system, Veil)
+        draws = [system.chosen_strategy().draw(pool.embeddings[0], "f", pool, rng) for rng in map(generator, range(9))]
+        return np.array([unit(one.embedding) for one in draws])
+
+    def generator(seed: int) -> np.random.Generator:
+        return np.random.default_rng(seed)
+
+    def alike(voices: np.ndarray) -> float:
+        return float((voices @ voices.T)[np.triu_indices(len(voices), 1)].mean())
+
+    one, several = drawn("speaker"), drawn("utterance")
+    assert ((one @ np.array([unit(e) for e in pool.embeddings]).T).max(axis=1) > 0.9999).all()
+    assert alike(several) > alike(one) + 0.3
+    np.testing.assert_array_equal(drawn("speaker", voices=8), several)
+    np.testing.assert_array_equal(drawn("utterance", voices=1), one)

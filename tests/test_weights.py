@@ -51,8 +51,8 @@ def test_what_a_system_says_that_ships_does() -> None:
         cls = systems[name]
         if issubclass(cls, Resynthesis) and cls.shipped:
             assert {"-".join(filter(None, (cls.shipped, stage))) for stage in cls.stages} <= set(store.names())
-            if cls().disguise().melody:
-                assert f"{cls.shipped}-intonation" in store.names()
+            for amount, name in (("melody", "intonation"), ("voicing", "voicing")):
+                assert not getattr(cls().disguise(), amount) or f"{cls.shipped}-{name}" in store.names()
 
 
 def test_the_pool_that_ships() -> None:

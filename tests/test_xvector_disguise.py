@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.xvector.disguise import TYPICAL, Disguise, Register, at_places, register_of, with_loudness
+from voiceveil.anonymization.xvector import disguise
+from voiceveil.anonymization.xvector.disguise import (
+    SPREAD,
+    TYPICAL,
+    Disguise,
+    Height,
+    Register,
+    at_places,
+    register_of,
+    with_loudness,
+)
 
 tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_size=60).map(
     lambda values: np.array(values, dtype=np.float32)
@@ -68,18 +78,38 @@ def test_no_excursion_is_a_flat_voice() -> None:
 def test_the_melody_of_the_words_in_the_place_of_the_source_s() -> None:
     """Two sources with other intonations, the same words: nothing but the voicing is left of either."""
     expected = np.array([9, 1, 0, 9, -0.5, 0.3], dtype=np.float32)  # where nothing is voiced it does not count
-    disguise = Disguise("levelled", excursion=0, melody=0.5)
+    chosen = Disguise("levelled", excursion=0, melody=0.5)
     for heights in ([100, 150, 220, 140], [130, 90, 60, 80]):
         f0 = np.array([0, *heights[:2], 0, *heights[2:]], dtype=np.float32)
-        made = disguise.f0(f0, register_of(f0), np.log(180), expected=expected)
+        made = chosen.f0(f0, register_of(f0), np.log(180), expected=expected)
         centred = np.array([1, 0, -0.5, 0.3]) - 0.2
         movement = 0.5 * TYPICAL * centred / np.sqrt(np.mean(centred**2))
         np.testing.assert_allclose(made[f0 > 0], 180 * np.exp(movement), rtol=1e-5)
         assert (made[f0 == 0] == 0).all()
-        hardly = disguise.f0(f0, register_of(f0), np.log(180), expected=0.1 * expected)
+        hardly = chosen.f0(f0, register_of(f0), np.log(180), expected=0.1 * expected)
         np.testing.assert_allclose(hardly[f0 > 0], 180 * np.exp(0.5 * TYPICAL * centred / 3), rtol=1e-5)
     silence = np.zeros(6, dtype=np.float32)
-    np.testing.assert_array_equal(disguise.f0(silence, Register(5.0, 0.2), 5.0, expected=expected), silence)
+    np.testing.assert_array_equal(chosen.f0(silence, Register(5.0, 0.2), 5.0, expected=expected), silence)
+
+
+@pytest.mark.parametrize(
+    ("voicing", "expected"),
+    [
+        (0.0, [0, 100, 0, 200, 0]),  # as the source was
+        (0.4, [0, 100, 0, 200, 0]),  # nobody is so sure
+        (0.8, [100, 100, 150, 200, 0]),  # but where it is more or less even
+        (1.0, [100, 0, 150, 200, 0]),  # as is expected
+    ],
+)
+def test_what_is_voiced(voicing: float, expected: list[float]) -> None:
+    f0 = np.array([0, 100, 0, 200, 0], dtype=np.float32)
+    probable = np.array([0.9, 0.45, 0.8, 0.6, 0.3], dtype=np.float32)
+    np.testing.assert_allclose(Disguise(voicing=voicing).voiced(f0, probable), expected, rtol=0.1)
+
+
+def test_a_whisper_stays_a_whisper() -> None:
+    f0 = np.zeros(4, dtype=np.float32)
+    assert Disguise(voicing=1).voiced(f0, np.ones(4, dtype=np.float32)) is f0
 
 
 def test_f0_stays_where_voices_are() -> None:
@@ -125,26 +155,50 @@ def test_speeds(seed: int) -> None:
     assert rng.bit_generator.state == before  # nothing is drawn where nothing is to choose
 
 
-def test_height_of_the_source_stays_in_part() -> None:
-    """Of a source that would speak at 225 Hz in the target's gender, and a target of 100 Hz: between, or either."""
+@pytest.mark.parametrize(
+    ("ordinary", "expected"),
+    [
+        (0, 225),  # nothing is ordinary: as high as the source
+        (1, 225 / np.exp(0.1) * np.exp(-0.1)),  # a deviation of the source's height for one of the new voice's
+        (2, 225 / np.exp(0.2) * np.exp(-0.15)),  # the new voice has no more than that
+        (9, 150 * np.exp(-0.15)),  # all is ordinary: as high as the new voice
+        (np.inf, 150 * np.exp(-0.15)),
+    ],
+)
+def test_what_is_ordinary_in_the_height_of_a_source_is_exchanged(ordinary: float, expected: float) -> None:
+    """A source of 225 Hz where 150 are usual, and a voice that is lower than usual."""
     f0 = np.array([0, 240, 240, 0], dtype=np.float32)
-    for height, expected in ((0.0, 100.0), (0.5, 150.0), (1.0, 225.0)):
-        made = Disguise("levelled", height=height).f0(f0, register_of(f0), np.log(100), own=np.log(225))
-        np.testing.assert_allclose(made, [0, expected, expected, 0], rtol=1e-5)
+    own = Height(np.log(225), np.log(150), 0.1)
+    made = Disguise("levelled", ordinary=ordinary).f0(f0, register_of(f0), np.log(150) - 0.15, own)
+    np.testing.assert_allclose(made, [0, expected, expected, 0], rtol=1e-5)
+
+
+@given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 5))
+def test_exchange(own: float, other: float, ordinary: float) -> None:
+    """The own where nothing is ordinary, the other where all is; what is ordinary in the own never matters."""
+    made = disguise._exchanged(own, other, ordinary)
+    assert min(own, 0) + min(other, 0) - 1e-9 <= made <= max(own, 0) + max(other, 0) + 1e-9
+    assert disguise._exchanged(own, other, 0) == own
+    assert disguise._exchanged(own, other, np.inf) == other
+    if abs(own) <= ordinary:  # an ordinary source leaves nothing
+        assert made == disguise._exchanged(0, other, ordinary)
 
 
 def test_nothing_taken_is_the_f0_of_the_source() -> None:
     f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(200)).clip(60, 500).astype(np.float32)
     register = register_of(f0)
     assert register is not None
-    made = Disguise("levelled", height=1, levelling=0).f0(f0, register, 5.5, own=register.mean)
+    own = Height(register.mean, usual=5.2, deviation=0.15)
+    made = Disguise("levelled", ordinary=0).f0(f0, register, 5.5, own)
     np.testing.assert_allclose(made, f0, rtol=1e-5)
 
 
-def test_levelling_goes_half_way() -> None:
-    f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(2000)).astype(np.float32)
-    made = Disguise("levelled", levelling=0.5).f0(f0, register_of(f0), 5.0)
-    assert logarithms(made).std() == pytest.approx((0.4 * TYPICAL) ** 0.5, rel=0.05)
+def test_only_a_reach_that_is_out_of_the_ordinary_stays() -> None:
+    for factor, expected in ((2.0, 2.0 / np.exp(SPREAD)), (1.2, 1.0), (0.4, 0.4 * np.exp(SPREAD))):
+        movement = factor * TYPICAL * np.random.default_rng(0).standard_normal(5000)
+        f0 = np.exp(5 + movement).astype(np.float32)
+        made = Disguise("levelled", ordinary=1).f0(f0, register_of(f0), 5.0)
+        assert logarithms(made).std() == pytest.approx(TYPICAL * expected, rel=0.05)
 
 
 def slow_loudness(samples: np.ndarray, at: int) -> float:

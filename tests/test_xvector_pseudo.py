@@ -15,6 +15,7 @@ from voiceveil.anonymization.xvector.pseudo import (
     PoolFarthest,
     PoolNearest,
     PoolRandom,
+    mean_of,
     official_picks,
     strategies,
 )
@@ -117,6 +118,21 @@ def test_a_random_gender_is_drawn_from_the_generator() -> None:
         assert strategies["pool-random"]().draw(pool.embeddings[0], "m", pool, np.random.default_rng(seed)).log_f0 < 5
 
 
+@pytest.mark.parametrize("voices", [1, 3, 99])
+def test_a_mean_of_random_voices(voices: int) -> None:
+    """Those that come first in a random order of the pool; all of the gender, if there are no more."""
+    pool = make_pool()
+    for seed in range(5):
+        made = PoolRandom("f", voices=voices).draw(pool.embeddings[0], "m", pool, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        rng.integers(2)  # the gender that is not used
+        place = rng.permutation(len(pool))
+        women = sorted((place[row], row) for row in range(len(pool)) if pool.genders[row] == "f")
+        rows = [row for _, row in women[:voices]]
+        np.testing.assert_allclose(made.embedding, sum(pool.embeddings[row] for row in rows) / len(rows), rtol=1e-5)
+        assert made.log_f0 == pytest.approx(np.mean([pool.log_f0[row] for row in rows]))
+
+
 def test_the_first_official_picks_as_written_in_the_challenge_s_runs() -> None:
     """``random.seed('0')``: the string, not the number."""
     first, second = islice(official_picks(0), 2)
@@ -143,7 +159,7 @@ def test_equal_to_the_official_pseudo_x_vectors(reference: Path, level: str, cro
         for number in range(2):
             if level == "utt" and number:
                 pick = next(picks)
-            made = strategy.mean(candidates[pick], pool).embedding
+            made = mean_of(candidates[pick], pool).embedding
             official = data[f"pseudo_{level}_cg-{cross}_{proximity}_{speaker}-0-{number:04}"]
             assert np.array_equal(made, official.astype(np.float32))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.test_xvector_pseudo import make_pool
-from tests.tiny_decoder import write_decoder, write_generator, write_intonation, write_two_stages
+from tests.tiny_decoder import write_decoder, write_generator, write_of_words, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.content import MoonshineContent
@@ -321,19 +321,21 @@ def test_weights_for_other_features_are_refused(tmp_path: Path) -> None:
     assert message.endswith("(--set content=NAME as in the training, or other weights)")
 
 
-def test_an_intonation_beside_the_weights_is_taken(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "amount"), [("intonation", "melody"), ("voicing", "voicing")])
+def test_an_intonation_beside_the_weights_is_taken(name: str, amount: str, tmp_path: Path) -> None:
     """Unless it is of another content, which is said; and it is a model that results depend on."""
     own = write_decoder(tmp_path)
     made = system("veil", privacy=1, weights=str(own))
-    shipped = made.models()["weights intonation"]
-    write_intonation(own / "intonation")
-    assert made.models()["weights intonation"] != shipped
-    assert "weights intonation" not in system("veil", privacy=0, weights=str(own)).models()
-    write_intonation(own / "intonation", content="content bottleneck 7")
+    shipped = made.models()[f"weights {name}"]
+    write_of_words(own, name)
+    assert made.models()[f"weights {name}"] != shipped
+    assert f"weights {name}" not in system("veil", privacy=0, weights=str(own)).models()
+    write_of_words(own, name, content="content bottleneck 7")
     message = refused(made)
     assert "these weights were trained with another content: 'content bottleneck 7', not 'content moonshine" in message
-    assert "(--set melody=0, or `voiceveil train intonation --out intonation` in the folder of the weights)" in message
-    assert "weights intonation" not in system("veil", privacy=1, melody=0, weights=str(own)).models()
+    fix = f"(--set {amount}=0, or `voiceveil train {name} --out {name}` in the folder of the weights)"
+    assert fix in message
+    assert f"weights {name}" not in system("veil", privacy=1, weights=str(own), **{amount: 0}).models()
 
 
 def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:

@@ -20,12 +20,13 @@ def write_decoder(folder: Path, **changes: str) -> Path:
     return _write(folder, "source-filter decoder", lambda: SourceFilter(size), asdict(size), changes)
 
 
-def write_intonation(folder: Path, **changes: str) -> Path:
-    """An intonation of words."""
-    from voiceveil.nn.intonation import Intonation
+def write_of_words(folder: Path, name: str, **changes: str) -> Path:
+    """An ``intonation`` or a ``voicing`` of words, in the sub-folder of its name."""
+    from voiceveil.nn.intonation import Intonation, Voicing
 
     size = {"width": 8, "layers": 1, "codes": 4}
-    return _write(folder, "intonation of words", lambda: Intonation(**size), size, changes)
+    network = {"intonation": Intonation, "voicing": Voicing}[name]
+    return _write(folder / name, f"{name} of words", lambda: network(**size), size, changes)
 
 
 def write_two_stages(folder: Path) -> Path:

@@ -96,6 +96,10 @@ class Anonymizer(ABC):
         """
         return {}
 
+    def at_level(self, level: str) -> Anonymizer:
+        """What a run uses whose pseudo-speakers are those of utterances, or of speakers: this one, as a rule."""
+        return self
+
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
         """The challenge's own generator for the ``index``-th utterance of a data set (``--draws official``)."""
         raise InputError(

@@ -96,7 +96,7 @@ def make_settings(
         key = Key.from_file(Path(key_file))
     else:
         key = Key.fresh() if seed is None else Key.from_seed(seed)
-    made = system(chosen) if isinstance(chosen, str) else chosen
+    made = (system(chosen) if isinstance(chosen, str) else chosen).at_level(level)
     return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
 
 

@@ -1,4 +1,4 @@
-"""How the intonation of words is learnt: contours of F0, each about its own mean and in its own deviations."""
+"""How the intonation of words is learnt: what is voiced; contours of F0, each about its own mean, in its deviations."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from voiceveil.nn.b1_tasks import Descent
-from voiceveil.nn.intonation import Intonation
+from voiceveil.nn.intonation import Intonation, Voicing
 from voiceveil.nn.soft_codes import k_means
 from voiceveil.nn.synthesis_data import Batch, SynthesisData
 
-__all__ = ["IntonationTask", "contours"]
+__all__ = ["IntonationTask", "VoicingTask", "contours"]
 
 #: Vectors of content that the codes are found from.
 _VECTORS = 100_000
@@ -24,13 +25,12 @@ _REACH = 0.05
 _FARTHEST = 3.0
 
 
-class IntonationTask(Descent):
-    """L1 between contours, where speech is voiced."""
+class _OfWords(Descent):
+    """A network that hears codes of content."""
 
-    kind = "intonation of words"
-    network: Intonation
+    network: Intonation | Voicing
 
-    def __init__(self, network: Intonation, device: str = "cpu") -> None:
+    def __init__(self, network: Intonation | Voicing, device: str = "cpu") -> None:
         super().__init__(network, device)
 
     def prepare(self, data: SynthesisData) -> None:
@@ -39,16 +39,38 @@ class IntonationTask(Descent):
         found = k_means(data.content_vectors(_VECTORS), len(codes), np.random.default_rng(0))
         codes.copy_(torch.from_numpy(found))
 
-    def loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
-        """Of the crops."""
-        voiced = torch.from_numpy((batch.f0 > 0).astype(np.float32)).to(self.device)
-        wanted = torch.from_numpy(contours(batch.f0)).to(self.device)
-        made: Tensor = self.network(torch.from_numpy(batch.content).to(self.device), voiced)
-        return ((made - wanted).abs() * voiced).sum() / voiced.sum().clamp_min(1)
-
     def record(self) -> dict[str, Any]:
         """The size."""
         return dict(self.network.size)
+
+    def inputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Content (B, T, D), and what is voiced (B, T)."""
+        voiced = (batch.f0 > 0).astype(np.float32)
+        return torch.from_numpy(batch.content).to(self.device), torch.from_numpy(voiced).to(self.device)
+
+
+class IntonationTask(_OfWords):
+    """L1 between contours, where speech is voiced."""
+
+    kind = "intonation of words"
+
+    def loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
+        """Of the crops."""
+        content, voiced = self.inputs(batch)
+        wanted = torch.from_numpy(contours(batch.f0)).to(self.device)
+        made: Tensor = self.network(content, voiced)
+        return ((made - wanted).abs() * voiced).sum() / voiced.sum().clamp_min(1)
+
+
+class VoicingTask(_OfWords):
+    """Cross-entropy of what is voiced."""
+
+    kind = "voicing of words"
+
+    def loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
+        """Of the crops."""
+        content, voiced = self.inputs(batch)
+        return functional.binary_cross_entropy_with_logits(self.network(content), voiced)
 
 
 def contours(f0: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -89,6 +89,22 @@ def _intonation_plan(size: Size) -> Plan:
     return Plan(steps=1500, peak=1.5e-3)
 
 
+def _voicing(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.nn.intonation import Voicing
+    from voiceveil.nn.intonation_task import VoicingTask
+
+    torch.manual_seed(seed)
+    return VoicingTask(Voicing(dimensions.content), device)
+
+
+def _voicing_plan(size: Size) -> Plan:
+    from voiceveil.nn.synthesis_training import Plan
+
+    return Plan(steps=1200, peak=2e-3)
+
+
 def _acoustic_model(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     import torch
 
@@ -228,6 +244,13 @@ MODULES: dict[str, Module] = {
         400,
         _intonation,
         _intonation_plan,
+        speeds=(0.85, 1.18),
+    ),
+    "voicing": Module(
+        "intonation of veil: what is voiced, as is expected of codes of content",
+        400,
+        _voicing,
+        _voicing_plan,
         speeds=(0.85, 1.18),
     ),
     "am": Module(

@@ -8,6 +8,7 @@ Conventions: F0 (T,) in Hz with 0 for unvoiced; frames of 10 ms; positions in fr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -16,12 +17,17 @@ from numpy.typing import NDArray
 
 from voiceveil.anonymization.parameters import Range
 from voiceveil.anonymization.xvector.content import interpolated
+from voiceveil.audio import Samples
+from voiceveil.dsp.effort import balance, effort, raised
+from voiceveil.dsp.excitation import continuous_f0
 
-__all__ = ["Disguise", "Register", "at_places", "register_of", "with_loudness"]
+__all__ = ["Disguise", "Height", "Register", "at_places", "register_of", "with_loudness"]
 
 Array = NDArray[np.float32]
 #: Deviation of ln F0 that all recordings get where it is levelled: the mean over LibriSpeech train-clean-5.
 TYPICAL = 0.2
+#: Deviation of the logarithm of that between recordings of different speakers.
+SPREAD = 0.3
 _LOWEST, _HIGHEST = 50.0, 600.0  # Hz
 #: A contour that is expected hardly moves if its deviation is less, of those that were learnt: half of what is usual.
 _HARDLY = 0.3
@@ -29,6 +35,17 @@ _HARDLY = 0.3
 _SLOWLY, _STILL = 40, 100
 #: Loudness: samples of a frame, frames over which it is averaged (half a second), dB that it is changed by at most.
 _FRAME, _SMOOTH, _MOST = 160, 51, 12.0
+
+
+class Height(NamedTuple):
+    """The mean of ln F0 that a source would have in the gender of its new voice, and what is usual there.
+
+    ``usual`` and ``deviation``: of the means of speakers of that gender.
+    """
+
+    mean: float
+    usual: float
+    deviation: float
 
 
 class Register(NamedTuple):
@@ -49,21 +66,22 @@ class Disguise:
     """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
 
     ``excursion``: what stays of the movement of F0 about its mean, if it is moved; ``melody``: how much it moves as is
-    expected of the words. ``levelling``: how far the reach of either is brought to the common one, if it is levelled.
-    ``height``: what stays of the mean of the source, as far as the gender of the pseudo-speaker allows, if F0 is moved.
-    ``speeds``: the source is played so much faster to what hears its content, drawn from the range. ``rhythm``:
-    deviation of the logarithm of local tempo; the whole stays as long as it was. ``loudness``: what stays of the slow
-    changes of loudness; the rest is what the synthesiser expects.
+    expected of the words; ``voicing``: how far what is voiced is that which is expected of them. ``ordinary``: how far
+    from the usual, in deviations between speakers, the height, the reach and the effort of a voice are ordinary; so
+    much of them is exchanged for those of the new voice, and what goes beyond stays (of F0, if it is moved; of its
+    reach, if it is levelled). ``speeds``: the source is played so much faster to what hears its content, drawn from the
+    range. ``rhythm``: deviation of the logarithm of local tempo; the whole stays as long as it was. ``loudness``: what
+    stays of the slow changes of loudness; the rest is what the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
     excursion: float = 1.0
     speeds: Range = (1.0, 1.0)
     rhythm: float = 0.0
-    levelling: float = 1.0
-    height: float = 0.0
+    ordinary: float = math.inf
     loudness: float = 0.0
     melody: float = 0.0
+    voicing: float = 0.0
 
     def speed(self, rng: np.random.Generator) -> float:
         """One of the range, equally spread over its logarithm, of two digits."""
@@ -75,7 +93,7 @@ class Disguise:
         f0: Array,
         source: Register | None,
         target: float,
-        own: float | None = None,
+        own: Height | None = None,
         expected: Array | None = None,
     ) -> Array:
         """The intonation of a source with this register about the ``target``, a mean of ln F0.
@@ -88,15 +106,34 @@ class Disguise:
         own_reach = max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
         reach = own_reach
         if self.intonation == "levelled":
-            reach *= (TYPICAL / own_reach) ** self.levelling
+            reach = TYPICAL * math.exp(_exchanged(math.log(own_reach / TYPICAL), 0.0, self.ordinary * SPREAD))
         if own is not None:
-            target += self.height * (own - target)
+            target = own.usual + _exchanged(own.mean - own.usual, target - own.usual, self.ordinary * own.deviation)
         voiced = f0 > 0
         movement = self.excursion * (np.log(np.where(voiced, f0, 1.0)) - source.mean) / own_reach
         if expected is not None and voiced.any():
             movement += self.melody * _standardised(expected, voiced)
         moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
         return np.where(voiced, moved, 0.0).astype(np.float32)
+
+    def voiced(self, f0: Array, expected: Array) -> Array:
+        """F0 (T,) that is voiced where the source is, or where ``expected``, a probability (T,), says that words are.
+
+        It goes on through frames that the source did not voice. A whisper stays one.
+        """
+        voiced = f0 > 0
+        if not voiced.any():
+            return f0
+        decided = (1 - self.voicing) * voiced + self.voicing * expected > 0.5
+        return np.where(decided, continuous_f0(f0), 0.0).astype(np.float32)
+
+    def effort(self, made: Samples, voiced: NDArray[np.bool_], source: float | None) -> Samples:
+        """Samples with the vocal effort of the source, as far as it is out of the ordinary; None: nothing is known."""
+        found = balance(made, voiced) if source is not None and math.isfinite(self.ordinary) else None
+        if source is None or found is None:
+            return made
+        own = effort(found)
+        return raised(made, _exchanged(source, own, self.ordinary) - own)
 
     def places(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Where in the source every frame of the result is taken from: growing, from the first to the last."""
@@ -126,6 +163,11 @@ def with_loudness(made: Array, source: Array, amount: float) -> Array:
     gains = np.clip(amount * (_slow_level(source, frames) - _slow_level(made, frames)), -_MOST, _MOST)
     at = (np.arange(len(made)) - (_FRAME - 1) / 2) / _FRAME
     return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
+
+
+def _exchanged(own: float, other: float, ordinary: float) -> float:
+    """What is farther from 0 than ``ordinary`` of the own, and what is nearer of the other."""
+    return own - min(max(own, -ordinary), ordinary) + min(max(other, -ordinary), ordinary)
 
 
 def _standardised(contour: Array, voiced: NDArray[np.bool_]) -> Array:

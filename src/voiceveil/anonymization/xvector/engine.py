@@ -15,6 +15,7 @@ Conventions: 16 kHz; see :mod:`voiceveil.anonymization.xvector.synthesis` for sh
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,12 +29,13 @@ import numpy as np
 
 from voiceveil.anonymization.xvector import f0 as pitch_frames
 from voiceveil.anonymization.xvector.content import FRAME, at_speed, normalised, on_frames
-from voiceveil.anonymization.xvector.disguise import Disguise, Register, at_places, register_of, with_loudness
+from voiceveil.anonymization.xvector.disguise import Disguise, Height, Register, at_places, register_of, with_loudness
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import Learnt, PseudoSpeaker, Strategy
 from voiceveil.anonymization.xvector.synthesis import Array, LoadedStage, load_stage, synthesise
 from voiceveil.audio import Samples, Waveform
+from voiceveil.dsp.effort import balance, effort
 from voiceveil.errors import InputError
 from voiceveil.nn.synthesis_data import LEVEL, Parts
 from voiceveil.run.cache import Cache
@@ -56,6 +58,8 @@ SHORTEST = int(0.3 * RATE)
 SILENCE = 2.0**-16
 _FADE = 320
 _FEATURES = "VOICEVEIL_FEATURES"
+#: Network that hears nothing but codes -> what of the disguise needs it.
+_OF_WORDS = {"intonation": "melody", "voicing": "voicing"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +72,26 @@ class Engine:
     chain: tuple[LoadedStage, ...]
     disguise: Disguise
     melody: LoadedStage | None = None
+    voicing: LoadedStage | None = None
 
     def pseudo_speaker(self, samples: Samples, register: Register | None, rng: np.random.Generator) -> PseudoSpeaker:
         """Whom the speaker of some samples becomes; the gender is estimated from the embedding and the register."""
-        if not (self.strategy.hears_source or self.disguise.height or any(stage.unprotected for stage in self.chain)):
+        if not (
+            self.strategy.hears_source
+            or math.isfinite(self.disguise.ordinary)
+            or any(stage.unprotected for stage in self.chain)
+        ):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
         source = unit(_heard(self.parts.speaker, samples))
         gender = self.pool.gender_of(source, None if register is None else register.mean)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
 
-    def own_log_f0(self, source: Array, mean: float, target: Array) -> float:
-        """The mean of ln F0 that a source with this mean would have in the gender of a target, a voice of the pool."""
+    def height(self, source: Array, mean: float, target: Array) -> Height:
+        """How high a source with this mean of ln F0 speaks, in the gender of a target, a voice of the pool."""
         genders = self.pool.gender_of(source, mean), self.pool.gender_of_nearest(target)
-        before, after = (float(self.pool.log_f0[self.pool.of_gender(gender)].mean()) for gender in genders)
-        return mean + (after - before)
+        before, after = (self.pool.log_f0[self.pool.of_gender(gender)].astype(np.float64) for gender in genders)
+        usual = float(after.mean())
+        return Height(mean - float(before.mean()) + usual, usual, float(after.std()))
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
@@ -106,6 +116,7 @@ class ResynthesisStream:
         self._tail: Samples | None = None
         self._pseudo: PseudoSpeaker | None = None
         self._register: Register | None = None
+        self._effort: float | None = None
         self._speed: float | None = None
 
     def push(self, samples: Samples) -> Samples:
@@ -149,10 +160,16 @@ class ResynthesisStream:
             self._speed = engine.disguise.speed(self._rng)
         if self._register is None:
             self._register = register_of(f0)
+        if self._effort is None:
+            found = balance(samples, f0 > 0)
+            self._effort = None if found is None else effort(found)
         places = engine.disguise.places(len(f0), self._rng)
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
+        if engine.voicing is not None:
+            f0 = engine.disguise.voiced(f0, engine.voicing.run(content, f0, self._pseudo.embedding, self._rng))
         f0 = self._intonation(content, f0, self._pseudo)
         made = engine.synthesised(content, f0, self._pseudo, self._rng)[: len(samples)]
+        made = engine.disguise.effort(made, f0 > 0, self._effort)
         made = with_loudness(made, samples, engine.disguise.loudness)
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
 
@@ -160,7 +177,7 @@ class ResynthesisStream:
         """That of the disguise; the register of the source is the one where a voice was first heard."""
         engine, own, expected = self._engine, None, None
         if pseudo.source is not None and self._register is not None:
-            own = engine.own_log_f0(pseudo.source, self._register.mean, pseudo.embedding)
+            own = engine.height(pseudo.source, self._register.mean, pseudo.embedding)
         if engine.melody is not None:
             expected = engine.melody.run(content, f0, unit(pseudo.embedding), self._rng)
         return engine.disguise.f0(f0, self._register, pseudo.log_f0, own, expected)
@@ -214,10 +231,9 @@ def engine_of(system: Resynthesis) -> Engine:
     """The parts of a system, loaded once a process; an ``InputError`` if one is missing or does not fit the others."""
     if find_spec("torch") is None or find_spec("safetensors") is None:
         raise InputError(f"{system.name} needs torch, which is not installed", fix="pip install 'voiceveil[neural]'")
-    weights = _weights_files(system)
-    pool, melody = _pool_file(system), _melody_file(system)
-    stamps = tuple(map(_stamp, filter(None, (*weights, pool, melody))))
-    return _engine(system, weights, pool, melody, stamps)
+    weights, pool, of_words = _weights_files(system), _pool_file(system), _files_of_words(system)
+    stamps = tuple(map(_stamp, (*weights, pool, *of_words.values())))
+    return _engine(system, weights, pool, tuple(of_words.items()), stamps)
 
 
 def fingerprints(system: Resynthesis) -> dict[str, str]:
@@ -226,8 +242,7 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
     weights = {
         f"weights {stage}".strip(): file for stage, file in zip(system.stages, _weights_files(system), strict=True)
     }
-    if (melody := _melody_file(system)) is not None:
-        weights["weights intonation"] = melody
+    weights |= {f"weights {name}": file for name, file in _files_of_words(system).items()}
     learnt = engine.strategy.files() if isinstance(engine.strategy, Learnt) else {}
     files = {**weights, "pool": _pool_file(system), **learnt}
     return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
@@ -235,7 +250,11 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def _engine(
-    system: Resynthesis, weights: tuple[Path, ...], pool: Path, melody: Path | None, stamps: tuple[int, ...]
+    system: Resynthesis,
+    weights: tuple[Path, ...],
+    pool: Path,
+    of_words: tuple[tuple[str, Path], ...],
+    stamps: tuple[int, ...],
 ) -> Engine:
     chain = tuple(
         replace(load_stage(file, kinds, system.synthesis()), unprotected=stage in system.unprotected)
@@ -247,17 +266,18 @@ def _engine(
     for number, (stage, file) in enumerate(zip(chain, weights, strict=True)):
         # what a later stage takes is another's output
         _check_parts(stage, file, pieces, ("speaker",) if number else ("content", "speaker"))
-    intonation = None
-    if melody is not None:
-        intonation = load_stage(melody, ("intonation of words",))
-        fix = "--set melody=0, or `voiceveil train intonation --out intonation` in the folder of the weights"
-        _check_parts(intonation, melody, pieces, ("content",), fix)
+    expecting = {name: load_stage(file, (f"{name} of words",)) for name, file in of_words}
+    for name, file in of_words:
+        fix = f"--set {_OF_WORDS[name]}=0, or `voiceveil train {name} --out {name}` in the folder of the weights"
+        _check_parts(expecting[name], file, pieces, ("content",), fix)
     if voices.encoder != ours["speaker"]:
         what = f"this pool is of another speaker encoder: {voices.encoder!r}, not {ours['speaker']!r}"
         raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
     chosen = system.chosen_strategy()
     chosen.check(voices)
-    return Engine(pieces, voices, chosen, (*chain, *system.last_stages()), system.disguise(), intonation)
+    stages = (*chain, *system.last_stages())
+    words = expecting.get("intonation"), expecting.get("voicing")
+    return Engine(pieces, voices, chosen, stages, system.disguise(), *words)
 
 
 def _check_parts(stage: LoadedStage, file: Path, pieces: Parts, names: tuple[str, ...], fix: str = "") -> None:
@@ -289,12 +309,15 @@ def _trained(given: Path) -> Path:
     return file if expected is None else store.checked(file, expected, fix="copy the whole folder again")
 
 
-def _melody_file(system: Resynthesis) -> Path | None:
-    """The intonation that is expected of words, if the disguise has it: with the user's weights, or what ships."""
-    if not system.disguise().melody:
-        return None
-    beside = Path(system.weights) / "intonation"
-    return _trained(beside) if system.weights and beside.is_dir() else store.path(f"{system.shipped}-intonation")
+def _files_of_words(system: Resynthesis) -> dict[str, Path]:
+    """The networks that say what is expected of words, if it matters: those with the user's weights, or what ships."""
+    found = {}
+    for name, amount in _OF_WORDS.items():
+        if getattr(system.disguise(), amount):
+            beside = Path(system.weights) / name
+            own = system.weights and beside.is_dir()
+            found[name] = _trained(beside) if own else store.path(f"{system.shipped}-{name}")
+    return found
 
 
 def _pool_file(system: Resynthesis) -> Path:

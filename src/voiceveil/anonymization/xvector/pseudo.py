@@ -38,6 +38,7 @@ __all__ = [
     "PseudoSpeaker",
     "Strategy",
     "make_strategy",
+    "mean_of",
     "strategies",
     "wanted_gender",
 ]
@@ -145,7 +146,7 @@ class PoolFarthest:
         wanted = wanted_gender(self.gender, gender, rng)
         place = rng.permutation(len(pool))
         candidates = self.ranked(source, wanted, pool)
-        return self.mean(candidates[np.argsort(place[candidates])[: self.averaged]], pool)
+        return mean_of(candidates[np.argsort(place[candidates])[: self.averaged]], pool)
 
     def ranked(self, source: Embedding, gender: str, pool: Pool) -> NDArray[np.int64]:
         """The rows of the candidates of a gender, the farthest from the source first."""
@@ -153,11 +154,6 @@ class PoolFarthest:
         affinity = _affinity(self.distance, source, pool, rows)
         order = np.argsort(-affinity if self._nearest_first else affinity, kind="stable")
         return np.asarray(rows[order[: self.candidates]])
-
-    def mean(self, rows: NDArray[np.int64], pool: Pool) -> PseudoSpeaker:
-        """The plain mean of some speakers, in double precision."""
-        embedding = pool.embeddings[rows].mean(axis=0, dtype=np.float64)
-        return PseudoSpeaker(np.asarray(embedding, dtype=np.float32), float(pool.log_f0[rows].mean()))
 
 
 @strategies.register("pool-nearest")
@@ -171,13 +167,15 @@ class PoolNearest(PoolFarthest):
 @strategies.register("pool-random")
 @dataclass(frozen=True)
 class PoolRandom:
-    """One speaker of the pool, whatever the source is: pseudo-speakers that differ as much as speakers do.
+    """Speakers of the pool, whatever the source is: one, whose voices differ as much as speakers do, or a mean of some.
 
-    ``best``: the share of the speakers of each gender, those who sound best, that is drawn from.
+    ``voices``: how many are drawn; the more, the more alike are pseudo-speakers. ``best``: the share of the speakers of
+    each gender, those who sound best, that is drawn from.
     """
 
     gender: Gender = "same"
     best: float = 1.0
+    voices: int = 1
 
     @property
     def hears_source(self) -> bool:
@@ -190,10 +188,10 @@ class PoolRandom:
             raise InputError("the pool has speakers of one gender only", where=pool.where, fix="give another pool")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The speaker of the gender that comes first in a random order of the pool."""
+        """The speakers of the gender that come first in a random order of the pool, and their mean."""
         rows = pool.best(wanted_gender(self.gender, gender, rng), self.best)
-        row = rows[rng.permutation(len(pool))[rows].argmin()]
-        return PseudoSpeaker(pool.embeddings[row].copy(), float(pool.log_f0[row]))
+        place = rng.permutation(len(pool))[rows]
+        return mean_of(rows[np.argsort(place)[: self.voices]], pool)
 
 
 @strategies.register("source")
@@ -211,6 +209,12 @@ class OwnVoice:
         rows = pool.of_gender(gender)
         nearest = rows[int(np.argmax(_affinity("cosine", source, pool, rows)))]
         return PseudoSpeaker(source.copy(), float(pool.log_f0[nearest]))
+
+
+def mean_of(rows: NDArray[np.int64], pool: Pool) -> PseudoSpeaker:
+    """The plain mean of some speakers of a pool, in double precision."""
+    embedding = pool.embeddings[rows].mean(axis=0, dtype=np.float64)
+    return PseudoSpeaker(np.asarray(embedding, dtype=np.float32), float(pool.log_f0[rows].mean()))
 
 
 def wanted_gender(choice: Gender, gender: str, rng: np.random.Generator) -> str:

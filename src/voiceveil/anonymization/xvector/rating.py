@@ -62,8 +62,8 @@ class _Rating:
     cache: Path | None
 
     def __call__(self, voice: _Voice) -> float:
-        # with the melody of those who said the sentences: the voice is to be heard, and not what is expected of words
-        system = Veil(melody=0.0, excursion=1.0)
+        # as those who said the sentences spoke: the voice is to be heard, and not what is expected of words
+        system = Veil(melody=0.0, excursion=1.0, voicing=0.0, ordinary=0.0)
         judge, sentences = DNSMOS(), self.sentences[voice.gender]
         engine = replace(engine_of(system), strategy=voice)
 

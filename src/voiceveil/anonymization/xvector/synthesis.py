@@ -114,6 +114,15 @@ def _intonation(tensors: Tensors, record: Record) -> Stage:
     return lambda content, f0, speaker, rng: _called(network, content, (f0 > 0).astype(np.float32))
 
 
+@stages.register("voicing of words")
+def _voicing(tensors: Tensors, record: Record) -> Stage:
+    """No stage of a chain: it gives how probable (T,) it is that a frame is voiced."""
+    from voiceveil.nn.intonation import Voicing
+
+    network = _with_weights(Voicing(**record["size"]), tensors)
+    return lambda content, f0, speaker, rng: _called(lambda heard: network(heard).sigmoid(), content)
+
+
 @stages.register("acoustic model")
 def _acoustic_model(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.nn.acoustic_model import AcousticModel

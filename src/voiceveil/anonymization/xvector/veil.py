@@ -3,12 +3,13 @@
 What identifies a speaker behind another voice is the way of making sounds, which content features keep; F0; loudness
 and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes can say; loudness, room and
 noise are those that the network expects of the words, as they are no input of it, and so is, from a second network, the
-movement of F0. Its register and its reach carry the feeling, and are taken last. `docs/veil.md` says what each does to
-privacy, to words and to feelings.
+movement of F0. Its height and reach and the effort of the voice carry the feeling, where they are out of the ordinary.
+`docs/veil.md` says what each does to privacy, to words and to feelings.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -24,6 +25,8 @@ __all__ = ["Veil"]
 
 #: Codes that a vector of content is made of.
 _CODES = 4
+#: Voices that one is a mean of, where nobody has to be told from others by it.
+_VOICES = 8
 #: How far content is replaced by codes where privacy is 0, of the bottleneck: as in b1b.
 _LEAST = 0.85
 
@@ -31,12 +34,13 @@ _LEAST = 0.85
 @register("veil")
 @dataclass(frozen=True)
 class Veil(Averaging):
-    """The words of the source in the voice of one speaker of a pool, drawn anew for every recording.
+    """The words of the source in the mean voice of a few speakers of a pool, drawn anew for every recording.
 
-    ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 it takes what tells an attacker most
-    and a listener least: content becomes codes (``bottleneck``) and is heard at another speed (``speeds``); loudness
-    and the movement of F0 (``melody``) are those which are expected of the words; local tempo wanders (``rhythm``).
-    From there on it takes the gender, and with it register and reach of F0: how high and how lively the source was.
+    ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 content becomes codes, and is heard
+    at another speed (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
+    expected of the words (``voicing``, ``melody``); local tempo wanders (``rhythm``). How high, how lively and with how
+    much effort somebody speaks tells the speaker where it is ordinary, and the feeling where it is not: what is
+    ``ordinary`` is hidden, the more the higher ``privacy`` is. Above 0.5 the gender goes too.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -48,6 +52,11 @@ class Veil(Averaging):
         "auto", "of the pseudo-speaker, seen from the source's or named; auto: same up to privacy 0.5, random above"
     )
     best: float = parameter(0.5, "share of the pool's voices that are drawn from, those that sound best", low=0, high=1)
+    voices: int = parameter(
+        0,
+        f"speakers of the pool whose mean is the new voice; 0: {_VOICES}, and one where a voice is a speaker's",
+        low=0,
+    )
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
@@ -56,39 +65,51 @@ class Veil(Averaging):
     )
     excursion: float = parameter(0.0, "what stays of the movement of F0 from privacy 0.5 on", low=0, high=1)
     melody: float = parameter(1.0, "movement of F0 that is expected of the words, from privacy 0.5 on", low=0, high=3)
+    voicing: float = parameter(1.0, "how far what is voiced is expected of the words, from 0.5 on", low=0, high=1)
     speeds: Range = parameter(
         (0.85, 1.18), "of the speech whose content is heard, from privacy 0.5 on", low=0.7, high=1.4
     )
     rhythm: float = parameter(0.15, "deviation of local tempo from privacy 0.5 on, logarithmic", low=0, high=0.5)
-
+    ordinary: float = parameter(
+        1.0, "deviations from the usual within which height, reach and effort are hidden at privacy 0.5", low=0, high=9
+    )
     loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
 
     def chosen_strategy(self) -> Strategy:
         """With a gender that goes with ``privacy``, if none is chosen."""
         if self.gender == "auto":
             return replace(self, gender="random" if self.privacy > 0.5 else "same").chosen_strategy()
-        return super().chosen_strategy()
+        return super(Veil, replace(self, voices=self.voices or _VOICES)).chosen_strategy()
+
+    def at_level(self, level: str) -> Veil:
+        """Voices of speakers are to be told from one another: each is that of one speaker of the pool."""
+        return replace(self, voices=1) if level == "speaker" and not self.voices else self
 
     def disguise(self) -> Disguise:
-        """Loudness, speed, rhythm and melody in the first half of ``privacy``, register and reach in the second."""
-        first, second = self._halves
+        """Loudness, speed, rhythm and melody in the first half of ``privacy``; what is ordinary all along."""
+        first = self._first_half
         slow, fast = (speed**first for speed in self.speeds)
         return Disguise(
             self.intonation,
             excursion=1 - first * (1 - self.excursion),
             speeds=(slow, fast),
             rhythm=self.rhythm * first,
-            levelling=second,
-            height=1 - second,
+            ordinary=self._ordinary,
             loudness=self.loudness * (1 - first),
             melody=self.melody * first,
+            voicing=self.voicing * first,
         )
 
     def synthesis(self) -> dict[str, float]:
         """How far content is replaced by codes."""
-        return {"nearest": _CODES, "share": self.bottleneck * (_LEAST + (1 - _LEAST) * self._halves[0])}
+        return {"nearest": _CODES, "share": self.bottleneck * (_LEAST + (1 - _LEAST) * self._first_half)}
 
     @property
-    def _halves(self) -> tuple[float, float]:
-        """How much of the first half of ``privacy`` there is, and of the second, 0 to 1."""
-        return min(1.0, 2 * self.privacy), max(0.0, 2 * self.privacy - 1)
+    def _first_half(self) -> float:
+        """How much of the first half of ``privacy`` there is, 0 to 1."""
+        return min(1.0, 2 * self.privacy)
+
+    @property
+    def _ordinary(self) -> float:
+        """Nothing where privacy is 0, all where it is 1."""
+        return math.inf if self.privacy == 1 else self.ordinary * self.privacy / (1 - self.privacy)

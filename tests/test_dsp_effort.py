@@ -1,0 +1,129 @@
+"""Vocal effort: against a plain twin, what a voice that is raised measures, and that the level is none of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voiceveil.dsp import effort as module
+from voiceveil.dsp.effort import STEP, USUAL, balance, effort, raised, voiced_levels
+
+RATE = 16000
+
+
+def voice(tilt: float = -12.0, seconds: float = 1.0, seed: int = 0) -> np.ndarray:
+    """Harmonics of 120 Hz that fall by ``tilt`` dB an octave, and a little noise."""
+    time = np.arange(int(seconds * RATE)) / RATE
+    rng = np.random.default_rng(seed)
+    harmonics = np.arange(1, 60)
+    tones = np.sin(2 * np.pi * 120 * np.outer(harmonics, time) + rng.uniform(0, 6, (59, 1)))
+    made = (10 ** (tilt * np.log2(harmonics) / 20)) @ tones + 1e-3 * rng.standard_normal(len(time))
+    return np.asarray(0.1 * made / np.abs(made).max(), dtype=np.float32)
+
+
+def all_voiced(samples: np.ndarray) -> np.ndarray:
+    return np.ones(-(-len(samples) // 160), dtype=bool)
+
+
+def plain_level(samples: np.ndarray, frame: int, band: int) -> float:
+    """dB of one band in one frame, by the definitions: a Hann window of 25 ms, a triangle in mel."""
+    start = 160 * frame + 80 - 200
+    cut = samples[start : start + 400].astype(np.float64) * 32768
+    cut = (cut - cut.mean()) * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 399))
+    power = np.abs(np.fft.rfft(cut, 512)) ** 2
+
+    def mel(hertz: float) -> float:
+        return float(1127 * np.log(1 + hertz / 700))
+
+    width = (mel(4500) - mel(60)) / 21
+    centre = mel(60) + (band + 1) * width
+    total = sum(max(0, 1 - abs(mel(k * RATE / 512) - centre) / width) * power[k] for k in range(256))
+    return float(10 * np.log10(total))
+
+
+def test_levels_are_those_of_a_plain_twin() -> None:
+    samples = voice()
+    levels = voiced_levels(samples, all_voiced(samples))
+    assert levels.shape == (100, 20)
+    for frame, band in ((10, 0), (33, 5), (50, 19), (80, 12)):
+        assert levels[frame, band] == pytest.approx(plain_level(samples, frame, band), abs=0.01)
+
+
+def test_a_balance_is_of_the_voiced_frames_alone() -> None:
+    low, high = voice(-18), voice(-6)
+    both = np.concatenate([low, high])
+    voiced = np.arange(200) < 97  # away from the border
+    found, alone = balance(both, voiced), balance(low[: 97 * 160 + 200], np.arange(98) < 97)
+    assert found is not None
+    assert alone is not None
+    np.testing.assert_allclose(found, alone, atol=0.05)
+    assert found.mean() == pytest.approx(0, abs=1e-9)
+
+
+def test_too_little_voice_has_no_balance() -> None:
+    samples = voice()
+    assert balance(samples, np.arange(100) < 19) is None
+    assert balance(samples, np.arange(100) < 20) is not None
+    assert balance(samples[:0], np.zeros(0, dtype=bool)) is None
+    assert balance(np.zeros(16000, dtype=np.float32), np.zeros(100, dtype=bool)) is None
+
+
+@given(st.floats(-4, 4))
+def test_effort_is_measured_in_steps(by: float) -> None:
+    assert effort(USUAL + by * STEP) == pytest.approx(by)
+    other = np.random.default_rng(0).standard_normal(20)
+    other -= (other @ STEP) / (STEP @ STEP) * STEP  # what is no effort
+    assert effort(USUAL + by * STEP + other) == pytest.approx(by)
+
+
+def test_a_voice_with_a_flatter_spectrum_is_a_raised_one() -> None:
+    found = [balance(samples, all_voiced(samples)) for samples in map(voice, (-18, -12, -6))]
+    low, middle, high = (effort(one) for one in found if one is not None)
+    assert low < middle < high
+
+
+def test_the_level_is_no_effort() -> None:
+    samples = voice()
+    loud, quiet = balance(samples, all_voiced(samples)), balance(np.float32(0.01) * samples, all_voiced(samples))
+    assert loud is not None
+    assert quiet is not None
+    assert effort(quiet) == pytest.approx(effort(loud), abs=0.01)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.floats(-3, 3))
+def test_a_voice_that_is_raised_measures_so_much_more(by: float) -> None:
+    samples = np.random.default_rng(1).standard_normal(2 * RATE).astype(np.float32) * np.float32(0.05)
+    before, after = (balance(x, all_voiced(x)) for x in (samples, raised(samples, by)))
+    assert before is not None
+    assert after is not None
+    assert effort(after) - effort(before) == pytest.approx(by, abs=0.02 + 0.1 * abs(by))
+
+
+def test_raising_is_a_filter_without_delay() -> None:
+    samples = voice(seconds=0.5)
+    assert raised(samples, 0.0) is samples
+    assert raised(samples, 1.0).shape == samples.shape
+    inner = slice(1000, -1000)
+    np.testing.assert_allclose(raised(raised(samples, 2.0), -2.0)[inner], samples[inner], atol=1e-4)
+    np.testing.assert_allclose(raised(2 * samples, 1.5), 2 * raised(samples, 1.5), atol=1e-6)
+
+
+def gains(by: float) -> np.ndarray:
+    """dB at the middle of every band, from the answer to an impulse."""
+    impulse = np.zeros(2 * RATE, dtype=np.float32)
+    impulse[RATE] = 1
+    middles = 700 * np.expm1(np.linspace(np.log1p(60 / 700), np.log1p(4500 / 700), 22)[1:-1])
+    spectrum = np.abs(np.fft.rfft(raised(impulse, by)))
+    return np.asarray(20 * np.log10(spectrum[np.rint(2 * middles).astype(int)]))
+
+
+def test_every_band_gets_its_gain() -> None:
+    for by in (-2.0, 0.5, 3.0):
+        np.testing.assert_allclose(gains(by), by * STEP, atol=0.1)
+
+
+def test_no_band_is_changed_beyond_all_measure() -> None:
+    assert np.abs(gains(-50.0)).max() < module._MOST + 0.1
