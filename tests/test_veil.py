@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_a_speaker_gets_the_voice_of_one_and_a_recording_that_of_several() -> No
     """Unless it is chosen: voices of speakers are to be told apart, and a mean sounds like other means."""
     pool = load_pool(store.path("pool"))
 
-    def drawn(level: str, **chosen: int) -> np.ndarray:
+    def drawn(level: str, **chosen: Any) -> np.ndarray:
         system = make_settings(
             vv.system("veil", **chosen),
             level=level,  # type: ignore[arg-type]
@@ -259,3 +260,4 @@ def test_a_speaker_gets_the_voice_of_one_and_a_recording_that_of_several() -> No
     assert alike(several) > alike(one) + 0.3
     np.testing.assert_array_equal(drawn("speaker", voices=8), several)
     np.testing.assert_array_equal(drawn("utterance", voices=1), one)
+    np.testing.assert_array_equal(drawn("utterance", privacy=0.6, gender="same"), one)  # several tell more

@@ -40,7 +40,8 @@ class Veil(Averaging):
     at another speed (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
     expected of the words (``voicing``, ``melody``); local tempo wanders (``rhythm``). How high, how lively and with how
     much effort somebody speaks tells the speaker where it is ordinary, and the feeling where it is not: what is
-    ``ordinary`` is hidden, the more the higher ``privacy`` is. Above 0.5 the gender goes too.
+    ``ordinary`` is hidden, the more the higher ``privacy`` is. Above 0.5 the gender goes too, and the voice is that of
+    one speaker, which hides more than a mean of several (``voices``), and lets feelings be heard less.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -76,10 +77,10 @@ class Veil(Averaging):
     loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
 
     def chosen_strategy(self) -> Strategy:
-        """With a gender that goes with ``privacy``, if none is chosen."""
-        if self.gender == "auto":
-            return replace(self, gender="random" if self.privacy > 0.5 else "same").chosen_strategy()
-        return super(Veil, replace(self, voices=self.voices or _VOICES)).chosen_strategy()
+        """With a gender and a number of voices that go with ``privacy``, if none are chosen."""
+        gender = ("random" if self.privacy > 0.5 else "same") if self.gender == "auto" else self.gender
+        voices = self.voices or (1 if self.privacy > 0.5 else _VOICES)
+        return super(Veil, replace(self, gender=gender, voices=voices)).chosen_strategy()
 
     def at_level(self, level: str) -> Veil:
         """Voices of speakers are to be told from one another: each is that of one speaker of the pool."""
