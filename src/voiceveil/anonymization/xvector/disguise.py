@@ -129,7 +129,7 @@ class Disguise:
 
     def effort(self, made: Samples, voiced: NDArray[np.bool_], source: float | None) -> Samples:
         """Samples with the vocal effort of the source, as far as it is out of the ordinary; None: nothing is known."""
-        found = balance(made, voiced) if source is not None and math.isfinite(self.ordinary) else None
+        found = None if source is None else balance(made, voiced)
         if source is None or found is None:
             return made
         own = effort(found)

@@ -97,6 +97,11 @@ class Engine:
         """F0 in Hz of every frame of the samples."""
         return pitch_frames.on_frames(_heard(self.parts.pitch, samples), self.parts.pitch, len(samples))
 
+    def effort(self, samples: Samples, f0: Array) -> float | None:
+        """The vocal effort of a source with this F0, if it can be heard, and if it matters."""
+        found = balance(samples, f0 > 0) if math.isfinite(self.disguise.ordinary) else None
+        return None if found is None else effort(found)
+
     def content(self, samples: Samples, speed: float) -> Array:
         """Content at every frame of the samples, which are heard so much faster."""
         part = self.parts.content if speed == 1 else at_speed(self.parts.content, speed)
@@ -161,8 +166,7 @@ class ResynthesisStream:
         if self._register is None:
             self._register = register_of(f0)
         if self._effort is None:
-            found = balance(samples, f0 > 0)
-            self._effort = None if found is None else effort(found)
+            self._effort = engine.effort(samples, f0)
         places = engine.disguise.places(len(f0), self._rng)
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
         if engine.voicing is not None:

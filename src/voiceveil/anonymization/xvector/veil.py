@@ -55,7 +55,7 @@ class Veil(Averaging):
     best: float = parameter(0.5, "share of the pool's voices that are drawn from, those that sound best", low=0, high=1)
     voices: int = parameter(
         0,
-        f"speakers of the pool whose mean is the new voice; 0: {_VOICES}, and one where a voice is a speaker's",
+        f"speakers whose mean is the new voice; 0: {_VOICES}, but one above privacy 0.5 and at --level speaker",
         low=0,
     )
     intonation: Literal["source", "moved", "levelled"] = parameter(
