@@ -426,6 +426,10 @@ def test_round_trip_within_half_a_step(
     tmp_path_factory: pytest.TempPathFactory, samples: NDArray[np.float32], suffix: str, rate: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / f"round{suffix}"
+    if suffix == ".flac" and not len(samples):
+        with pytest.raises(InputError, match="FLAC cannot hold a recording of no samples"):
+            save(path, Waveform(samples, rate))
+        return
     save(path, Waveform(samples, rate))
     wave = load(path)
     assert wave.rate == rate

@@ -240,13 +240,15 @@ def mix_down(frames: NDArray[np.float32]) -> Samples:
 def save(path: str | os.PathLike[str], wave: Waveform, *, encoding: Encoding = "int16") -> str:
     """Write WAV or FLAC (by the suffix), atomically and without tags; returns the file's sha256.
 
-    16-bit PCM unless told otherwise. Samples that are not finite are an ``InputError``; those outside [-1, 1] are
-    clipped.
+    16-bit PCM unless told otherwise. Samples that are not finite are an ``InputError``, and so is a FLAC without any;
+    those outside [-1, 1] are clipped.
     """
     import soundfile
 
     if not np.isfinite(wave.samples).all():
         raise InputError("samples that are not finite cannot be written", where=path)
+    if len(wave) == 0 and Path(path).suffix.lower() == ".flac":  # its header would say that the length is unknown
+        raise InputError("FLAC cannot hold a recording of no samples", where=path, fix="write WAV")
     buffer = io.BytesIO()
     with soundfile.SoundFile(buffer, "w", **_output_format(Path(path), wave.rate, encoding)) as file:
         file.write(encoded(wave.samples, encoding))
