@@ -40,7 +40,7 @@ def test_the_gender_that_is_asked_for_is_heard(gender: str, privacy: float) -> N
 
 
 def test_the_gender_of_the_source_is_heard_in_a_foreign_voice() -> None:
-    """The embedding alone takes this man, who is in no corpus that the pool is from, for a woman."""
+    """The embedding alone takes this man, who is in no corpus that the pool is from, for a woman; with F0 all agree."""
     folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
     wave = vv.load(folder / "two_cities.wav", rate=16000)
     part = vv.Waveform(wave.samples[16000 : 7 * 16000], 16000)

@@ -12,7 +12,7 @@ from tests.tiny_decoder import write_decoder, write_two_stages
 from voiceveil import metrics
 from voiceveil.anonymization import system
 from voiceveil.anonymization.xvector import engine
-from voiceveil.anonymization.xvector.disguise import register_of
+from voiceveil.anonymization.xvector.manner import register_of
 from voiceveil.anonymization.xvector.pool import unit
 from voiceveil.anonymization.xvector.pseudo import OwnVoice, PoolFarthest, make_strategy
 from voiceveil.anonymization.xvector.pseudo_sampled import Sampled, SampledFar

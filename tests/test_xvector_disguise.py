@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.xvector import disguise
-from voiceveil.anonymization.xvector.disguise import (
-    SPREAD,
-    TYPICAL,
-    Disguise,
-    Height,
-    Register,
-    at_places,
-    register_of,
-    with_loudness,
-)
+from voiceveil.anonymization.xvector.disguise import Disguise, at_places, with_loudness
+from voiceveil.anonymization.xvector.manner import SPREAD, TYPICAL, Heights, Manner, Register, register_of
+from voiceveil.dsp.effort import balance, effort
 
 tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_size=60).map(
     lambda values: np.array(values, dtype=np.float32)
@@ -26,13 +18,6 @@ tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_s
 
 def logarithms(f0: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(f0[f0 > 0], dtype=np.float64))
-
-
-def test_the_register_of_what_is_never_voiced() -> None:
-    assert register_of(np.zeros(7, dtype=np.float32)) is None
-    assert register_of(np.array([0, 100, 400, 0], dtype=np.float32)) == pytest.approx(
-        (np.log(200), np.log(2)), abs=1e-6
-    )
 
 
 @given(tracks)
@@ -155,50 +140,75 @@ def test_speeds(seed: int) -> None:
     assert rng.bit_generator.state == before  # nothing is drawn where nothing is to choose
 
 
+AROUSED, CALM = Manner(3.0, 2.0, 3.0), Manner(0.5, -0.5, 1.0)
+
+
 @pytest.mark.parametrize(
-    ("ordinary", "expected"),
+    ("manner", "ordinary", "expected"),
     [
-        (0, 225),  # nothing is ordinary: as high as the source
-        (1, 225 / np.exp(0.1) * np.exp(-0.1)),  # a deviation of the source's height for one of the new voice's
-        (2, 225 / np.exp(0.2) * np.exp(-0.15)),  # the new voice has no more than that
-        (9, 150 * np.exp(-0.15)),  # all is ordinary: as high as the new voice
-        (np.inf, 150 * np.exp(-0.15)),
+        (AROUSED, 0, 150 * np.exp(0.3)),  # nothing is ordinary: as high as the source is
+        (CALM, 0, 150 * np.exp(0.05)),
+        (AROUSED, 2.5, 150 * np.exp(0.3)),
+        (CALM, 2.5, 150 * np.exp(-0.15)),  # as high as the new voice is
+        (AROUSED, np.inf, 150 * np.exp(-0.15)),
+        (Manner(None, 2.0, 3.0), 2.5, 150 * np.exp(-0.15)),  # nobody knows how high the source is
     ],
 )
-def test_what_is_ordinary_in_the_height_of_a_source_is_exchanged(ordinary: float, expected: float) -> None:
-    """A source of 225 Hz where 150 are usual, and a voice that is lower than usual."""
+def test_the_height_of_a_calm_source_is_exchanged(manner: Manner, ordinary: float, expected: float) -> None:
+    """Where 150 Hz are usual, and the new voice is lower."""
     f0 = np.array([0, 240, 240, 0], dtype=np.float32)
-    own = Height(np.log(225), np.log(150), 0.1)
-    made = Disguise("levelled", ordinary=ordinary).f0(f0, register_of(f0), np.log(150) - 0.15, own)
+    made = Disguise("levelled", ordinary=ordinary).f0(
+        f0, register_of(f0), np.log(150) - 0.15, Heights(np.log(150), 0.1), manner
+    )
     np.testing.assert_allclose(made, [0, expected, expected, 0], rtol=1e-5)
-
-
-@given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 5))
-def test_exchange(own: float, other: float, ordinary: float) -> None:
-    """The own where nothing is ordinary, the other where all is; what is ordinary in the own never matters."""
-    made = disguise._exchanged(own, other, ordinary)
-    assert min(own, 0) + min(other, 0) - 1e-9 <= made <= max(own, 0) + max(other, 0) + 1e-9
-    assert disguise._exchanged(own, other, 0) == own
-    assert disguise._exchanged(own, other, np.inf) == other
-    if abs(own) <= ordinary:  # an ordinary source leaves nothing
-        assert made == disguise._exchanged(0, other, ordinary)
 
 
 def test_nothing_taken_is_the_f0_of_the_source() -> None:
     f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(200)).clip(60, 500).astype(np.float32)
-    register = register_of(f0)
+    register, heights = register_of(f0), Heights(5.2, 0.15)
     assert register is not None
-    own = Height(register.mean, usual=5.2, deviation=0.15)
-    made = Disguise("levelled", ordinary=0).f0(f0, register, 5.5, own)
+    made = Disguise("levelled", ordinary=0).f0(f0, register, 5.5, heights, register.manner(heights, None))
     np.testing.assert_allclose(made, f0, rtol=1e-5)
 
 
-def test_only_a_reach_that_is_out_of_the_ordinary_stays() -> None:
-    for factor, expected in ((2.0, 2.0 / np.exp(SPREAD)), (1.2, 1.0), (0.4, 0.4 * np.exp(SPREAD))):
-        movement = factor * TYPICAL * np.random.default_rng(0).standard_normal(5000)
-        f0 = np.exp(5 + movement).astype(np.float32)
-        made = Disguise("levelled", ordinary=1).f0(f0, register_of(f0), 5.0)
-        assert logarithms(made).std() == pytest.approx(TYPICAL * expected, rel=0.05)
+def test_reach_and_movement_of_a_feeling_stay() -> None:
+    rng = np.random.default_rng(0)
+    for factor in (0.4, 2.0):
+        f0 = np.exp(5 + factor * TYPICAL * rng.standard_normal(5000)).astype(np.float32)
+        register = register_of(f0)
+        assert register is not None
+        melody = rng.standard_normal(5000).astype(np.float32)
+        chosen = Disguise("levelled", excursion=0, melody=1, ordinary=2.5)
+        reach = np.log(factor) / SPREAD
+        felt, calm = (
+            logarithms(chosen.f0(f0, register, 5.0, manner=manner, expected=melody))
+            for manner in (Manner(2 * reach, reach, 2 * reach), Manner(-reach, reach, 0.0))
+        )
+        assert felt.std() == pytest.approx(factor * TYPICAL, rel=0.05)
+        assert np.corrcoef(felt, logarithms(f0))[0, 1] > 0.99
+        assert calm.std() == pytest.approx(TYPICAL, rel=0.05)
+        assert np.corrcoef(calm, melody)[0, 1] > 0.99
+
+
+def test_the_effort_of_a_feeling_stays() -> None:
+    """On noise with the slope of a voice: all of the effort, none of it, and as much as before."""
+    rng = np.random.default_rng(0)
+    spectrum = np.fft.rfft(rng.standard_normal(48000)) / np.maximum(1, np.arange(24001) / 600)
+    made = (0.1 * np.fft.irfft(spectrum)).astype(np.float32)
+    voiced = np.ones(300, dtype=np.bool_)
+
+    def heard(manner: Manner) -> float:
+        found = balance(Disguise(ordinary=2.5).effort(made, voiced, manner), voiced)
+        assert found is not None
+        return effort(found)
+
+    before = balance(made, voiced)
+    assert before is not None
+    own = effort(before)
+    for wanted in (own + 2, own - 2):
+        assert heard(Manner(3 * wanted, 9 * wanted, wanted)) == pytest.approx(wanted, abs=0.2)  # bands overlap
+    for unchanged in (Manner(0.0, 0.0, 2.0), Manner(-3.0, 0.0, 3.0), Manner(9.0, 9.0, None)):
+        assert heard(unchanged) == own
 
 
 def slow_loudness(samples: np.ndarray, at: int) -> float:

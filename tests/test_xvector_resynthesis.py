@@ -17,7 +17,7 @@ from tests.tiny_decoder import write_decoder, write_generator, write_of_words, w
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.content import MoonshineContent
-from voiceveil.anonymization.xvector.disguise import register_of
+from voiceveil.anonymization.xvector.manner import Manner, register_of
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.anonymization.xvector.synthesis import LoadedStage
@@ -111,11 +111,11 @@ def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -
     pseudo = made.pseudo_speaker(samples, None, np.random.default_rng(0))
     f0 = made.f0(samples)
     content, stream._register = made.content(samples, 1.0), register_of(f0)
-    moved = stream._intonation(content, f0, pseudo)
+    moved = stream._intonation(content, f0, pseudo, stream._manner(pseudo))
     assert np.array_equal(moved > 0, f0 > 0)
     assert np.log(moved[moved > 0]).mean() == pytest.approx(pseudo.log_f0, abs=1e-3)
     unvoiced = np.zeros(5, dtype=np.float32)
-    assert np.array_equal(stream._intonation(content[:5], unvoiced, pseudo), unvoiced)
+    assert np.array_equal(stream._intonation(content[:5], unvoiced, pseudo, Manner()), unvoiced)
 
 
 def test_features_that_were_kept_change_nothing(

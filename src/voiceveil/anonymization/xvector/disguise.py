@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.anonymization.parameters import Range
 from voiceveil.anonymization.xvector.content import interpolated
+from voiceveil.anonymization.xvector.manner import SPREAD, TYPICAL, Heights, Manner, Register, mixed
 from voiceveil.audio import Samples
 from voiceveil.dsp.effort import balance, effort, raised
 from voiceveil.dsp.excitation import continuous_f0
 
-__all__ = ["Disguise", "Height", "Register", "at_places", "register_of", "with_loudness"]
+__all__ = ["Disguise", "at_places", "with_loudness"]
 
 Array = NDArray[np.float32]
-#: Deviation of ln F0 that all recordings get where it is levelled: the mean over LibriSpeech train-clean-5.
-TYPICAL = 0.2
-#: Deviation of the logarithm of that between recordings of different speakers.
-SPREAD = 0.3
 _LOWEST, _HIGHEST = 50.0, 600.0  # Hz
 #: A contour that is expected hardly moves if its deviation is less, of those that were learnt: half of what is usual.
 _HARDLY = 0.3
@@ -37,41 +34,17 @@ _SLOWLY, _STILL = 40, 100
 _FRAME, _SMOOTH, _MOST = 160, 51, 12.0
 
 
-class Height(NamedTuple):
-    """The mean of ln F0 that a source would have in the gender of its new voice, and what is usual there.
-
-    ``usual`` and ``deviation``: of the means of speakers of that gender.
-    """
-
-    mean: float
-    usual: float
-    deviation: float
-
-
-class Register(NamedTuple):
-    """Mean and deviation of ln F0 over the voiced frames of a recording."""
-
-    mean: float
-    deviation: float
-
-
-def register_of(f0: Array) -> Register | None:
-    """None: nothing is voiced."""
-    logarithm = np.log(f0[f0 > 0])
-    return Register(float(logarithm.mean()), float(logarithm.std())) if logarithm.size else None
-
-
 @dataclass(frozen=True)
 class Disguise:
     """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
 
     ``excursion``: what stays of the movement of F0 about its mean, if it is moved; ``melody``: how much it moves as is
-    expected of the words; ``voicing``: how far what is voiced is that which is expected of them. ``ordinary``: how far
-    from the usual, in deviations between speakers, the height, the reach and the effort of a voice are ordinary; so
-    much of them is exchanged for those of the new voice, and what goes beyond stays (of F0, if it is moved; of its
-    reach, if it is levelled). ``speeds``: the source is played so much faster to what hears its content, drawn from the
-    range. ``rhythm``: deviation of the logarithm of local tempo; the whole stays as long as it was. ``loudness``: what
-    stays of the slow changes of loudness; the rest is what the synthesiser expects.
+    expected of the words; ``voicing``: how far what is voiced is that which is expected of them. ``ordinary``: up to
+    how many deviations of arousal the manner of a source (height and movement, if F0 is moved, reach, if it is
+    levelled, and effort) is exchanged for that of the new voice; see :mod:`.manner`. ``speeds``: the source is played
+    so much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the logarithm of local
+    tempo; the whole stays as long as it was. ``loudness``: what stays of the slow changes of loudness; the rest is what
+    the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
@@ -93,26 +66,29 @@ class Disguise:
         f0: Array,
         source: Register | None,
         target: float,
-        own: Height | None = None,
+        heights: Heights | None = None,
+        manner: Manner | None = None,
         expected: Array | None = None,
     ) -> Array:
         """The intonation of a source with this register about the ``target``, a mean of ln F0.
 
-        ``own``: the mean that the source would have in the gender of the target, if some of its height is to stay.
-        ``expected``: the contour (T,) of the melody, in deviations of those that were learnt.
+        ``manner``: that of the source, ``heights``: those of the target's gender, if it may stay. ``expected``: the
+        contour (T,) of the melody, in deviations of those that were learnt.
         """
         if self.intonation == "source" or source is None:
             return f0
-        own_reach = max(source.deviation, TYPICAL / 4)  # a monotone voice does not become a lively one
-        reach = own_reach
+        manner = manner or Manner()
+        share = manner.felt(self.ordinary)
+        reach = source.reach
         if self.intonation == "levelled":
-            reach = TYPICAL * math.exp(_exchanged(math.log(own_reach / TYPICAL), 0.0, self.ordinary * SPREAD))
-        if own is not None:
-            target = own.usual + _exchanged(own.mean - own.usual, target - own.usual, self.ordinary * own.deviation)
+            reach = TYPICAL * math.exp(SPREAD * mixed(manner.reach, 0.0, share))
+        if heights is not None:
+            target = heights.at(mixed(manner.height, heights.deviations(target), share))
         voiced = f0 > 0
-        movement = self.excursion * (np.log(np.where(voiced, f0, 1.0)) - source.mean) / own_reach
+        own = (np.log(np.where(voiced, f0, 1.0)) - source.mean) / source.reach
+        movement = mixed(1.0, self.excursion, share) * own
         if expected is not None and voiced.any():
-            movement += self.melody * _standardised(expected, voiced)
+            movement += (1 - share) * self.melody * _standardised(expected, voiced)
         moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
         return np.where(voiced, moved, 0.0).astype(np.float32)
 
@@ -127,13 +103,14 @@ class Disguise:
         decided = (1 - self.voicing) * voiced + self.voicing * expected > 0.5
         return np.where(decided, continuous_f0(f0), 0.0).astype(np.float32)
 
-    def effort(self, made: Samples, voiced: NDArray[np.bool_], source: float | None) -> Samples:
-        """Samples with the vocal effort of the source, as far as it is out of the ordinary; None: nothing is known."""
-        found = None if source is None else balance(made, voiced)
-        if source is None or found is None:
+    def effort(self, made: Samples, voiced: NDArray[np.bool_], manner: Manner) -> Samples:
+        """Samples with the vocal effort of a manner, as far as it is a feeling's."""
+        share = manner.felt(self.ordinary)
+        found = None if share == 0 or manner.effort is None else balance(made, voiced)
+        if found is None:
             return made
         own = effort(found)
-        return raised(made, _exchanged(source, own, self.ordinary) - own)
+        return raised(made, mixed(manner.effort, own, share) - own)
 
     def places(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Where in the source every frame of the result is taken from: growing, from the first to the last."""
@@ -163,11 +140,6 @@ def with_loudness(made: Array, source: Array, amount: float) -> Array:
     gains = np.clip(amount * (_slow_level(source, frames) - _slow_level(made, frames)), -_MOST, _MOST)
     at = (np.arange(len(made)) - (_FRAME - 1) / 2) / _FRAME
     return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
-
-
-def _exchanged(own: float, other: float, ordinary: float) -> float:
-    """What is farther from 0 than ``ordinary`` of the own, and what is nearer of the other."""
-    return own - min(max(own, -ordinary), ordinary) + min(max(other, -ordinary), ordinary)
 
 
 def _standardised(contour: Array, voiced: NDArray[np.bool_]) -> Array:

@@ -29,7 +29,8 @@ import numpy as np
 
 from voiceveil.anonymization.xvector import f0 as pitch_frames
 from voiceveil.anonymization.xvector.content import FRAME, at_speed, normalised, on_frames
-from voiceveil.anonymization.xvector.disguise import Disguise, Height, Register, at_places, register_of, with_loudness
+from voiceveil.anonymization.xvector.disguise import Disguise, at_places, with_loudness
+from voiceveil.anonymization.xvector.manner import Manner, Register, register_of
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import Learnt, PseudoSpeaker, Strategy
@@ -85,13 +86,6 @@ class Engine:
         source = unit(_heard(self.parts.speaker, samples))
         gender = self.pool.gender_of(source, None if register is None else register.mean)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
-
-    def height(self, source: Array, mean: float, target: Array) -> Height:
-        """How high a source with this mean of ln F0 speaks, in the gender of a target, a voice of the pool."""
-        genders = self.pool.gender_of(source, mean), self.pool.gender_of_nearest(target)
-        before, after = (self.pool.log_f0[self.pool.of_gender(gender)].astype(np.float64) for gender in genders)
-        usual = float(after.mean())
-        return Height(mean - float(before.mean()) + usual, usual, float(after.std()))
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
@@ -171,20 +165,28 @@ class ResynthesisStream:
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
         if engine.voicing is not None:
             f0 = engine.disguise.voiced(f0, engine.voicing.run(content, f0, self._pseudo.embedding, self._rng))
-        f0 = self._intonation(content, f0, self._pseudo)
+        manner = self._manner(self._pseudo)
+        f0 = self._intonation(content, f0, self._pseudo, manner)
         made = engine.synthesised(content, f0, self._pseudo, self._rng)[: len(samples)]
-        made = engine.disguise.effort(made, f0 > 0, self._effort)
+        made = engine.disguise.effort(made, f0 > 0, manner)
         made = with_loudness(made, samples, engine.disguise.loudness)
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
 
-    def _intonation(self, content: Array, f0: Array, pseudo: PseudoSpeaker) -> Array:
-        """That of the disguise; the register of the source is the one where a voice was first heard."""
-        engine, own, expected = self._engine, None, None
-        if pseudo.source is not None and self._register is not None:
-            own = engine.height(pseudo.source, self._register.mean, pseudo.embedding)
+    def _manner(self, pseudo: PseudoSpeaker) -> Manner:
+        """How the source speaks: with the register where a voice was first heard."""
+        if self._register is None:
+            return Manner()
+        heights, pool = None, self._engine.pool
+        if pseudo.source is not None:
+            heights = pool.heights(pool.gender_of(pseudo.source, self._register.mean))
+        return self._register.manner(heights, self._effort)
+
+    def _intonation(self, content: Array, f0: Array, pseudo: PseudoSpeaker, manner: Manner) -> Array:
+        engine, expected = self._engine, None
+        heights = engine.pool.heights(engine.pool.gender_of_nearest(pseudo.embedding))
         if engine.melody is not None:
             expected = engine.melody.run(content, f0, unit(pseudo.embedding), self._rng)
-        return engine.disguise.f0(f0, self._register, pseudo.log_f0, own, expected)
+        return engine.disguise.f0(f0, self._register, pseudo.log_f0, heights, manner, expected)
 
 
 @contextmanager

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.anonymization.xvector.manner import Heights
 from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
@@ -35,9 +36,9 @@ __all__ = ["GENDERS", "KIND", "Pool", "build_pool", "load_pool", "save_pool", "u
 KIND = "pool of speakers"
 GENDERS = ("f", "m")
 Embedding = NDArray[np.float32]
-#: What the log odds of an embedding count for, beside those of F0, when a gender is told.
-_TRUST = 0.3
-_LEAST_VARIANCE = 0.01  # of ln F0
+#: Speakers of each gender that a voice is compared with, and what difference of their cosines is one unit of log odds.
+_NEIGHBOURS, _UNIT = 5, 0.015
+_LEAST_DEVIATION = 0.1  # of ln F0, between speakers
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,34 +85,28 @@ class Pool:
     def gender_of(self, embedding: Embedding, log_f0: float | None = None) -> str:
         """The more likely gender of a voice, by its embedding and the mean of ln F0, if anything is voiced.
 
-        Both are Gaussians that differ in their means over the pool, and know nothing of one another. Embeddings of
-        other languages and microphones lie elsewhere than the pool's, and say less than they seem to.
+        Of the embedding, by how much the nearest speakers of one gender are nearer: those of other languages,
+        microphones and moods lie elsewhere than the pool's, where a plane that parts the pool says little; but
+        neighbours stay neighbours. F0 is a Gaussian in each gender.
         """
-        weights, offset = self._by_embedding
-        evidence = _TRUST * float(unit(embedding) @ weights + offset)
+        likeness = self.embeddings @ unit(embedding) / np.linalg.norm(self.embeddings, axis=1)
+        first, second = (float(np.sort(likeness[self.of_gender(g)])[-_NEIGHBOURS:].mean()) for g in GENDERS)
+        evidence = (second - first) / _UNIT
         if log_f0 is not None:
-            first, second = (self.log_f0[self.of_gender(g)].astype(np.float64) for g in GENDERS)
-            variance = max((first.var() + second.var()) / 2, _LEAST_VARIANCE)
-            evidence += (second.mean() - first.mean()) * (log_f0 - (first.mean() + second.mean()) / 2) / variance
+            one, other = map(self.heights, GENDERS)
+            variance = (one.deviation**2 + other.deviation**2) / 2
+            evidence += (other.usual - one.usual) * (log_f0 - (one.usual + other.usual) / 2) / variance
         return GENDERS[int(evidence > 0)]
+
+    def heights(self, gender: str) -> Heights:
+        """How high speakers of a gender speak."""
+        means = self.log_f0[self.of_gender(gender)].astype(np.float64)
+        return Heights(float(means.mean()), max(float(means.std()), _LEAST_DEVIATION))
 
     def gender_of_nearest(self, embedding: Embedding) -> str:
         """That of the most similar speaker: for a voice that is made of the pool, some of whom sound like the other."""
         likeness = self.embeddings @ unit(embedding) / np.linalg.norm(self.embeddings, axis=1)
         return str(self.genders[int(likeness.argmax())])
-
-    @cached_property
-    def _by_embedding(self) -> tuple[NDArray[np.float64], float]:
-        """Weights (d,) and offset of the log odds of the second gender: linear discriminant analysis, half shrunk."""
-        units = np.array([unit(e) for e in self.embeddings], dtype=np.float64)
-        first, second = (units[self.of_gender(g)] for g in GENDERS)
-        means = first.mean(axis=0), second.mean(axis=0)
-        apart = np.concatenate([one - mean for one, mean in zip((first, second), means, strict=True)])
-        within = apart.T @ apart / len(apart)
-        size = len(within)
-        within = (within + (np.trace(within) / size + 1e-6) * np.eye(size)) / 2
-        weights = np.linalg.solve(within, means[1] - means[0])
-        return weights, float(-weights @ (means[0] + means[1]) / 2)
 
 
 def unit(vector: NDArray[np.floating[Any]]) -> Embedding:

@@ -72,7 +72,7 @@ class Veil(Averaging):
     )
     rhythm: float = parameter(0.15, "deviation of local tempo from privacy 0.5 on, logarithmic", low=0, high=0.5)
     ordinary: float = parameter(
-        1.25, "deviations from the usual within which height, reach and effort are hidden at privacy 0.5", low=0, high=9
+        2.5, "deviations of arousal within which height, reach and effort are hidden at privacy 0.5", low=0, high=9
     )
     loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
 

@@ -1,0 +1,75 @@
+"""Measure how height, reach and effort of speech go together: over speakers, and over emotions where they are known.
+
+    python scripts/measure_manner.py data/libri_train data/libri_pool
+    python scripts/measure_manner.py data/emodb
+
+What `voiceveil.anonymization.xvector.manner` stands on. Means, deviations and correlations of the three, in deviations
+between speakers of the pool of each gender; and the share of recordings whose manner `veil` takes for a feeling's at
+its default. With genders as the corpus has them. At most 20 recordings of a speaker count.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.anonymization.xvector import f0 as pitch_frames
+from voiceveil.anonymization.xvector.manner import Manner, register_of
+from voiceveil.anonymization.xvector.pool import load_pool
+from voiceveil.anonymization.xvector.veil import Veil
+from voiceveil.audio import load
+from voiceveil.corpus import Utterance, open_corpus
+from voiceveil.dsp.effort import RATE, balance, effort
+from voiceveil.utility.pitch import tracker
+from voiceveil.weights import store
+
+MOST = 20
+
+
+def manner_of(utterance: Utterance) -> Manner | None:
+    """None: there is too little of a voice."""
+    swift, wave = tracker("swift"), load(utterance.path, rate=RATE, start=utterance.start, duration=utterance.duration)
+    f0 = pitch_frames.on_frames(swift(wave), swift, len(wave.samples))
+    register, found = register_of(f0), balance(wave.samples, f0 > 0)
+    if register is None or found is None or utterance.gender is None:
+        return None
+    return register.manner(load_pool(store.path("pool")).heights(utterance.gender), effort(found))
+
+
+def printed(name: str, manners: list[Manner]) -> None:
+    """A line: mean and deviation of each, and how many are felt."""
+    values = np.array(manners, dtype=np.float64)
+    felt = float(np.mean([manner.felt(Veil().disguise().ordinary) > 0.5 for manner in manners]))
+    cells = (f"{mean:+.2f} ({deviation:.2f})" for mean, deviation in zip(values.mean(0), values.std(0), strict=True))
+    print(f"{name:12} {len(manners):5}  {'  '.join(cells)}  {felt:.0%}")
+
+
+def correlations(name: str, rows: list[NDArray[np.float64]]) -> None:
+    """Of height and reach, height and effort, reach and effort."""
+    found = np.corrcoef(np.array(rows).T)
+    print(f"correlations over {len(rows)} {name}: {found[0, 1]:.2f} {found[0, 2]:.2f} {found[1, 2]:.2f}")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpora", nargs="+", help="with speakers, genders, and emotions if there are any")
+    args = parser.parse_args()
+    groups = [group for path in args.corpora for _, group in sorted(open_corpus(path).by_speaker.items())]
+    chosen = [u for group in groups for u in (group if group[0].emotion else sorted(group, key=lambda u: u.id)[:MOST])]
+    heard = [(u, manner) for u in chosen if (manner := manner_of(u)) is not None]
+    print("             recordings; mean (deviation) of height, reach, effort; felt")
+    printed("all", [manner for _, manner in heard])
+    for emotion in sorted({u.emotion for u, _ in heard if u.emotion}):
+        printed(emotion, [manner for u, manner in heard if u.emotion == emotion])
+    of_speaker: dict[str | None, list[Manner]] = {}
+    for utterance, manner in heard:
+        of_speaker.setdefault(utterance.speaker, []).append(manner)
+    correlations("speakers", [np.mean(np.array(group, dtype=np.float64), axis=0) for group in of_speaker.values()])
+    correlations("recordings", [np.array(manner, dtype=np.float64) for _, manner in heard])
+
+
+if __name__ == "__main__":
+    main()
