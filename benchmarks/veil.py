@@ -4,8 +4,9 @@
 
 DATA is what `benchmarks/side_by_side.py` takes, and so is the table: B2, B1.b and veil at each privacy. Then, for the
 default, encoders that are trained on its own output (libri_train and libri_pool): ECAPA-TDNN from nothing, CAM++ tuned,
-each alone and with a learned back-end; the cues that need no model; and the speaker level, where G_VD says how far the
-voices differ. DIR/frontier.svg is the plane of privacy and utility. All is kept in DIR, and a killed run goes on.
+each alone and with a learned back-end; the cues that need no model; what feelings tell; and the speaker level, where
+G_VD says how far the voices differ. DIR/frontier.svg is the plane of privacy and utility. All is kept in DIR, and a
+killed run goes on.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ from dataclasses import replace
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
+import numpy as np
+
 import side_by_side
 from side_by_side import SEED, Column, development, distinctiveness, folder_of, results_of, say, table, trial_sets
 from voiceveil import attack
 from voiceveil.anonymization.finding import find_system
+from voiceveil.attack.attackers import AdaptedAttacker, Means
+from voiceveil.attack.encoders import encoder
 from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
 from voiceveil.challenges.ranking import rank_systems
 from voiceveil.challenges.results import Results
 from voiceveil.corpus import open_corpus
 from voiceveil.nn.asv_training import train_asv
 from voiceveil.report.figures import privacy_utility_svg
+from voiceveil.run.cache import Cache
+from voiceveil.stats import ScoredTrials, estimate
 
 ENCODERS = ("ecapa", "campplus-tuned")
 
@@ -74,6 +81,32 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
     for health in result.health:
         for warning in health.warnings:
             print(f"warning: {health.attacker}: {warning}", flush=True)
+
+
+def feelings(evaluation: Evaluation, args: argparse.Namespace) -> None:
+    """Does what stays of feelings tell who has them? Pairs of recordings of one emotion and gender, adapted CAM++."""
+    folder, suffix = evaluation.out / "data", evaluation.suffix
+    if not (folder / f"emodb{suffix}").is_dir():
+        return
+    training = tuple(open_corpus(folder / f"{name}{suffix}") for name in evaluation.inventory.training)
+    cache = Cache(args.scratch / "cache.sqlite")
+    means, attacker = Means(cache, args.jobs, args.quiet, training), AdaptedAttacker(encoder("campplus"))
+    learned = attacker.learn(means)
+    made = means.embed(open_corpus(folder / f"emodb{suffix}"), attacker.encoder, trunk=learned.candidate.on_trunk)
+    cache.close()
+    original = open_corpus(args.data / "emodb")
+    scores = learned.scorer(made.vectors, np.ones(len(made.ids), dtype=np.int64), made.vectors)
+    speaker, gender, emotion = (
+        np.array([getattr(original[key], what) for key in made.ids]) for what in ("speaker", "gender", "emotion")
+    )
+    number = np.unique(speaker, return_inverse=True)[1].reshape(-1)
+    first, second = np.triu_indices(len(made.ids), 1)
+    alike = (gender[first] == gender[second]) & (emotion[first] == emotion[second])
+    for name in np.unique(emotion):
+        kept = alike & (emotion[first] == name)
+        one, other = number[first[kept]], number[second[kept]]
+        trials = ScoredTrials(scores[first[kept], second[kept]], one == other, one, other)
+        print(f"emodb, two recordings of {name}: EER {estimate(trials)}", flush=True)
 
 
 def speaker_level(spec: str, args: argparse.Namespace) -> None:
@@ -130,7 +163,9 @@ def main() -> None:
     (args.scratch / "frontier.svg").write_text(privacy_utility_svg(ranking))
     default = f"veil,privacy={args.default}"
     made = find_system("veil", [f"privacy={args.default}"])
-    strongest(prepare(args.data, folder_of(default, args), protocol=development(args.data), system=made), args)
+    evaluation = prepare(args.data, folder_of(default, args), protocol=development(args.data), system=made)
+    feelings(evaluation, args)
+    strongest(evaluation, args)
     speaker_level(default, args)
 
 

@@ -16,7 +16,7 @@ from tests.test_xvector_pseudo import make_pool
 from tests.tiny_decoder import write_decoder, write_generator, write_of_words, write_two_stages
 from voiceveil.anonymization import Anonymizer, system, systems
 from voiceveil.anonymization.xvector import engine
-from voiceveil.anonymization.xvector.content import MoonshineContent
+from voiceveil.anonymization.xvector.content import MoonshineContent, at_speed, normalised, on_frames
 from voiceveil.anonymization.xvector.manner import Manner, register_of
 from voiceveil.anonymization.xvector.pool import load_pool, save_pool
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
@@ -116,6 +116,18 @@ def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -
     assert np.log(moved[moved > 0]).mean() == pytest.approx(pseudo.log_f0, abs=1e-3)
     unvoiced = np.zeros(5, dtype=np.float32)
     assert np.array_equal(stream._intonation(content[:5], unvoiced, pseudo, Manner()), unvoiced)
+
+
+def test_content_is_heard_faster_and_slower(b1b: Resynthesis) -> None:
+    """Frame by frame the mean of both; once, where the recording is played as it is."""
+    made, samples = engine.engine_of(b1b), synthetic_voice(seconds=1.0).samples
+    both = []
+    for speed in (0.8, 1.25):
+        part = at_speed(made.parts.content, speed)
+        heard = normalised(part(Waveform(samples * np.float32(0.06 / np.sqrt(np.mean(samples**2))), RATE)))
+        both.append(on_frames(heard, part.hop, part.offset, 100))
+    np.testing.assert_allclose(made.content(samples, 0.8), (both[0] + both[1]) / 2, atol=1e-3)
+    np.testing.assert_allclose(made.content(samples, 0.8), made.content(samples, 1.25), atol=1e-6)
 
 
 def test_features_that_were_kept_change_nothing(

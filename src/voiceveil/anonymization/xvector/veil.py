@@ -68,7 +68,10 @@ class Veil(Averaging):
     melody: float = parameter(1.0, "movement of F0 that is expected of the words, from privacy 0.5 on", low=0, high=3)
     voicing: float = parameter(1.0, "how far what is voiced is expected of the words, from 0.5 on", low=0, high=1)
     speeds: Range = parameter(
-        (0.85, 1.18), "of the speech whose content is heard, from privacy 0.5 on", low=0.7, high=1.4
+        (0.8, 1.25),
+        "of the speech whose content is heard, faster and as much slower, from privacy 0.5 on",
+        low=0.7,
+        high=1.4,
     )
     rhythm: float = parameter(0.15, "deviation of local tempo from privacy 0.5 on, logarithmic", low=0, high=0.5)
     ordinary: float = parameter(
