@@ -38,6 +38,8 @@ GENDERS = ("f", "m")
 Embedding = NDArray[np.float32]
 #: Speakers of each gender that a voice is compared with, and what difference of their cosines is one unit of log odds.
 _NEIGHBOURS, _UNIT = 5, 0.015
+#: Units of log odds that a high F0 speaks for a woman, at most.
+_SHOUTED = 1.0
 _LEAST_DEVIATION = 0.1  # of ln F0, between speakers
 
 
@@ -87,7 +89,7 @@ class Pool:
 
         Of the embedding, by how much the nearest speakers of one gender are nearer: those of other languages,
         microphones and moods lie elsewhere than the pool's, where a plane that parts the pool says little; but
-        neighbours stay neighbours. F0 is a Gaussian in each gender.
+        neighbours stay neighbours. F0 is a Gaussian in each gender; but a high one says little, as men can shout.
         """
         likeness = self.embeddings @ unit(embedding) / np.linalg.norm(self.embeddings, axis=1)
         first, second = (float(np.sort(likeness[self.of_gender(g)])[-_NEIGHBOURS:].mean()) for g in GENDERS)
@@ -95,7 +97,8 @@ class Pool:
         if log_f0 is not None:
             one, other = map(self.heights, GENDERS)
             variance = (one.deviation**2 + other.deviation**2) / 2
-            evidence += (other.usual - one.usual) * (log_f0 - (one.usual + other.usual) / 2) / variance
+            of_f0 = (other.usual - one.usual) * (log_f0 - (one.usual + other.usual) / 2) / variance
+            evidence += max(of_f0, -_SHOUTED)
         return GENDERS[int(evidence > 0)]
 
     def heights(self, gender: str) -> Heights:
