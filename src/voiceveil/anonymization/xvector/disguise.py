@@ -22,7 +22,7 @@ from voiceveil.audio import Samples
 from voiceveil.dsp.effort import balance, effort, raised
 from voiceveil.dsp.excitation import continuous_f0
 
-__all__ = ["Disguise", "at_places", "with_loudness"]
+__all__ = ["Disguise", "at_places", "stretched", "with_loudness"]
 
 Array = NDArray[np.float32]
 _LOWEST, _HIGHEST = 50.0, 600.0  # Hz
@@ -43,14 +43,15 @@ class Disguise:
     how many deviations of arousal the manner of a source (height and movement, if F0 is moved, reach, if it is
     levelled, and effort) is exchanged for that of the new voice; see :mod:`.manner`. ``speeds``: the source is played
     so much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the logarithm of local
-    tempo; the whole stays as long as it was. ``loudness``: what stays of the slow changes of loudness; the rest is what
-    the synthesiser expects.
+    tempo, whereby the whole stays as long as it was; ``tempo``: the largest change of the logarithm of its length.
+    ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
     excursion: float = 1.0
     speeds: Range = (1.0, 1.0)
     rhythm: float = 0.0
+    tempo: float = 0.0
     ordinary: float = math.inf
     loudness: float = 0.0
     melody: float = 0.0
@@ -60,6 +61,10 @@ class Disguise:
         """One of the range, equally spread over its logarithm, of two digits."""
         low, high = self.speeds
         return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
+
+    def pace(self, rng: np.random.Generator) -> float:
+        """How many times as long a recording becomes, equally spread over its logarithm."""
+        return float(np.exp(rng.uniform(-self.tempo, self.tempo)))
 
     def f0(
         self,
@@ -113,7 +118,7 @@ class Disguise:
         return raised(made, mixed(manner.effort, own, share) - own)
 
     def places(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Where in the source every frame of the result is taken from: growing, from the first to the last."""
+        """Where in the source every frame of a result of its length is from: growing, from the first to the last."""
         still = np.arange(frames, dtype=np.float64)
         inner = frames - 2 * _STILL
         if self.rhythm == 0 or inner < 2 * _SLOWLY:
@@ -125,6 +130,11 @@ class Disguise:
         return still
 
 
+def stretched(places: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
+    """So many places along the same way."""
+    return np.interp(np.linspace(0, len(places) - 1, frames), np.arange(len(places)), places)
+
+
 def at_places(track: Array, places: NDArray[np.float64]) -> Array:
     """Rows of a track (T, ...) at places between its frames: of F0 the nearest, of content a mean of two."""
     if track.ndim == 1:  # between voiced and unvoiced there is nothing
@@ -133,11 +143,15 @@ def at_places(track: Array, places: NDArray[np.float64]) -> Array:
 
 
 def with_loudness(made: Array, source: Array, amount: float) -> Array:
-    """Samples (N,) whose slow changes of loudness are those of the source, so far as ``amount``, 0 to 1, says."""
-    frames = len(made) // _FRAME
-    if amount == 0 or frames < 2:
+    """Samples (N,) whose slow changes of loudness are those of the source, so far as ``amount``, 0 to 1, says.
+
+    A source of another length is played at another tempo.
+    """
+    frames, heard = len(made) // _FRAME, len(source) // _FRAME
+    if amount == 0 or min(frames, heard) < 2:
         return made
-    gains = np.clip(amount * (_slow_level(source, frames) - _slow_level(made, frames)), -_MOST, _MOST)
+    wanted = np.interp(np.linspace(0, heard - 1, frames), np.arange(heard), _slow_level(source, heard))
+    gains = np.clip(amount * (wanted - _slow_level(made, frames)), -_MOST, _MOST)
     at = (np.arange(len(made)) - (_FRAME - 1) / 2) / _FRAME
     return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
 

@@ -4,7 +4,7 @@
 
 Recordings longer than 45 s go in pieces of 30 s that overlap by one second, so that memory is bounded; two pieces are
 joined where the overlap is quietest. The pseudo-speaker is drawn once, from the first piece that is not silent. The
-result has as many samples as the recording; digital silence stays silent.
+result has as many samples as the recording, unless its tempo is changed; digital silence stays silent.
 
 Most of the time goes into what is heard in a recording, which is the same for many systems. Where the environment
 variable ``VOICEVEIL_FEATURES`` names a file, it is kept there, and a second system on the same speech is several times
@@ -29,7 +29,7 @@ import numpy as np
 
 from voiceveil.anonymization.xvector import f0 as pitch_frames
 from voiceveil.anonymization.xvector.content import FRAME, at_speed, normalised, on_frames
-from voiceveil.anonymization.xvector.disguise import Disguise, at_places, with_loudness
+from voiceveil.anonymization.xvector.disguise import Disguise, at_places, stretched, with_loudness
 from voiceveil.anonymization.xvector.manner import Manner, Register, register_of
 from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
@@ -123,6 +123,7 @@ class ResynthesisStream:
         self._register: Register | None = None
         self._effort: float | None = None
         self._speed: float | None = None
+        self._pace = engine.disguise.pace(rng.spawn(1)[0])  # a generator of its own: other draws stay what they are
 
     def push(self, samples: Samples) -> Samples:
         """Take the next samples; return those that are finished."""
@@ -130,8 +131,8 @@ class ResynthesisStream:
         finished = [np.zeros(0, dtype=np.float32)]
         while len(self._waiting) >= PIECE + REST:
             made = self._joined(self._waiting[:PIECE])
-            finished.append(made[:-OVERLAP])
-            self._tail = made[-OVERLAP:]
+            finished.append(made[: -self._length(OVERLAP)])
+            self._tail = made[-self._length(OVERLAP) :]
             self._waiting = self._waiting[PIECE - OVERLAP :]
         return np.concatenate(finished)
 
@@ -151,13 +152,17 @@ class ResynthesisStream:
     def _joined(self, samples: Samples) -> Samples:
         made = self._resynthesised(samples)
         if self._tail is not None:
-            made[:OVERLAP] = _crossfaded(self._tail, made[:OVERLAP], samples[:OVERLAP])
+            made[: len(self._tail)] = _crossfaded(self._tail, made[: len(self._tail)], samples[:OVERLAP])
         return made
+
+    def _length(self, samples: int) -> int:
+        """How many samples become of so many."""
+        return round(samples * self._pace)
 
     def _resynthesised(self, samples: Samples) -> Samples:
         if np.abs(samples).max() < SILENCE:
-            return np.zeros_like(samples)
-        engine = self._engine
+            return np.zeros(self._length(len(samples)), dtype=np.float32)
+        engine, length = self._engine, self._length(len(samples))
         f0 = engine.f0(samples)
         if self._pseudo is None:
             self._pseudo = engine.pseudo_speaker(samples, register_of(f0), self._rng)
@@ -167,13 +172,13 @@ class ResynthesisStream:
             self._register = register_of(f0)
         if self._effort is None:
             self._effort = engine.effort(samples, f0)
-        places = engine.disguise.places(len(f0), self._rng)
+        places = stretched(engine.disguise.places(len(f0), self._rng), -(-length // FRAME))
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
         if engine.voicing is not None:
             f0 = engine.disguise.voiced(f0, engine.voicing.run(content, f0, self._pseudo.embedding, self._rng))
         manner = self._manner(self._pseudo)
         f0 = self._intonation(content, f0, self._pseudo, manner)
-        made = engine.synthesised(content, f0, self._pseudo, self._rng)[: len(samples)]
+        made = engine.synthesised(content, f0, self._pseudo, self._rng)[:length]
         made = engine.disguise.effort(made, f0 > 0, manner)
         made = with_loudness(made, samples, engine.disguise.loudness)
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
@@ -232,10 +237,10 @@ def _rms(samples: Samples) -> float:
 
 
 def _crossfaded(old: Samples, new: Samples, heard: Samples) -> Samples:
-    """From one piece to the next within 20 ms, at the place where the recording is quietest."""
+    """From one piece to the next within 20 ms, at the place where the recording, which was heard there, is quietest."""
     energy = np.convolve(np.square(heard, dtype=np.float64), np.ones(_FADE), mode="valid")
-    start = int(energy.argmin())
-    weight = np.clip((np.arange(len(heard)) - start) / _FADE, 0, 1).astype(np.float32)
+    start = round(int(energy.argmin()) * len(new) / len(heard))
+    weight = np.clip((np.arange(len(new)) - start) / _FADE, 0, 1).astype(np.float32)
     return old * (1 - weight) + new * weight
 
 

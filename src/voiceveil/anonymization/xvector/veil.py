@@ -38,7 +38,8 @@ class Veil(Averaging):
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 content becomes codes, and is heard
     at another speed (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
-    expected of the words (``voicing``, ``melody``); local tempo wanders (``rhythm``). How high, how lively and with how
+    expected of the words (``voicing``, ``melody``); tempo changes, of the whole and from place to place
+    (``tempo``, ``rhythm``). How high, how lively and with how
     much effort somebody speaks tells the speaker where it is ordinary, and the feeling where it is not: what is
     ``ordinary`` is hidden, the more the higher ``privacy`` is. Above 0.5 the gender goes too, and the voice is that of
     one speaker, which hides more than a mean of several (``voices``), and lets feelings be heard less.
@@ -46,6 +47,7 @@ class Veil(Averaging):
 
     source: ClassVar[str] = "voiceveil"
     shipped: ClassVar[str] = "veil"
+    keeps_length: ClassVar[bool] = False
 
     privacy: float = parameter(0.5, "0: words and feelings; 1: protection", low=0, high=1)
     strategy: str = parameter("pool-random", STRATEGY)
@@ -74,6 +76,9 @@ class Veil(Averaging):
         high=1.4,
     )
     rhythm: float = parameter(0.15, "deviation of local tempo from privacy 0.5 on, logarithmic", low=0, high=0.5)
+    tempo: float = parameter(
+        0.2, "largest change of the length of a recording from privacy 0.5 on, logarithmic", low=0, high=0.5
+    )
     ordinary: float = parameter(
         2.5, "deviations of arousal within which height, reach and effort are hidden at privacy 0.5", low=0, high=9
     )
@@ -98,6 +103,7 @@ class Veil(Averaging):
             excursion=1 - first * (1 - self.excursion),
             speeds=(slow, fast),
             rhythm=self.rhythm * first,
+            tempo=self.tempo * first,
             ordinary=self._ordinary,
             loudness=self.loudness * (1 - first),
             melody=self.melody * first,
