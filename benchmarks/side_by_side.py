@@ -48,13 +48,14 @@ from voiceveil.stats import Estimate, average, ratio
 from voiceveil.stats.intervals import difference_interval
 
 SEED = 2024
-ATTACKERS = ("campplus", "campplus-adapted")
+ATTACKERS = ("campplus", "campplus-adapted", "moonshine-adapted")
 #: Row of the table -> attacker, what it knows.
 ATTACKS = {
     "EER, unprotected, f / m": "campplus (unprotected)",
     "EER, ignorant, f / m": "campplus (ignorant)",
     "EER, lazy-informed, f / m": "campplus (lazy-informed)",
     "EER, semi-informed (adapted), f / m": "campplus-adapted (semi-informed)",
+    "EER, semi-informed (recogniser), f / m": "moonshine-adapted (semi-informed)",
 }
 #: Recogniser -> its rows of the table.
 WORDS = {

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil import metrics
-from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Wccn, length_norm, scatter
+from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Scaled, Wccn, length_norm, scatter
 from voiceveil.attack.margin import MarginSoftmax
 from voiceveil.attack.normalization import SNorm
 from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance, fit_two_covariance
@@ -35,6 +35,24 @@ def test_cosine_by_hand() -> None:
     )
     root = np.sqrt(0.5)
     np.testing.assert_allclose(scores, [[0.0, root, 0.0], [root, 1.0, 0.0]], atol=1e-12)
+
+
+def test_scales_do_not_matter_to_a_scaled_back_end() -> None:
+    """Dimension by dimension in other units, and the same scores; a dimension that says nothing does no harm."""
+    rng = np.random.default_rng(0)
+    x, speaker = world(rng, 12, 6)
+    units = 10.0 ** rng.uniform(-3, 3, 12)
+    backend = Scaled(Wccn(0.5))
+    assert backend.name == "wccn-0.5 scaled"
+    scores = [
+        backend.fit(y, speaker)(y[:3], np.ones(3, np.int64), y[3:9])
+        for y in (x, 5 + x * units, np.c_[x, np.full(len(x), 7.0)])
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-9)
+    np.testing.assert_allclose(scores[2], scores[0], atol=0.05)
+    plain = Wccn(0.5).fit((x - x.mean(axis=0)) / x.std(axis=0), speaker)
+    standard = (x - x.mean(axis=0)) / x.std(axis=0)
+    np.testing.assert_allclose(scores[0], plain(standard[:3], np.ones(3, np.int64), standard[3:9]), atol=1e-12)
 
 
 def test_scatter_equals_plain_loops() -> None:

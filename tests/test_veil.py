@@ -37,6 +37,7 @@ def taken(privacy: float) -> dict[str, float]:
         "sounds": system.synthesis()["share"],
         "tract": np.log(disguise.speeds[1]),
         "rhythm": disguise.rhythm,
+        "tempo": disguise.tempo,
         "loudness": 1 - disguise.loudness,
         "ordinary": disguise.ordinary,
         "melody": 1 - disguise.excursion,
@@ -178,6 +179,30 @@ def test_gender_is_taken_with_the_intonation(privacy: float, expected: set[str])
     assert genders() == expected
     assert genders(gender="same") == {"m"}
     assert genders(gender="f") == {"f"}
+
+
+def test_recordings_become_shorter_and_longer_unless_the_tempo_stays() -> None:
+    """By a fifth at most, whole or in pieces; digital silence too, as nobody can tell what is silent ahead."""
+    wave = man()
+
+    def lengths(samples: np.ndarray, **chosen: float) -> np.ndarray:
+        system = vv.system("veil", **chosen)
+        made = [system.transform(samples, np.random.default_rng(draw)) for draw in range(4)]
+        return np.array([len(one) for one in made]) / len(samples)
+
+    changed = lengths(wave.samples[:32000])
+    assert (np.abs(np.log(changed)) < 0.2001).all()
+    assert np.log(changed).std() > 0.05
+    for chosen in ({"tempo": 0.0}, {"privacy": 0.0}):
+        np.testing.assert_array_equal(lengths(wave.samples[:32000], **chosen), 1.0)
+    long = np.concatenate([np.zeros(40 * 16000, dtype=np.float32), np.tile(wave.samples, 2)])
+    system = vv.system("veil", tempo=0.2)
+    stream = system.stream(np.random.default_rng(3))
+    assert stream is not None
+    blocks = [stream.push(block) for block in np.array_split(long, 7)] + [stream.close()]
+    whole = system.transform(long, np.random.default_rng(3))
+    np.testing.assert_array_equal(np.concatenate(blocks), whole)
+    assert len(whole) == pytest.approx(len(long) * lengths(np.zeros(16000, dtype=np.float32))[3], abs=3)
 
 
 def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.xvector.disguise import Disguise, at_places, with_loudness
+from voiceveil.anonymization.xvector.disguise import Disguise, at_places, stretched, with_loudness
 from voiceveil.anonymization.xvector.manner import SPREAD, TYPICAL, Heights, Manner, Register, register_of
 from voiceveil.dsp.effort import balance, effort
 
@@ -119,6 +119,23 @@ def test_rhythm(frames: int, rhythm: float, seed: int) -> None:
 def test_rhythm_changes_something() -> None:
     places = Disguise(rhythm=0.2).places(1000, np.random.default_rng(0))
     assert np.abs(places - np.arange(1000)).max() > 5
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.floats(0, 0.4), st.integers(0, 99))
+def test_stretched_places(frames: int, wanted: int, rhythm: float, seed: int) -> None:
+    """As many as are wanted, from the first place to the last, never back; as many as there are: the same."""
+    places = Disguise(rhythm=rhythm).places(frames, np.random.default_rng(seed))
+    made = stretched(places, wanted)
+    assert len(made) == wanted
+    assert made[0] == places[0]
+    assert wanted == 1 or made[-1] == pytest.approx(places[-1])
+    assert (np.diff(made) >= 0).all()
+    np.testing.assert_allclose(stretched(places, frames), places)
+
+
+@given(st.floats(0, 0.5), st.integers(0, 999))
+def test_pace(tempo: float, seed: int) -> None:
+    assert -tempo - 1e-9 <= np.log(Disguise(tempo=tempo).pace(np.random.default_rng(seed))) <= tempo + 1e-9
 
 
 def test_tracks_at_places() -> None:
@@ -233,6 +250,16 @@ def test_loudness_is_that_of_the_source() -> None:
         expected = amount * (slow_loudness(source, 150) - slow_loudness(source, 30))
         assert rise == pytest.approx(expected, abs=0.4)
     assert with_loudness(plain, source, 0.0) is plain
+
+
+def test_loudness_of_a_source_of_another_length() -> None:
+    """Its swell is at the same place of the whole."""
+    rng = np.random.default_rng(0)
+    swell = 10 ** (np.interp(np.arange(48000), [0, 24000, 48000], [-5, 5, -5]) / 20)
+    source = (0.1 * swell * rng.standard_normal(48000)).astype(np.float32)
+    made = with_loudness((0.1 * rng.standard_normal(60000)).astype(np.float32), source, 1.0)
+    rise = slow_loudness(made, 187) - slow_loudness(made, 37)
+    assert rise == pytest.approx(slow_loudness(source, 150) - slow_loudness(source, 30), abs=0.6)
 
 
 @pytest.mark.parametrize("samples", [0, 1, 159, 320, 500])

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil import metrics
-from voiceveil.attack.backends import Backend, Centered, Codes, Cosine, Floats, Lda, Scorer, Wccn
+from voiceveil.attack.backends import Backend, Centered, Codes, Cosine, Floats, Lda, Scaled, Scorer, Wccn
 from voiceveil.attack.margin import MarginSoftmax
 from voiceveil.attack.normalization import SNorm
 from voiceveil.attack.plda import Plda
@@ -137,6 +137,8 @@ def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
     if training.trunk is not None:
         deep: list[Backend] = [Wccn(0.3), Lda(60, 0.3), Plda(60, 0.3, by_count=False), SNorm(Wccn(0.1))]
         found += [Candidate(backend, True) for backend in deep]
+    else:
+        found += [Candidate(SNorm(Scaled(Wccn(shrinkage)))) for shrinkage in (0.1, 0.5, 0.8)]
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ speaker's enrollment embeddings with single embeddings; a higher score says "the
 * :class:`Centered`  the angle around the mean of the training data
 * :class:`Wccn`      the angle after whitening what varies within speakers (Hatch, Kajarekar and Stolcke 2006)
 * :class:`Lda`       the angle in the directions that tell speakers apart, whitened in the same way
+* :class:`Scaled`    any of these, on dimensions that are brought to one scale
 * :class:`~voiceveil.attack.plda.Plda`  a likelihood ratio
 * :class:`~voiceveil.attack.normalization.SNorm`  any of these, compared with the scores of other people
 """
@@ -22,7 +23,19 @@ from numpy.typing import NDArray
 
 from voiceveil.errors import InputError
 
-__all__ = ["Backend", "Centered", "Cosine", "Lda", "Linear", "Scatter", "Scorer", "Wccn", "length_norm", "scatter"]
+__all__ = [
+    "Backend",
+    "Centered",
+    "Cosine",
+    "Lda",
+    "Linear",
+    "Scaled",
+    "Scatter",
+    "Scorer",
+    "Wccn",
+    "length_norm",
+    "scatter",
+]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -127,6 +140,24 @@ class Lda:
         """Learn mean and directions; there are at most as many as training speakers, less one."""
         found = scatter(embeddings, speaker)
         return Linear(found.mean, found.directions(self.size, self.shrinkage))
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Another back-end on dimensions of mean 0 and deviation 1: for embeddings that are not of one kind."""
+
+    backend: Backend
+
+    @property
+    def name(self) -> str:
+        """That of the other one, and what is done before."""
+        return f"{self.backend.name} scaled"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Scorer:
+        """Learn scales, and what the other one learns."""
+        mean, deviation = embeddings.mean(axis=0), np.maximum(embeddings.std(axis=0), 1e-9)
+        scorer = self.backend.fit((embeddings - mean) / deviation, speaker)
+        return lambda enroll, counts, test: scorer((enroll - mean) / deviation, counts, (test - mean) / deviation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,6 +106,17 @@ def _campplus(argument: str | None) -> SpeakerEncoder:
     return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
 
 
+@encoders.register("moonshine")
+def _moonshine(argument: str | None) -> SpeakerEncoder:
+    if argument and not argument.isdecimal():
+        raise InputError(f"{argument!r} is no layer of Moonshine tiny", fix="use moonshine:1 to moonshine:6")
+    from voiceveil.attack.recogniser import RecogniserEncoder
+
+    made = RecogniserEncoder(int(argument)) if argument else RecogniserEncoder()
+    made.check()
+    return made
+
+
 def encoder(spec: str) -> SpeakerEncoder:
     """The encoder of a name such as ``campplus``, or ``trained:exp/asv`` with weights of one's own.
 

@@ -26,6 +26,7 @@ attackers:
   campplus-adapted    the same, adapted to anonymized speech of other speakers (--train): semi-informed
   trained:FOLDER      an encoder that `voiceveil train asv` has made, from nothing (ecapa) or from CAM++
                       (campplus-tuned); trained-adapted:FOLDER learns a back-end behind it (--train)
+  moonshine-adapted   what a recogniser hears, with a back-end that is learned in the same way (--train)
   free                duration, pauses, pitch and file order: what needs no model
 
 examples:

@@ -1,0 +1,65 @@
+"""A recogniser as a speaker encoder: its statistics, and what a back-end makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import voiceveil as vv
+from voiceveil.attack.encoders import encoder
+from voiceveil.errors import InputError
+from voiceveil.utility import moonshine
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("moonshine_voice", reason="moonshine-voice is not installed")
+
+from voiceveil.anonymization.xvector.content import MoonshineContent
+from voiceveil.attack.recogniser import RecogniserEncoder
+
+
+def speech(name: str = "two_cities.wav", start: int = 1) -> vv.Waveform:
+    folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
+    wave = vv.load(folder / name, rate=16000)
+    return vv.Waveform(wave.samples[start * 16000 : (start + 5) * 16000], 16000)
+
+
+def test_statistics_by_hand() -> None:
+    """Means and deviations of every feature, whatever the level of the recording was."""
+    wave = speech()
+    made = encoder("moonshine")
+    assert made.dimension == 576
+    vector = made(wave)
+    loud = wave.samples * np.float32(0.06 / np.sqrt(np.mean(wave.samples**2)))
+    heard = MoonshineContent(3)(vv.Waveform(loud, 16000)).astype(np.float64)
+    for feature in (0, 17, 287):
+        column = heard[:, feature]
+        mean = sum(column) / len(column)
+        assert vector[feature] == pytest.approx(mean, abs=1e-3)
+        assert vector[288 + feature] == pytest.approx(np.sqrt(sum((column - mean) ** 2) / len(column)), abs=1e-3)
+    quiet = made(vv.Waveform(wave.samples * np.float32(0.1), 16000))  # the network counts in 8 bits
+    assert np.corrcoef(quiet, vector)[0, 1] > 0.999
+
+
+def test_two_recordings_of_one_speaker_are_nearer_than_those_of_two() -> None:
+    made = encoder("moonshine")
+    one, same, other = made(speech()), made(speech(start=7)), made(speech("beckett.wav"))
+    assert np.linalg.norm(one - same) < np.linalg.norm(one - other)
+
+
+def test_layers() -> None:
+    """Each is an encoder of its own; there are six."""
+    assert encoder("moonshine:4").fingerprint() != encoder("moonshine").fingerprint()
+    assert encoder("moonshine:3") == RecogniserEncoder()
+    for wrong in ("moonshine:7", "moonshine:x"):
+        with pytest.raises(InputError, match="layer"):
+            encoder(wrong)
+
+
+def test_what_is_too_short_is_refused() -> None:
+    made = encoder("moonshine")
+    short = speech().samples[: int(made.minimum * 16000) + 1]
+    assert np.isfinite(made(vv.Waveform(short, 16000))).all()
+    with pytest.raises(InputError):
+        made(vv.Waveform(short[:600], 16000))
