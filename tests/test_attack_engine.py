@@ -136,7 +136,7 @@ def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
         assert row.eer.low <= row.eer.value <= row.eer.high
     adapted = result.health[1]
     assert adapted.choice == adapted.tried[0][0]
-    assert len(adapted.tried) == 12
+    assert len(adapted.tried) == 15
     assert adapted.validation_eer == min(rate for _, rate in adapted.tried)
     assert all(0.3 < one.control_eer < 0.7 for one in result.health)
     json.dumps(result.as_dict())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import norm
 
-from voiceveil.anonymization.xvector.pool import Pool, unit
+from voiceveil.anonymization.xvector.pool import Pool
 from voiceveil.anonymization.xvector.pseudo import (
     PoolFarthest,
     PoolNearest,
@@ -178,15 +178,19 @@ def test_a_pool_that_is_too_small_is_refused() -> None:
 
 @pytest.mark.parametrize("log_f0", [None, 4.8, 5.0, 5.3])
 def test_the_gender_of_a_voice_is_the_more_likely_one(log_f0: float | None) -> None:
-    """As two Gaussian densities with a common variance say, for the embedding and for F0."""
+    """By the cosines of the five nearest of each gender, one after the other, and by two Gaussian densities of F0."""
     pool = make_pool(each=40, dimension=16)
-    units = [np.array([unit(v) for v in pool.embeddings[pool.of_gender(g)]], dtype=np.float64) for g in "fm"]
-    within = sum(np.cov(one.T, bias=True) for one in units) / 2
-    within = (within + (np.trace(within) / 16 + 1e-6) * np.eye(16)) / 2
     tones = [pool.log_f0[pool.of_gender(g)].astype(np.float64) for g in "fm"]
-    deviation = np.sqrt(max(np.mean([t.var() for t in tones]), 0.01))
+    deviation = np.sqrt(np.mean([max(tone.std(), 0.1) ** 2 for tone in tones]))
     for vector in np.random.default_rng(3).standard_normal((50, 16)).astype(np.float32):
-        likely = [0.3 * multivariate_normal(one.mean(axis=0), within).logpdf(unit(vector)) for one in units]
+        nearest = []
+        for gender in "fm":
+            cosines = []
+            for one in pool.embeddings[pool.of_gender(gender)]:
+                cosines.append(float(one @ vector / np.linalg.norm(one) / np.linalg.norm(vector)))
+            nearest.append(sum(sorted(cosines, reverse=True)[:5]) / 5)
+        evidence = (nearest[1] - nearest[0]) / 0.015
         if log_f0 is not None:
-            likely = [a + norm(t.mean(), deviation).logpdf(log_f0) for a, t in zip(likely, tones, strict=True)]
-        assert pool.gender_of(vector, log_f0) == "fm"[int(np.argmax(likely))]
+            woman, man = (norm(tone.mean(), deviation).logpdf(log_f0) for tone in tones)
+            evidence += max(man - woman, -1.0)  # who speaks high may shout
+        assert pool.gender_of(vector, log_f0) == ("m" if evidence > 0 else "f")
