@@ -3,7 +3,7 @@
 What identifies a speaker behind another voice is the way of making sounds, which content features keep; F0; loudness
 and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes can say; loudness, room and
 noise are those that the network expects of the words, as they are no input of it, and so is, from a second network, the
-movement of F0. Its height and reach and the effort of the voice carry the feeling, where they are out of the ordinary.
+movement of F0. Its height and reach and the effort of the voice carry the feeling, where they are unusual together.
 `docs/veil.md` says what each does to privacy, to words and to feelings.
 """
 
@@ -37,12 +37,12 @@ class Veil(Averaging):
     """The words of the source in the mean voice of a few speakers of a pool, drawn anew for every recording.
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 content becomes codes, and is heard
-    at another speed (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
-    expected of the words (``voicing``, ``melody``); tempo changes, of the whole and from place to place
-    (``tempo``, ``rhythm``). How high, how lively and with how
-    much effort somebody speaks tells the speaker where it is ordinary, and the feeling where it is not: what is
-    ``ordinary`` is hidden, the more the higher ``privacy`` is. Above 0.5 the gender goes too, and the voice is that of
-    one speaker, which hides more than a mean of several (``voices``), and lets feelings be heard less.
+    at other speeds (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
+    expected of the words (``voicing``, ``melody``); tempo changes, of the whole and from place to place (``tempo``,
+    ``rhythm``). How high, how lively and with how much effort somebody speaks tells the speaker, unless all three
+    together are out of the ordinary, which tells a feeling: up to what is ``ordinary`` they are hidden, the more the
+    higher ``privacy`` is. Above 0.5 the gender goes too, and the voice is that of one speaker, which hides more than a
+    mean of several (``voices``), and lets feelings be heard less.
     """
 
     source: ClassVar[str] = "voiceveil"
