@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,7 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shutil.copytree(asset("tiny-en"), package / "assets" / "tiny-en")
     (package / "__init__.py").write_text("raise ImportError('found, never imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "moonshine_voice", raising=False)  # an import elsewhere would be found first
     assert moonshine.model_file("tokenizer.bin").parent.parent.parent == package
     with (package / "assets" / "tiny-en" / "tokenizer.bin").open("ab") as file:
         file.write(b"x")
