@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import voiceveil as vv
 from voiceveil.anonymization.settings import make_settings
-from voiceveil.anonymization.xvector.engine import engine_of
+from voiceveil.anonymization.xvector.engine import Engine, engine_of
 from voiceveil.anonymization.xvector.manner import TYPICAL, register_of
 from voiceveil.anonymization.xvector.pool import load_pool, unit
+from voiceveil.anonymization.xvector.pseudo import PseudoSpeaker
 from voiceveil.anonymization.xvector.veil import Veil
 from voiceveil.dsp.effort import balance, effort, raised
 from voiceveil.utility import moonshine
@@ -53,7 +54,7 @@ def test_more_privacy_takes_more(one: float, other: float) -> None:
 def test_what_is_ordinary_is_taken_all_along() -> None:
     least, middle, most = taken(0), taken(0.5), taken(1)
     assert {what: amount for what, amount in least.items() if amount} == {"sounds": 0.85}  # as much as b1b takes
-    assert [one.pop("ordinary") for one in (least, middle, most)] == [0, 2.5, np.inf]
+    assert [one.pop("ordinary") for one in (least, middle, most)] == [0, 2.25, np.inf]
     assert middle == most
 
 
@@ -228,11 +229,11 @@ def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:
     assert min(same) > np.mean([likeness["utterance"][i, i + 1] for i in (0, 2)]) + 0.15, "some voices are alike"
 
 
-def test_a_speaker_gets_the_voice_of_one_and_a_recording_that_of_several() -> None:
+def test_a_speaker_has_one_voice_and_a_recording_a_steadier_one_where_something_is_felt() -> None:
     """Unless it is chosen: voices of speakers are to be told apart, and a mean sounds like other means."""
     pool = load_pool(store.path("pool"))
 
-    def drawn(level: str, **chosen: Any) -> np.ndarray:
+    def drawn(level: str, felt: float, **chosen: Any) -> np.ndarray:
         system = make_settings(
             vv.system("veil", **chosen),
             level=level,  # type: ignore[arg-type]
@@ -245,7 +246,7 @@ def test_a_speaker_gets_the_voice_of_one_and_a_recording_that_of_several() -> No
         ).system
         assert isinstance(system, Veil)
         draws = [system.chosen_strategy().draw(pool.embeddings[0], "f", pool, rng) for rng in map(generator, range(9))]
-        return np.array([unit(one.embedding) for one in draws])
+        return np.array([unit(one.feeling(felt).embedding) for one in draws])
 
     def generator(seed: int) -> np.random.Generator:
         return np.random.default_rng(seed)
@@ -253,9 +254,31 @@ def test_a_speaker_gets_the_voice_of_one_and_a_recording_that_of_several() -> No
     def alike(voices: np.ndarray) -> float:
         return float((voices @ voices.T)[np.triu_indices(len(voices), 1)].mean())
 
-    one, several = drawn("speaker"), drawn("utterance")
+    one, several = drawn("utterance", 0.0), drawn("utterance", 1.0)
     assert ((one @ np.array([unit(e) for e in pool.embeddings]).T).max(axis=1) > 0.9999).all()
     assert alike(several) > alike(one) + 0.3
-    np.testing.assert_array_equal(drawn("speaker", voices=8), several)
-    np.testing.assert_array_equal(drawn("utterance", voices=1), one)
-    np.testing.assert_array_equal(drawn("utterance", privacy=0.6, gender="same"), one)  # several tell more
+    for felt in (0.0, 1.0):
+        np.testing.assert_array_equal(drawn("speaker", felt), one)
+        np.testing.assert_array_equal(drawn("speaker", felt, voices=8), several)
+        np.testing.assert_array_equal(drawn("utterance", felt, steady=0), one)
+
+
+def test_who_shouts_gets_a_steadier_voice_than_who_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One man as usual and with six deviations of effort, ten draws each: how near the voices that he gets are."""
+    voices_of: list[np.ndarray] = []
+    whole = Engine.synthesised
+
+    def noted(self: Engine, content: Any, f0: Any, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Any:
+        voices_of.append(unit(pseudo.embedding))
+        return whole(self, content, f0, pseudo, rng)
+
+    monkeypatch.setattr(Engine, "synthesised", noted)
+    near = []
+    for wanted in (0.0, 6.0):
+        voices_of.clear()
+        wave = raised_to(man(), wanted)
+        for draw in range(10):
+            vv.system("veil", gender="m").convert(wave, np.random.default_rng(draw))
+        voices = np.array(voices_of)
+        near.append(float((voices @ voices.T)[np.triu_indices(10, 1)].mean()))
+    assert near[1] > near[0] + 0.3

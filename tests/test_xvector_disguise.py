@@ -14,6 +14,7 @@ from voiceveil.dsp.effort import balance, effort
 tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_size=60).map(
     lambda values: np.array(values, dtype=np.float32)
 )
+AROUSED, CALM = Manner(3.0, 2.0, 3.0), Manner(0.5, -0.5, 1.0)
 
 
 def logarithms(f0: np.ndarray) -> np.ndarray:
@@ -89,12 +90,23 @@ def test_the_melody_of_the_words_in_the_place_of_the_source_s() -> None:
 def test_what_is_voiced(voicing: float, expected: list[float]) -> None:
     f0 = np.array([0, 100, 0, 200, 0], dtype=np.float32)
     probable = np.array([0.9, 0.45, 0.8, 0.6, 0.3], dtype=np.float32)
-    np.testing.assert_allclose(Disguise(voicing=voicing).voiced(f0, probable), expected, rtol=0.1)
+    np.testing.assert_allclose(Disguise(voicing=voicing).voiced(f0, probable, CALM), expected, rtol=0.1)
+
+
+def test_what_is_voiced_stays_with_a_feeling() -> None:
+    """All of it; and to a half where half of a manner is a feeling's, as if nobody were surer."""
+    f0 = np.array([0, 100, 0, 200, 0], dtype=np.float32)
+    probable = np.array([0.9, 0.45, 0.8, 0.6, 0.3], dtype=np.float32)
+    chosen = Disguise(voicing=1.0, ordinary=2.5)
+    np.testing.assert_allclose(chosen.voiced(f0, probable, AROUSED), f0, rtol=1e-6)
+    half = Manner(2.5, None, None)
+    assert half.felt(2.5) == pytest.approx(0.5)
+    np.testing.assert_array_equal(chosen.voiced(f0, probable, half), Disguise(voicing=0.5).voiced(f0, probable, CALM))
 
 
 def test_a_whisper_stays_a_whisper() -> None:
     f0 = np.zeros(4, dtype=np.float32)
-    assert Disguise(voicing=1).voiced(f0, np.ones(4, dtype=np.float32)) is f0
+    assert Disguise(voicing=1).voiced(f0, np.ones(4, dtype=np.float32), CALM) is f0
 
 
 def test_f0_stays_where_voices_are() -> None:
@@ -155,9 +167,6 @@ def test_speeds(seed: int) -> None:
     before = rng.bit_generator.state
     assert Disguise().speed(rng) == 1.0
     assert rng.bit_generator.state == before  # nothing is drawn where nothing is to choose
-
-
-AROUSED, CALM = Manner(3.0, 2.0, 3.0), Manner(0.5, -0.5, 1.0)
 
 
 @pytest.mark.parametrize(

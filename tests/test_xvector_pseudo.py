@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import norm
 
 from voiceveil.anonymization.xvector.pool import Pool
@@ -131,6 +133,21 @@ def test_a_mean_of_random_voices(voices: int) -> None:
         rows = [row for _, row in women[:voices]]
         np.testing.assert_allclose(made.embedding, sum(pool.embeddings[row] for row in rows) / len(rows), rtol=1e-5)
         assert made.log_f0 == pytest.approx(np.mean([pool.log_f0[row] for row in rows]))
+
+
+@given(st.floats(0, 1), st.integers(0, 99))
+def test_a_voice_is_steadier_where_more_is_felt(share: float, seed: int) -> None:
+    """From that of one to the mean of eight of whom this one is the first, with the height that goes with it."""
+    pool = make_pool()
+    source = pool.embeddings[0]
+    one, eight = (PoolRandom("f", voices=n).draw(source, "m", pool, np.random.default_rng(seed)) for n in (1, 8))
+    drawn = PoolRandom("f", steady=8).draw(source, "m", pool, np.random.default_rng(seed))._replace(source=source)
+    np.testing.assert_array_equal(drawn.embedding, one.embedding)
+    made = drawn.feeling(share)
+    np.testing.assert_allclose(made.embedding, share * eight.embedding + (1 - share) * one.embedding, atol=1e-5)
+    assert made.log_f0 == pytest.approx(share * eight.log_f0 + (1 - share) * one.log_f0)
+    assert made.source is source
+    assert eight.feeling(share) is eight  # it has no other
 
 
 def test_the_first_official_picks_as_written_in_the_challenge_s_runs() -> None:

@@ -41,10 +41,10 @@ class Disguise:
     ``excursion``: what stays of the movement of F0 about its mean, if it is moved; ``melody``: how much it moves as is
     expected of the words; ``voicing``: how far what is voiced is that which is expected of them. ``ordinary``: up to
     how many deviations of arousal the manner of a source (height and movement, if F0 is moved, reach, if it is
-    levelled, and effort) is exchanged for that of the new voice; see :mod:`.manner`. ``speeds``: the source is played
-    so much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the logarithm of local
-    tempo, whereby the whole stays as long as it was; ``tempo``: the largest change of the logarithm of its length.
-    ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
+    levelled, voicing and effort) is exchanged for that of the new voice and the words; see :mod:`.manner`. ``speeds``:
+    the source is played so much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the
+    logarithm of local tempo, whereby the whole stays as long as it was; ``tempo``: the largest change of the logarithm
+    of its length. ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
     """
 
     intonation: Literal["source", "moved", "levelled"] = "source"
@@ -97,15 +97,17 @@ class Disguise:
         moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
         return np.where(voiced, moved, 0.0).astype(np.float32)
 
-    def voiced(self, f0: Array, expected: Array) -> Array:
+    def voiced(self, f0: Array, expected: Array, manner: Manner) -> Array:
         """F0 (T,) that is voiced where the source is, or where ``expected``, a probability (T,), says that words are.
 
-        It goes on through frames that the source did not voice. A whisper stays one.
+        It goes on through frames that the source did not voice. A whisper stays one, and so does the creak or the
+        breath of a ``manner`` that is a feeling's.
         """
         voiced = f0 > 0
         if not voiced.any():
             return f0
-        decided = (1 - self.voicing) * voiced + self.voicing * expected > 0.5
+        amount = self.voicing * (1 - manner.felt(self.ordinary))
+        decided = (1 - amount) * voiced + amount * expected > 0.5
         return np.where(decided, continuous_f0(f0), 0.0).astype(np.float32)
 
     def effort(self, made: Samples, voiced: NDArray[np.bool_], manner: Manner) -> Samples:

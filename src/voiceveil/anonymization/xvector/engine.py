@@ -164,19 +164,21 @@ class ResynthesisStream:
             return np.zeros(self._length(len(samples)), dtype=np.float32)
         engine, length = self._engine, self._length(len(samples))
         f0 = engine.f0(samples)
-        if self._pseudo is None:
-            self._pseudo = engine.pseudo_speaker(samples, register_of(f0), self._rng)
-        if self._speed is None:
-            self._speed = engine.disguise.speed(self._rng)
         if self._register is None:
             self._register = register_of(f0)
         if self._effort is None:
             self._effort = engine.effort(samples, f0)
+        if self._pseudo is None:
+            drawn = engine.pseudo_speaker(samples, self._register, self._rng)
+            self._pseudo = drawn.feeling(self._manner(drawn).felt(engine.disguise.ordinary))
+        if self._speed is None:
+            self._speed = engine.disguise.speed(self._rng)
         places = stretched(engine.disguise.places(len(f0), self._rng), -(-length // FRAME))
         content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
-        if engine.voicing is not None:
-            f0 = engine.disguise.voiced(f0, engine.voicing.run(content, f0, self._pseudo.embedding, self._rng))
         manner = self._manner(self._pseudo)
+        if engine.voicing is not None:
+            expected = engine.voicing.run(content, f0, self._pseudo.embedding, self._rng)
+            f0 = engine.disguise.voiced(f0, expected, manner)
         f0 = self._intonation(content, f0, self._pseudo, manner)
         made = engine.synthesised(content, f0, self._pseudo, self._rng)[:length]
         made = engine.disguise.effort(made, f0 > 0, manner)

@@ -51,12 +51,22 @@ Gender = Literal["same", "other", "random", "f", "m"]
 class PseudoSpeaker(NamedTuple):
     """An embedding (d,), and the mean logarithm of F0 in Hz of the voices that it is made of.
 
-    ``source`` is the embedding of whom it stands for, if that was heard.
+    ``source`` is the embedding of whom it stands for, if that was heard; ``steady`` the voice that is to be taken where
+    a feeling is to be heard, if that is another.
     """
 
     embedding: Embedding
     log_f0: float
     source: Embedding | None = None
+    steady: PseudoSpeaker | None = None
+
+    def feeling(self, share: float) -> PseudoSpeaker:
+        """The voice of somebody whose manner is a feeling's to a share, 0 to 1: so much of the steady one."""
+        if self.steady is None:
+            return self
+        embedding = share * self.steady.embedding + (1 - share) * self.embedding
+        log_f0 = share * self.steady.log_f0 + (1 - share) * self.log_f0
+        return PseudoSpeaker(embedding.astype(np.float32), log_f0, self.source)
 
 
 class Strategy(Protocol):
@@ -169,13 +179,15 @@ class PoolNearest(PoolFarthest):
 class PoolRandom:
     """Speakers of the pool, whatever the source is: one, whose voices differ as much as speakers do, or a mean of some.
 
-    ``voices``: how many are drawn; the more, the more alike are pseudo-speakers. ``best``: the share of the speakers of
-    each gender, those who sound best, that is drawn from.
+    ``voices``: how many are drawn; the more, the more alike are pseudo-speakers. ``steady``: so many, of whom these are
+    the first, where a feeling is to be heard; 0: as many. ``best``: the share of the speakers of each gender, those who
+    sound best, that is drawn from.
     """
 
     gender: Gender = "same"
     best: float = 1.0
     voices: int = 1
+    steady: int = 0
 
     @property
     def hears_source(self) -> bool:
@@ -190,8 +202,9 @@ class PoolRandom:
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
         """The speakers of the gender that come first in a random order of the pool, and their mean."""
         rows = pool.best(wanted_gender(self.gender, gender, rng), self.best)
-        place = rng.permutation(len(pool))[rows]
-        return mean_of(rows[np.argsort(place)[: self.voices]], pool)
+        order = rows[np.argsort(rng.permutation(len(pool))[rows])]
+        steady = mean_of(order[: self.steady], pool) if self.steady else None
+        return mean_of(order[: self.voices], pool)._replace(steady=steady)
 
 
 @strategies.register("source")

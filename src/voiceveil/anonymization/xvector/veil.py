@@ -25,8 +25,6 @@ __all__ = ["Veil"]
 
 #: Codes that a vector of content is made of.
 _CODES = 4
-#: Voices that one is a mean of, where nobody has to be told from others by it.
-_VOICES = 8
 #: How far content is replaced by codes where privacy is 0, of the bottleneck: as in b1b.
 _LEAST = 0.85
 
@@ -34,15 +32,15 @@ _LEAST = 0.85
 @register("veil")
 @dataclass(frozen=True)
 class Veil(Averaging):
-    """The words of the source in the mean voice of a few speakers of a pool, drawn anew for every recording.
+    """The words of the source in the voice of a speaker of a pool, drawn anew for every recording.
 
     ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 content becomes codes, and is heard
     at other speeds (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
     expected of the words (``voicing``, ``melody``); tempo changes, of the whole and from place to place (``tempo``,
     ``rhythm``). How high, how lively and with how much effort somebody speaks tells the speaker, unless all three
     together are out of the ordinary, which tells a feeling: up to what is ``ordinary`` they are hidden, the more the
-    higher ``privacy`` is. Above 0.5 the gender goes too, and the voice is that of one speaker, which hides more than a
-    mean of several (``voices``), and lets feelings be heard less.
+    higher ``privacy`` is. Where a feeling is to be heard, the voice is a mean of several (``steady``), which differ
+    less from one recording to the next than voices of speakers do. Above 0.5 the gender goes too.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -55,11 +53,8 @@ class Veil(Averaging):
         "auto", "of the pseudo-speaker, seen from the source's or named; auto: same up to privacy 0.5, random above"
     )
     best: float = parameter(0.5, "share of the pool's voices that are drawn from, those that sound best", low=0, high=1)
-    voices: int = parameter(
-        0,
-        f"speakers whose mean is the new voice; 0: {_VOICES}, but one above privacy 0.5 and at --level speaker",
-        low=0,
-    )
+    voices: int = parameter(1, "speakers whose mean is the new voice", low=1)
+    steady: int = parameter(8, "the same where a feeling is heard; 0: as many, and so it is at --level speaker", low=0)
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "levelled", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
@@ -80,19 +75,18 @@ class Veil(Averaging):
         0.2, "largest change of the length of a recording from privacy 0.5 on, logarithmic", low=0, high=0.5
     )
     ordinary: float = parameter(
-        2.5, "deviations of arousal within which height, reach and effort are hidden at privacy 0.5", low=0, high=9
+        2.25, "deviations of arousal within which height, reach and effort are hidden at privacy 0.5", low=0, high=9
     )
     loudness: float = parameter(1.0, "what stays, where privacy is 0, of the slow changes of loudness", low=0, high=1)
 
     def chosen_strategy(self) -> Strategy:
-        """With a gender and a number of voices that go with ``privacy``, if none are chosen."""
+        """With a gender that goes with ``privacy``, if none is chosen."""
         gender = ("random" if self.privacy > 0.5 else "same") if self.gender == "auto" else self.gender
-        voices = self.voices or (1 if self.privacy > 0.5 else _VOICES)
-        return super(Veil, replace(self, gender=gender, voices=voices)).chosen_strategy()
+        return super(Veil, replace(self, gender=gender)).chosen_strategy()
 
     def at_level(self, level: str) -> Veil:
-        """Voices of speakers are to be told from one another: each is that of one speaker of the pool."""
-        return replace(self, voices=1) if level == "speaker" and not self.voices else self
+        """A speaker has one voice, whatever is felt."""
+        return replace(self, steady=0) if level == "speaker" else self
 
     def disguise(self) -> Disguise:
         """Loudness, speed, rhythm and melody in the first half of ``privacy``; what is ordinary all along."""
