@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from voiceveil.nn.synthesis_data import LEVEL, Batch
+from voiceveil.anonymization.xvector.content import LEVEL
+from voiceveil.nn.synthesis_data import Batch
 from voiceveil.testing.voices import synthetic_voice
 
 

@@ -12,6 +12,7 @@ from tests.tiny_decoder import write_decoder, write_two_stages
 from voiceveil import metrics
 from voiceveil.anonymization import system
 from voiceveil.anonymization.xvector import engine
+from voiceveil.anonymization.xvector.content import LEVEL
 from voiceveil.anonymization.xvector.manner import register_of
 from voiceveil.anonymization.xvector.pool import unit
 from voiceveil.anonymization.xvector.pseudo import OwnVoice, PoolFarthest, make_strategy
@@ -24,7 +25,6 @@ from voiceveil.audio import Samples, Waveform, load
 from voiceveil.cli.main import main
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
-from voiceveil.nn.synthesis_data import LEVEL
 from voiceveil.testing import synthetic_voice
 
 RATE = 16000

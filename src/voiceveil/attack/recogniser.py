@@ -15,14 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from voiceveil.anonymization.xvector.content import MoonshineContent, content_features
+from voiceveil.anonymization.xvector.content import LEVEL, MoonshineContent, content_features
 from voiceveil.attack.encoders import Embedding, TrainingRecord
 from voiceveil.audio import Waveform
 
 __all__ = ["RecogniserEncoder"]
-
-#: RMS that recordings are brought to.
-_LEVEL = 0.06
 
 
 @dataclass(frozen=True)
@@ -59,5 +56,5 @@ class RecogniserEncoder:
     def __call__(self, wave: Waveform) -> Embedding:
         """The statistics (576,) of one utterance."""
         level = max(1e-9, float(np.sqrt(np.mean(np.square(wave.samples, dtype=np.float64)))))
-        heard = self._content(Waveform(wave.samples * np.float32(_LEVEL / level), wave.rate)).astype(np.float32)
+        heard = self._content(Waveform(wave.samples * np.float32(LEVEL / level), wave.rate)).astype(np.float32)
         return np.concatenate([heard.mean(axis=0), heard.std(axis=0)])

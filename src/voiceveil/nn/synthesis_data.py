@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.anonymization.xvector import f0 as pitch_frames
-from voiceveil.anonymization.xvector.content import FRAME, Content, normalised, on_frames
+from voiceveil.anonymization.xvector.content import FRAME, LEVEL, Content, normalised, on_frames
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
@@ -27,10 +27,8 @@ from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.utility.pitch import PitchTracker
 
-__all__ = ["LEVEL", "Batch", "Parts", "SynthesisData"]
+__all__ = ["Batch", "Parts", "SynthesisData"]
 
-#: Root mean square of every recording, of full scale.
-LEVEL = 0.06
 Array = NDArray[np.float32]
 
 

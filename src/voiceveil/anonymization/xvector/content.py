@@ -23,6 +23,7 @@ from voiceveil.utility.asr import check_audio
 
 __all__ = [
     "FRAME",
+    "LEVEL",
     "Content",
     "MoonshineContent",
     "at_speed",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: Samples of a frame of synthesis: 10 ms.
 FRAME = 160
+#: Root mean square that recordings are brought to before anything is heard in them, of full scale.
+LEVEL = 0.06
 Features = NDArray[np.float32]
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from voiceveil.anonymization.xvector import f0 as pitch_frames
-from voiceveil.anonymization.xvector.content import FRAME, at_speed, normalised, on_frames
+from voiceveil.anonymization.xvector.content import FRAME, LEVEL, at_speed, normalised, on_frames
 from voiceveil.anonymization.xvector.disguise import Disguise, at_places, stretched, with_loudness
 from voiceveil.anonymization.xvector.manner import Manner, Register, register_of
 from voiceveil.anonymization.xvector.parts import parts
@@ -38,7 +38,7 @@ from voiceveil.anonymization.xvector.synthesis import Array, LoadedStage, load_s
 from voiceveil.audio import Samples, Waveform
 from voiceveil.dsp.effort import balance, effort
 from voiceveil.errors import InputError
-from voiceveil.nn.synthesis_data import LEVEL, Parts
+from voiceveil.nn.synthesis_data import Parts
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator
 from voiceveil.run.ledger import sha256_file
