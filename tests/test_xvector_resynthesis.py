@@ -14,7 +14,8 @@ import pytest
 
 from tests.test_xvector_pseudo import make_pool
 from tests.tiny_decoder import write_decoder, write_generator, write_of_words, write_two_stages
-from voiceveil.anonymization import Anonymizer, system, systems
+from voiceveil.anonymization import Anonymizer, anonymize, system, systems
+from voiceveil.anonymization.draws import Key, keyed_rng
 from voiceveil.anonymization.xvector import engine
 from voiceveil.anonymization.xvector.content import MoonshineContent, at_speed, normalised, on_frames
 from voiceveil.anonymization.xvector.manner import Manner, register_of
@@ -23,6 +24,7 @@ from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.anonymization.xvector.synthesis import LoadedStage
 from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
+from voiceveil.corpus import open_corpus
 from voiceveil.errors import InputError
 from voiceveil.testing import check_anonymizer, synthetic_voice
 from voiceveil.weights import store
@@ -102,6 +104,53 @@ def test_the_pseudo_speaker_and_nothing_else_changes_the_voice(b1b: Resynthesis)
     source = same.pool.gender_of(same.parts.speaker(Waveform(samples, RATE)), register.mean)
     drawn = [made.pseudo_speaker(samples, register, np.random.default_rng(1)).embedding for made in (same, other)]
     assert [same.pool.gender_of(vector) for vector in drawn] == [source, {"f": "m", "m": "f"}[source]]
+
+
+@pytest.mark.parametrize("gender", ["f", "m"])
+def test_a_gender_that_is_stated_is_believed(b1b: Resynthesis, gender: str) -> None:
+    """Whatever is heard; with one engine for all, and unless the user says otherwise."""
+    samples, made = synthetic_voice(seconds=1.0).samples, engine.engine_of(b1b)
+    drawn = made.pseudo_speaker(samples, None, np.random.default_rng(1), gender).embedding
+    assert made.pool.gender_of(drawn) == gender
+    told = b1b.told(gender)
+    assert told == replace(b1b, source_gender=gender)  # type: ignore[arg-type]
+    assert engine.engine_of(told) is made
+    assert b1b.told(None) is b1b
+    for own in ("heard", "f", "m"):
+        chosen = replace(b1b, source_gender=own)
+        assert chosen.told(gender) is chosen
+
+
+def test_only_the_gender_that_is_not_heard_changes_anything(b1b: Resynthesis) -> None:
+    samples = synthetic_voice(seconds=1.0).samples
+    heard = converted(b1b, samples)
+    stated = {gender: converted(b1b.told(gender), samples) for gender in "fm"}
+    assert sorted(np.array_equal(heard, one) for one in stated.values()) == [False, True]
+    assert np.array_equal(heard, converted(replace(b1b, source_gender="heard"), samples))
+
+
+def test_a_corpus_states_genders_and_what_it_states_anew_is_done_anew(b1b: Resynthesis, tmp_path: Path) -> None:
+    waves = [synthetic_voice(speaker, seconds=1.0) for speaker in range(2)]
+    for speaker, wave in enumerate(waves):
+        save(tmp_path / f"s{speaker}.wav", wave)
+
+    def run(genders: str) -> tuple[int, list[str]]:
+        """How many were converted, and the gender with which each is what the system makes of it."""
+        rows = [f"s{speaker},s{speaker}.wav,{gender}" for speaker, gender in enumerate(genders)]
+        (tmp_path / "all.csv").write_text("\n".join(["id,path,gender", *rows]) + "\n")
+        out = tmp_path / "out"
+        done = anonymize(tmp_path / "all.csv", out, system=b1b, seed=1).done
+        found = []
+        for utterance in open_corpus(tmp_path / "all.csv"):
+            made = load(out / "audio" / f"{utterance.id}.wav").samples
+            wave = load(utterance.path)
+            expected = {g: b1b.told(g).convert(wave, keyed_rng(Key.from_seed(1), "utterance", utterance)) for g in "fm"}
+            found += [gender for gender, one in expected.items() if np.allclose(one.samples, made, atol=1e-4)]
+        return done, found
+
+    assert run("fm") == (2, ["f", "m"])
+    assert run("fm") == (0, ["f", "m"])
+    assert run("ff") == (1, ["f", "f"])
 
 
 def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -> None:
@@ -409,6 +458,7 @@ GROWTH = """
 import sys
 from pathlib import Path
 from voiceveil.cli.main import main
+from voiceveil.corpus import open_corpus
 from voiceveil.testing.memory import peak_memory
 folder, weights = sys.argv[1:]
 def anonymize(name):

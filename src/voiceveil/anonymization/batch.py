@@ -179,7 +179,7 @@ def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger) -> bool:
         content = recording_hash(utterance.path)
     except OSError:
         return False
-    source = source_digest(content, utterance.start, utterance.duration, utterance.id)
+    source = source_digest(content, utterance)
     return ledger.has(utterance.id, source, layout.target(utterance.id))
 
 
@@ -214,7 +214,7 @@ class _Batch:
         if _stamp(job.source) != stamp:  # what was converted may not be what the ledger would say
             result = InputError(CHANGED, where=job.source, fix=RUN_AGAIN)
         if isinstance(result, Done):
-            source = source_digest(result.source, job.start, job.duration, job.id)
+            source = source_digest(result.source, job)
             self._ledger.add(job.id, source, job.target, result.sha256, result.seconds)
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
@@ -233,7 +233,8 @@ class _Batch:
 
 def _jobs(corpus: Listing, layout: Layout, settings: Settings) -> Iterator[Job]:
     for index, u in enumerate(corpus):
-        yield Job(u.id, u.path, u.start, u.duration, layout.target(u.id), settings.rng(index, u), u.length)
+        rng = settings.rng(index, u)
+        yield Job(u.id, u.path, u.start, u.duration, layout.target(u.id), rng, u.length, u.gender)
 
 
 def _seconds(job: Job) -> float:
@@ -259,12 +260,13 @@ def _remove_parts(layout: Layout) -> None:
             part.unlink(missing_ok=True)
 
 
-def source_digest(content: str, start: float, duration: float | None, id: str) -> str:
+def source_digest(content: str, item: Utterance | Job) -> str:
     """What the ledger knows the input by; it changes when the content of the file does (``content`` is its sha256).
 
-    A copy of a corpus, or one with new time stamps, is not anonymized again.
+    So it does with the gender that is stated. A copy of a corpus, or one with new time stamps, is not anonymized again.
     """
-    return hashlib.sha256(os.fsencode(f"{content} {start} {duration} {id}")).hexdigest()[:16]
+    text = f"{content} {item.start} {item.duration} {item.id} {item.gender or ''}".rstrip()
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> str:

@@ -100,6 +100,10 @@ class Anonymizer(ABC):
         """What a run uses whose pseudo-speakers are those of utterances, or of speakers: this one, as a rule."""
         return self
 
+    def told(self, gender: str | None) -> Anonymizer:
+        """What a recording gets whose speaker is known to be a woman ("f") or a man ("m"): this one, as a rule."""
+        return self
+
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
         """The challenge's own generator for the ``index``-th utterance of a data set (``--draws official``)."""
         raise InputError(

@@ -42,7 +42,7 @@ _BLOCK = 1 << 20  # samples
 class Job:
     """What to convert: a file or a part of it (seconds), where to, and the generator for its pseudo-speaker.
 
-    ``length``: seconds of audio, as far as the metadata say.
+    ``length``: seconds of audio, and ``gender``: "f" or "m" of who speaks, as far as the metadata say.
     """
 
     id: str
@@ -52,6 +52,7 @@ class Job:
     target: Path
     rng: np.random.Generator
     length: float | None = None
+    gender: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Done:
 
 def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: Encoding = "int16") -> Done:
     """Convert one recording; the output is at ``rate`` Hz (default: the system's)."""
+    system = system.told(job.gender)
     try:
         source = _content(job.source)
         with open_audio(job.source) as file:

@@ -233,7 +233,7 @@ class _Look:
             for utterance in (corpus[id] for id in ids if id in items):
                 item = items[utterance.id]
                 content = self.digest(utterance.path)
-                source = source_digest(content, utterance.start, utterance.duration, utterance.id)
+                source = source_digest(content, utterance)
                 if item.source == source and (ledger.parent / item.file).is_file():
                     there[utterance.id] = item.sha256
             self.made[name] = there

@@ -32,7 +32,7 @@ from voiceveil.anonymization.xvector.content import FRAME, LEVEL, at_speed, norm
 from voiceveil.anonymization.xvector.disguise import Disguise, at_places, stretched, with_loudness
 from voiceveil.anonymization.xvector.manner import Manner, Register, register_of
 from voiceveil.anonymization.xvector.parts import parts
-from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
+from voiceveil.anonymization.xvector.pool import Embedding, Pool, load_pool, unit
 from voiceveil.anonymization.xvector.pseudo import Learnt, PseudoSpeaker, Strategy
 from voiceveil.anonymization.xvector.synthesis import Array, LoadedStage, load_stage, synthesise
 from voiceveil.audio import Samples, Waveform
@@ -75,8 +75,10 @@ class Engine:
     melody: LoadedStage | None = None
     voicing: LoadedStage | None = None
 
-    def pseudo_speaker(self, samples: Samples, register: Register | None, rng: np.random.Generator) -> PseudoSpeaker:
-        """Whom the speaker of some samples becomes; the gender is estimated from the embedding and the register."""
+    def pseudo_speaker(
+        self, samples: Samples, register: Register | None, rng: np.random.Generator, known: str | None = None
+    ) -> PseudoSpeaker:
+        """Whom the speaker of some samples becomes, with a ``known`` gender, or one that is heard."""
         if not (
             self.strategy.hears_source
             or math.isfinite(self.disguise.ordinary)
@@ -84,8 +86,12 @@ class Engine:
         ):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
         source = unit(_heard(self.parts.speaker, samples))
-        gender = self.pool.gender_of(source, None if register is None else register.mean)
+        gender = known or self.gender_of(source, register)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
+
+    def gender_of(self, source: Embedding, register: Register | None) -> str:
+        """Estimated from the embedding and the register."""
+        return self.pool.gender_of(source, None if register is None else register.mean)
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
@@ -113,10 +119,13 @@ class Engine:
 
 
 class ResynthesisStream:
-    """An engine at work on one recording; see :class:`voiceveil.anonymization.contract.Stream`."""
+    """An engine at work on one recording; see :class:`voiceveil.anonymization.contract.Stream`.
 
-    def __init__(self, engine: Engine, rng: np.random.Generator) -> None:
-        self._engine, self._rng = engine, rng
+    ``gender``: that of who speaks, "f" or "m", if it is known.
+    """
+
+    def __init__(self, engine: Engine, rng: np.random.Generator, gender: str | None = None) -> None:
+        self._engine, self._rng, self._gender = engine, rng, gender
         self._waiting = np.zeros(0, dtype=np.float32)
         self._tail: Samples | None = None
         self._pseudo: PseudoSpeaker | None = None
@@ -169,7 +178,7 @@ class ResynthesisStream:
         if self._effort is None:
             self._effort = engine.effort(samples, f0)
         if self._pseudo is None:
-            drawn = engine.pseudo_speaker(samples, self._register, self._rng)
+            drawn = engine.pseudo_speaker(samples, self._register, self._rng, self._gender)
             self._pseudo = drawn.feeling(self._manner(drawn).felt(engine.disguise.ordinary))
         if self._speed is None:
             self._speed = engine.disguise.speed(self._rng)
@@ -189,9 +198,9 @@ class ResynthesisStream:
         """How the source speaks: with the register where a voice was first heard."""
         if self._register is None:
             return Manner()
-        heights, pool = None, self._engine.pool
+        heights, engine = None, self._engine
         if pseudo.source is not None:
-            heights = pool.heights(pool.gender_of(pseudo.source, self._register.mean))
+            heights = engine.pool.heights(self._gender or engine.gender_of(pseudo.source, self._register))
         return self._register.manner(heights, self._effort)
 
     def _intonation(self, content: Array, f0: Array, pseudo: PseudoSpeaker, manner: Manner) -> Array:
@@ -252,6 +261,7 @@ def engine_of(system: Resynthesis) -> Engine:
         raise InputError(f"{system.name} needs torch, which is not installed", fix="pip install 'voiceveil[neural]'")
     weights, pool, of_words = _weights_files(system), _pool_file(system), _files_of_words(system)
     stamps = tuple(map(_stamp, (*weights, pool, *of_words.values())))
+    system = replace(system, source_gender="stated")  # one engine for all, as the gender is the stream's
     return _engine(system, weights, pool, tuple(of_words.items()), stamps)
 
 

@@ -7,7 +7,7 @@ is imported when it begins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -52,6 +52,9 @@ class Resynthesis(Anonymizer):
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
         "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
     )
+    source_gender: Literal["stated", "heard", "f", "m"] = parameter(
+        "stated", "of who speaks: what the corpus states, if it does, and heard otherwise; always heard; or named"
+    )
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "source", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
     )
@@ -80,6 +83,12 @@ class Resynthesis(Anonymizer):
         """Stages of synthesis behind those that have weights."""
         return ()
 
+    def told(self, gender: str | None) -> Resynthesis:
+        """With the gender that is stated, unless the user said otherwise."""
+        if gender is None or self.source_gender != "stated":
+            return self
+        return replace(self, source_gender=gender)  # type: ignore[arg-type]  # checked when it is made
+
     def models(self) -> dict[str, str]:
         """Hashes of weights and pool, fingerprints of the parts."""
         from voiceveil.anonymization.xvector.engine import fingerprints
@@ -90,7 +99,8 @@ class Resynthesis(Anonymizer):
         """A recording in overlapping pieces."""
         from voiceveil.anonymization.xvector.engine import ResynthesisStream, engine_of
 
-        return ResynthesisStream(engine_of(self), rng)
+        known = None if self.source_gender in ("stated", "heard") else self.source_gender
+        return ResynthesisStream(engine_of(self), rng, known)
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """The same with all of the recording at once."""
