@@ -232,7 +232,7 @@ def measure(spec: str, args: argparse.Namespace) -> Columns:
         evaluation,
         attackers=ATTACKERS,
         jobs=args.jobs,
-        seed=SEED,
+        seed=args.seed,
         cache_file=cache_file,
         details=False,
         quiet=args.quiet,
@@ -277,6 +277,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--utterances", type=int, default=100, help="of each set of trials, for WER, DNSMOS, pitch")
     parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx")
     parser.add_argument("--timed", type=int, default=20, help="utterances for the real-time factor")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the pseudo-speakers; each needs a DIR of its own")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 

@@ -121,7 +121,7 @@ def speaker_level(spec: str, args: argparse.Namespace) -> None:
         evaluation,
         attackers=("campplus",),
         jobs=args.jobs,
-        seed=SEED,
+        seed=args.seed,
         cache_file=args.scratch / "cache.sqlite",
         details=False,
         quiet=args.quiet,

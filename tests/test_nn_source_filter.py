@@ -174,6 +174,21 @@ def test_a_share_of_the_way_to_the_codes() -> None:
     assert codes(vectors) is vectors
 
 
+@pytest.mark.parametrize("centred", [0.0, 0.5, 1.0])
+def test_codes_of_a_recording_get_its_mean(centred: float) -> None:
+    """Recordings by themselves; how they change from frame to frame stays."""
+    vectors = torch.randn(3, 50, 4, generator=torch.Generator().manual_seed(0)) + torch.arange(3.0)[:, None, None]
+    codes = SoftCodes(8, 4, nearest=2)
+    codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    plain = codes(vectors)
+    codes.centred = centred
+    made = codes(vectors)
+    for one, before, after in zip(vectors, plain, made, strict=True):
+        wanted = (1 - centred) * before.mean(dim=0) + centred * one.mean(dim=0)
+        torch.testing.assert_close(after.mean(dim=0), wanted)
+        torch.testing.assert_close(after.diff(dim=0), before.diff(dim=0))
+
+
 def test_crops_with_the_voices_of_one_another() -> None:
     """Voicing and intervals stay, the mean is the next crop's; a crop without voice has none to give."""
     f0 = np.array([[100, 0, 400], [150, 150, 0], [0, 0, 0]], dtype=np.float32)

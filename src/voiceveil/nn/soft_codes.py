@@ -16,16 +16,18 @@ __all__ = ["SoftCodes", "k_means"]
 
 
 class SoftCodes(nn.Module):
-    """Vectors (..., D) to the mean of their ``nearest`` codes, weighted by 1 / squared distance.
+    """Vectors (..., T, D) to the mean of their ``nearest`` codes, weighted by 1 / squared distance.
 
-    ``share``: how far, from 0 for the vectors as they are to 1 for nothing but codes.
+    ``share``: how far, from 0 for the vectors as they are to 1 for nothing but codes. ``centred``: how far the mean of
+    the codes over time is brought to that of the vectors, 0 to 1. Which codes a speaker prefers is to be heard in it,
+    even where the mean of the vectors is the same for all speakers.
     """
 
     codes: Tensor
 
-    def __init__(self, count: int, dimension: int, nearest: int, share: float = 1.0) -> None:
+    def __init__(self, count: int, dimension: int, nearest: int, share: float = 1.0, centred: float = 0.0) -> None:
         super().__init__()
-        self.nearest, self.share = nearest, share
+        self.nearest, self.share, self.centred = nearest, share, centred
         self.register_buffer("codes", torch.zeros(count, dimension))
 
     def forward(self, vectors: Tensor) -> Tensor:
@@ -40,7 +42,10 @@ class SoftCodes(nn.Module):
         mean = torch.zeros_like(flat)
         for place in range(self.nearest):
             mean = mean + weights[:, place : place + 1] * codes[which[:, place]]
-        return torch.lerp(vectors, mean.reshape(vectors.shape), self.share)
+        mean = mean.reshape(vectors.shape)
+        if self.centred:
+            mean = mean + self.centred * (vectors - mean).mean(dim=-2, keepdim=True)
+        return torch.lerp(vectors, mean, self.share)
 
 
 def k_means(

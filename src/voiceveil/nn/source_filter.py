@@ -62,6 +62,7 @@ class SourceFilterSize:
     codes: int = 0  # of the content's bottleneck; 0: none
     nearest: int = 4  # codes that a vector is replaced by
     share: float = 1.0  # how far it is
+    centred: float = 0.0  # how far the codes of a recording have the mean of its vectors
 
 
 class Excitation(NamedTuple):
@@ -78,7 +79,9 @@ class SourceFilter(nn.Module):
         super().__init__()
         self.size = size
         width = size.width
-        self.codes = SoftCodes(size.codes, size.content, size.nearest, size.share) if size.codes else nn.Identity()
+        self.codes: nn.Module = nn.Identity()
+        if size.codes:
+            self.codes = SoftCodes(size.codes, size.content, size.nearest, size.share, size.centred)
         self.content = nn.Linear(size.content, width)
         self.pitch = nn.Linear(2, width)
         self.speaker = nn.Sequential(nn.Linear(size.speaker, width), nn.SiLU())

@@ -68,7 +68,8 @@ def synthesise(
 def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = MappingProxyType({})) -> LoadedStage:
     """The stage of a file of weights of one of the kinds; half precision on disk is single precision in memory.
 
-    ``chosen``: dimensions that do not change the weights, such as the number of codes that stand for a vector.
+    ``chosen``: what may be chosen of a network without a change of its weights, such as how many codes stand for a
+    vector; one that has no such thing ignores it.
     """
     import torch
 
@@ -78,8 +79,7 @@ def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = M
         what = f"these are weights of another architecture: {kind!r}, not {' or '.join(map(repr, kinds))}"
         raise InputError(what, where=path, fix="see `voiceveil train --help` for what makes them")
     tensors, record = load_tensors(path, kind)
-    size = dict(record.get("size", {}))
-    record = {**record, "size": size | {name: value for name, value in chosen.items() if name in size}}
+    record = {**record, "chosen": dict(chosen)}
     single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     try:
         return LoadedStage(stages[kind](single, record), dict(record["parts"]))
@@ -96,7 +96,7 @@ def _source_filter(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.nn.source_filter_task import excitation
 
     made = MelSourceFilter if record["kind"] == "source-filter vocoder" else SourceFilter
-    network = _with_weights(made(SourceFilterSize(**record["size"])), tensors)
+    network = _with_weights(made(SourceFilterSize(**{**record["size"], **record["chosen"]})), tensors)
 
     def run(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
         source = excitation(f0[None], rng)

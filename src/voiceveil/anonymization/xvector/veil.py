@@ -34,13 +34,14 @@ _LEAST = 0.85
 class Veil(Averaging):
     """The words of the source in the voice of a speaker of a pool, drawn anew for every recording.
 
-    ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 content becomes codes, and is heard
-    at other speeds (``bottleneck``, ``speeds``); loudness, what is voiced and how F0 moves become those which are
-    expected of the words (``voicing``, ``melody``); tempo changes, of the whole and from place to place (``tempo``,
-    ``rhythm``). How high, how lively and with how much effort somebody speaks tells the speaker, unless all three
-    together are out of the ordinary, which tells a feeling: up to what is ``ordinary`` they are hidden, the more the
-    higher ``privacy`` is. Where a feeling is to be heard, the voice is a mean of several (``steady``), which differ
-    less from one recording to the next than voices of speakers do. Above 0.5 the gender goes too.
+    ``privacy`` goes from 0, where words and feelings matter most, to 1. Up to 0.5 content becomes codes, whose mean
+    over a recording is that of all, and is heard at other speeds (``bottleneck``, ``centred``, ``speeds``); loudness,
+    what is voiced and how F0 moves become those which are expected of the words (``voicing``, ``melody``); tempo
+    changes, of the whole and from place to place (``tempo``, ``rhythm``). How high, how lively and with how much effort
+    somebody speaks tells the speaker, unless all three together are out of the ordinary, which tells a feeling: up to
+    what is ``ordinary`` they are hidden, the more the higher ``privacy`` is. Where a feeling is to be heard, the voice
+    is a mean of several (``steady``), which differ less from one recording to the next than voices of speakers do.
+    Above 0.5 the gender goes too.
     """
 
     source: ClassVar[str] = "voiceveil"
@@ -60,6 +61,9 @@ class Veil(Averaging):
     )
     bottleneck: float = parameter(
         1.0, "how far content is replaced by codes of other people's speech, from privacy 0.5 on", low=0, high=1
+    )
+    centred: float = parameter(
+        1.0, "how far the mean of a recording's codes is that of all, from privacy 0.5 on", low=0, high=1
     )
     excursion: float = parameter(0.0, "what stays of the movement of F0 from privacy 0.5 on", low=0, high=1)
     melody: float = parameter(1.0, "movement of F0 that is expected of the words, from privacy 0.5 on", low=0, high=3)
@@ -105,8 +109,9 @@ class Veil(Averaging):
         )
 
     def synthesis(self) -> dict[str, float]:
-        """How far content is replaced by codes."""
-        return {"nearest": _CODES, "share": self.bottleneck * (_LEAST + (1 - _LEAST) * self._first_half)}
+        """How far content is replaced by codes, and what they have in common taken away."""
+        share = self.bottleneck * (_LEAST + (1 - _LEAST) * self._first_half)
+        return {"nearest": _CODES, "share": share, "centred": self.centred * self._first_half}
 
     @property
     def _first_half(self) -> float:
