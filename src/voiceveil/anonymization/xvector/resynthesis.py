@@ -53,7 +53,7 @@ class Resynthesis(Anonymizer):
         "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
     )
     source_gender: Literal["stated", "heard", "f", "m"] = parameter(
-        "stated", "of who speaks: what the corpus states, if it does, and heard otherwise; always heard; or named"
+        "stated", "of who speaks: as the corpus states it, heard where it does not; always heard; or named"
     )
     intonation: Literal["source", "moved", "levelled"] = parameter(
         "source", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
