@@ -188,6 +188,8 @@ def usefulness(evaluation: Evaluation, args: argparse.Namespace, cache: Cache) -
     after: Column = {}
     figures: list[Figure] = []
     for recogniser, count in (("moonshine", args.utterances), ("pocketsphinx", min(args.second, args.utterances))):
+        if count == 0:
+            continue
         keep = {name: chosen(inventory.corpora[name], count) for name in whole}
         small, anonymized = replace(inventory, corpora=part(inventory.corpora, keep)), part(whole, keep)
         tools = Tools(ATTACKERS, recogniser, cache, args.jobs, args.quiet)
@@ -275,7 +277,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--scratch", type=Path, required=True, help="for anonymized speech and all results")
     parser.add_argument("--utterances", type=int, default=100, help="of each set of trials, for WER, DNSMOS, pitch")
-    parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx")
+    parser.add_argument("--second", type=int, default=30, help="of these, for PocketSphinx; 0: none")
     parser.add_argument("--timed", type=int, default=20, help="utterances for the real-time factor")
     parser.add_argument("--seed", type=int, default=SEED, help="of the pseudo-speakers; each needs a DIR of its own")
     parser.add_argument("--jobs", type=int, default=2)
