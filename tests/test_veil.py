@@ -36,6 +36,7 @@ def taken(privacy: float) -> dict[str, float]:
     disguise = system.disguise()
     return {
         "sounds": system.synthesis()["share"],
+        "habits": system.synthesis()["centred"],
         "tract": np.log(disguise.speeds[1]),
         "rhythm": disguise.rhythm,
         "tempo": disguise.tempo,

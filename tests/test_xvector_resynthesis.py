@@ -458,7 +458,6 @@ GROWTH = """
 import sys
 from pathlib import Path
 from voiceveil.cli.main import main
-from voiceveil.corpus import open_corpus
 from voiceveil.testing.memory import peak_memory
 folder, weights = sys.argv[1:]
 def anonymize(name):

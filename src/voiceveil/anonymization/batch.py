@@ -265,7 +265,7 @@ def source_digest(content: str, item: Utterance | Job) -> str:
 
     So it does with the gender that is stated. A copy of a corpus, or one with new time stamps, is not anonymized again.
     """
-    text = f"{content} {item.start} {item.duration} {item.id} {item.gender or ''}".rstrip()
+    text = f"{content} {item.start} {item.duration} {item.id} {item.gender}"
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
 
 
