@@ -1,0 +1,119 @@
+"""Open files that came from somewhere else: regular files alone, without waiting, and with a plain error otherwise.
+
+Reading a named pipe, a terminal or a device can wait for ever or never end, and ``/proc`` and ``/sys`` hold the
+kernel's own state. All of these are refused, also behind symbolic links. Every failure is an
+:class:`~voiceveil.errors.InputError` that names the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from voiceveil.errors import InputError
+
+__all__ = ["exists", "open_file", "read_bytes", "read_json", "read_text"]
+
+#: Bytes of the largest file that is read into memory at once, unless the caller allows more.
+MOST_BYTES = 1 << 28
+_KINDS = {
+    stat.S_IFDIR: "a folder, not a file",
+    stat.S_IFIFO: "a named pipe, not a regular file",
+    stat.S_IFSOCK: "a socket, not a regular file",
+    stat.S_IFCHR: "a device, not a regular file",
+    stat.S_IFBLK: "a device, not a regular file",
+}
+_KERNEL = ("/proc/", "/sys/", "/dev/")
+_REASONS = {
+    errno.ENOENT: ("no such file", ""),
+    errno.ENOTDIR: ("no such file: a part of its path is not a folder", ""),
+    errno.EACCES: ("no permission to read this file", ""),
+    errno.ELOOP: ("a symbolic link that leads back to itself", "remove the link"),
+    errno.ENAMETOOLONG: ("the path is too long for a file", "shorten it"),
+    errno.ENXIO: (_KINDS[stat.S_IFSOCK], ""),
+}
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading bytes; anything else is an ``InputError``, at once."""
+    try:
+        _refuse_special(Path(path).stat(), path)  # before it is opened: opening some devices has an effect
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _refuse_special(os.fstat(handle), path)  # what is there may have changed meanwhile
+            _refuse_kernel(handle, path)
+            return os.fdopen(handle, "rb")
+        except BaseException:
+            os.close(handle)
+            raise
+    except OSError as error:
+        what, fix = _REASONS.get(error.errno or 0, (f"cannot read this file: {error.strerror or error}", ""))
+        raise InputError(what, where=_shortened(path), fix=fix) from error
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("no such file: its path holds a zero byte", where=repr(path)) from error
+
+
+def _refuse_special(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(_KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file"), where=_shortened(path))
+
+
+def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:
+    """Refuse what looks like a regular file but is made by the kernel on the fly; ``/dev/shm`` holds real ones."""
+    try:
+        real = str(Path(f"/proc/self/fd/{handle}").readlink())
+    except OSError:  # a system without /proc
+        return
+    if real.startswith(_KERNEL) and not real.startswith("/dev/shm/"):  # noqa: S108 -- read, never written
+        raise InputError("a file of the operating system's kernel, not a regular file", where=_shortened(path))
+
+
+def _shortened(path: str | os.PathLike[str]) -> str:
+    """The path as an error shows it: one of thousands of characters in part."""
+    text = os.fspath(path)
+    return text if len(text) <= 1000 else f"{text[:200]}...{text[-100:]}"
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Return whether something is there; False for a path that no file can have (``Path.exists`` may raise then)."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def read_bytes(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file of up to ``at_most`` bytes."""
+    with open_file(path) as file:
+        try:
+            data = file.read(at_most + 1)
+        except OSError as error:
+            what = f"cannot read this file: {error.strerror or error}"
+            raise InputError(what, where=_shortened(path)) from error
+    if len(data) > at_most:
+        raise InputError(f"larger than {_amount(at_most)}, which is more than such a file holds", where=path)
+    return data
+
+
+def _amount(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} bytes"
+
+
+def read_text(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> str:
+    """Return the text of a regular file in UTF-8, of up to ``at_most`` bytes; a byte order mark is left out."""
+    try:
+        return read_bytes(path, at_most=at_most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8: {error.reason} at byte {error.start}", where=path, fix="convert it") from error
+
+
+def read_json(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> Any:
+    """Return what a JSON file holds; its shape is the caller's to check."""
+    text = read_text(path, at_most=at_most)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON: {error}", where=path) from error
