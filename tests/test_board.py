@@ -363,6 +363,36 @@ def test_text_dependent_verification(tmp_path: Path) -> None:
         judged(contest, tar({"answer.txt": b"1\n" * 120}), tmp_path)
 
 
+def test_create_takes_the_split_that_the_data_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`board create` as documented, on data that hold development sets only."""
+    data = make_lists(tmp_path / "lists", split="dev")
+    command = ["board", "create", str(tmp_path / "contest"), "--challenge", "vpc2024", "--data", str(data)]
+    assert main(command) == 0, capsys.readouterr().err
+    assert Contest.load(tmp_path / "contest").split == "dev"
+    assert "ranks on the dev data" in capsys.readouterr().out
+    make_lists(data)  # with the test sets beside them, these are the ones to rank on
+    assert main([*command[:2], str(tmp_path / "second"), *command[3:]]) == 0
+    assert Contest.load(tmp_path / "second").split == "test"
+    assert main([*command[:2], str(tmp_path / "third"), *command[3:], "--split", "dev"]) == 0
+    assert Contest.load(tmp_path / "third").split == "dev"
+
+
+def test_create_says_which_sets_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_lists(tmp_path / "lists", split="dev")
+    (data / "libri_dev_trials_m" / "trials").unlink()
+    command = ["board", "create", str(tmp_path / "contest"), "--challenge", "vpc2024", "--data", str(data)]
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert "test: libri_test_trials_f, libri_test_trials_m; dev: libri_dev_trials_m" in told
+    assert main([*command, "--split", "dev"]) == 1
+    assert (
+        "the dev sets of vpc2024 are incomplete: no trials or no text in libri_dev_trials_m" in capsys.readouterr().err
+    )
+    assert main([*command[:4], "tdsv2024", *command[5:]]) == 1
+    assert "docs/eval_keys.txt" in capsys.readouterr().err
+    assert not (tmp_path / "contest").exists()
+
+
 def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "contest")
     command = ["board", "create", folder, "--challenge", "vpc2024", "--data", str(data), "--title", 'A "title"']

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil import metrics
-from voiceveil.board.contest import Contest
+from voiceveil.board.contest import CHALLENGES, Contest
 from voiceveil.challenges.protocol import Recognition, TrialSet, Verification, load_protocol
 from voiceveil.challenges.results import Figure
 from voiceveil.challenges.submission.members import Limits, Member, read_members
@@ -37,12 +38,13 @@ from voiceveil.metrics.wer import word_errors
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.stats import ScoredTrials, estimate, ratio
 
-__all__ = ["LIMITS", "check_data", "judge"]
+__all__ = ["LIMITS", "check_data", "find_split", "judge"]
 
 T = TypeVar("T")
 
 ATTACKER, RECOGNISER = "ASV_eval^anon", "ASR_eval"
 LIMITS = Limits(members=300_000, total=40 << 30)
+_HIGHEST_EER = 0.55  # an attacker that does worse than chance would only have to invert its scores
 _LARGEST = 64 << 20  # bytes of a score file or a transcript
 _INNER = re.compile(r"(.*/)?result_for_submission[^/]*\.zip")
 _WANTED = re.compile(r"(.*/)?[^/]+/(scores|text)")
@@ -57,11 +59,47 @@ def judge(contest: Contest, archive: Path, *, limits: Limits = LIMITS) -> tuple[
         return _voiceprivacy(contest, _gathered(archive, Path(folder), limits))
 
 
+def find_split(challenge: str, data: Path) -> str:
+    """Return the first split of the challenge, in the order of ``CHALLENGES``, whose lists are all in ``data``.
+
+    Raise an ``InputError`` that names the missing sets of each split if none is complete.
+    """
+    if not data.is_dir():
+        raise InputError("no such folder", where=data, fix="give the folder that holds the lists to score with")
+    missing = {split: _missing_lists(challenge, data, split) for split in CHALLENGES[challenge]}
+    complete = [split for split, sets in missing.items() if not sets]
+    if complete:
+        return complete[0]
+    told = "; ".join(f"{split}: {', '.join(sets)}" for split, sets in missing.items())
+    raise InputError(
+        f"no split of {challenge} is complete here; missing of {told}",
+        where=data,
+        fix="give the folder that holds these sets with their files `trials`, `text` and `utt2spk`",
+    )
+
+
+def _missing_lists(challenge: str, data: Path, split: str) -> list[str]:
+    """Return the sets (or key files) of a split that ``data`` lacks, sorted."""
+    if challenge == "tdsv2024":
+        keys = f"docs/{split}_keys.txt"
+        return [] if (data / keys).is_file() else [keys]
+    protocol = load_protocol(challenge)
+    trials = {t.set for one in protocol.verification if one.split == split for t in one.trials}
+    spoken = {name for one in protocol.recognition if one.split == split for name in one.sets}
+    needed = [(name, "trials") for name in trials] + [(name, "text") for name in spoken]
+    return sorted({name for name, file in needed if not (data / name / file).is_file()})
+
+
 def check_data(contest: Contest) -> None:
-    """Whether all lists that are needed to judge are there; an ``InputError`` if not."""
+    """Raise an ``InputError`` if a list that is needed to score submissions is missing or unusable."""
     if contest.challenge == "tdsv2024":
         _tdsv_keys(contest.data, contest.split)
         return
+    missing = _missing_lists(contest.challenge, contest.data, contest.split)
+    if missing:
+        sets = f"the {contest.split} sets of {contest.challenge}"
+        what = f"{sets} are incomplete: no trials or no text in {', '.join(missing)}"
+        raise InputError(what, where=contest.data, fix="give the folder that holds them, or another --split")
     verifications, recognitions = _parts(contest)
     for one in verifications:
         for trials in one.trials:
@@ -125,6 +163,7 @@ def _attack(contest: Contest, one: Verification, trials: TrialSet, found: dict[s
     name = _only(found, where, f"scores of {one.enroll} and {trials.set}, both anonymized")
     key = read_key(contest.data / trials.set / "trials")
     scores = _of_member(name, lambda: read_scores(found[name], key))
+    _of_member(name, lambda: _refuse_invented(scores, key.target))
     method = load_protocol(contest.challenge).eer
     value = metrics.eer(scores[key.target], scores[~key.target], method=method)
     speaker_of = {u.id: u.speaker or "" for u in _corpus(contest.data / trials.set)}
@@ -135,6 +174,20 @@ def _attack(contest: Contest, one: Verification, trials: TrialSet, found: dict[s
         "eer", value, one.dataset, min(interval.low, value), max(interval.high, value), one.split, trials.gender,
         one.subset, "aa", ATTACKER, {"trials": len(key)},
     )  # fmt: skip
+
+
+def _refuse_invented(scores: NDArray[np.float64], target: NDArray[np.bool_]) -> None:
+    """Raise an ``InputError`` if no attack gives such scores: one value for most trials, or an EER above 55%."""
+    values, counts = np.unique(scores, return_counts=True)
+    most, total = int(counts.max()), len(scores)
+    if most > total / 2:
+        how_many = f"all {total} scores" if most == total else f"{most} of {total} scores ({most / total:.0%})"
+        what = f"{how_many} are {values[counts.argmax()]:g}"
+        raise InputError(what, fix="submit the scores of a working attack: it tells trials apart")
+    rate = metrics.eer(scores[target], scores[~target], method="speechbrain")
+    if rate > _HIGHEST_EER:
+        what = f"an EER of {rate:.1%}, above {_HIGHEST_EER:.0%}: targets score lower than nontargets"
+        raise InputError(what, fix="higher scores must mean the same speaker: are they distances, or labels swapped?")
 
 
 def _words(contest: Contest, one: Recognition, found: dict[str, Path]) -> Figure:
@@ -179,7 +232,9 @@ def _tdsv(contest: Contest, archive: Path) -> tuple[Figure, ...]:
     from voiceveil.tdsv.evaluation import evaluate
 
     keys = _tdsv_keys(contest.data, contest.split)
-    overall = evaluate(check_submission(archive, len(keys)), keys, resamples=300).overall
+    scores = np.asarray(check_submission(archive, len(keys)), dtype=np.float64)
+    _refuse_invented(scores, np.array([key.type == "TC" for key in keys]))
+    overall = evaluate(scores, keys, resamples=300).overall
     detail = {"trials": len(keys)}
     return tuple(
         Figure(name, one.value, "tdsv", one.low, one.high, contest.split, detail=detail)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from voiceveil.errors import InputError
+from voiceveil.registry import did_you_mean
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("contest", type=Path, metavar="CONTEST", help="a new folder")
     create.add_argument("--challenge", required=True, metavar="NAME", help="vpc2022, vpc2024 or tdsv2024")
     create.add_argument("--data", type=Path, required=True, metavar="DATA", help="the lists to score with")
-    create.add_argument("--split", metavar="NAME", help="the part of the data (default: test, or eval for tdsv2024)")
+    create.add_argument(
+        "--split", metavar="NAME", help="test, dev or eval (default: test or eval if DATA holds it, else dev)"
+    )
     create.add_argument("--title", default="Leaderboard", help="the heading of the pages")
     create.add_argument("--daily", type=int, default=2, metavar="N", help="submissions of a team a day (%(default)s)")
     create.add_argument("--total", type=int, default=10, metavar="N", help="submissions of a team (%(default)s)")
@@ -65,12 +68,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _create(args: argparse.Namespace) -> int:
     from voiceveil.board.contest import CHALLENGES, Contest, create_contest
-    from voiceveil.board.judging import check_data
+    from voiceveil.board.judging import check_data, find_split
 
-    split = args.split or CHALLENGES.get(args.challenge, ("",))[0]
+    if args.challenge not in CHALLENGES:
+        raise InputError(f"unknown challenge {args.challenge!r}", fix=did_you_mean(args.challenge, list(CHALLENGES)))
+    split = args.split or find_split(args.challenge, args.data)
     contest = Contest(args.challenge, args.data, split, args.title, args.daily, args.total)
     check_data(contest)
     create_contest(args.contest, contest)
+    print(f"the contest ranks on the {split} data of {args.challenge}")
     print(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
     return 0
 
