@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
@@ -137,6 +139,43 @@ def test_sqlite_is_in_wal_mode_and_synced(tmp_path: Path) -> None:
     database = open_database(tmp_path / "x.sqlite")
     assert database.read("PRAGMA journal_mode") == [("wal",)]
     assert database.read("PRAGMA synchronous") == [(2,)]  # FULL
+
+
+def test_erased_rows_leave_the_files_as_soon_as_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that reads keeps the old rows in the log; a later write removes them."""
+    monkeypatch.setattr("voiceveil.web.database._SCRUB_PAUSE", 0.0)
+    database = open_database(tmp_path / "x.sqlite")
+    database.create(["CREATE TABLE said (value TEXT)"])
+    for number in range(200):  # several pages, some of which are split
+        database.write(lambda t, n=number: t.run("INSERT INTO said VALUES (?)", f"secret {n} " + "x" * 300))  # type: ignore[misc]
+
+    def is_there() -> bool:
+        return any(b"secret" in path.read_bytes() for path in tmp_path.iterdir())
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM said").fetchall() == [(200,)]
+        database.erase(lambda t: t.run("DELETE FROM said"))
+        assert is_there()
+    database.write(lambda t: t.run("INSERT INTO said VALUES (?)", "public"))
+    assert not is_there()
+    assert database.read("SELECT value FROM said") == [("public",)]
+
+
+def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that holds SQLite's lock makes a write unavailable, and reads go on meanwhile."""
+    monkeypatch.setattr("voiceveil.web.database._PATIENCE", 0.1)
+    database = open_database(tmp_path / "x.sqlite")
+    database.create(["CREATE TABLE counts (value INTEGER)"])
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            database.write(lambda t: t.run("INSERT INTO counts VALUES (1)"))
+        assert time.monotonic() - began < 5.0
+        assert database.read("SELECT * FROM counts") == []
+        other.execute("ROLLBACK")
+    database.write(lambda t: t.run("INSERT INTO counts VALUES (1)"))
 
 
 def test_a_session_on_postgresql_that_is_restarted(cluster: Cluster, tmp_path: Path) -> None:

@@ -126,13 +126,13 @@ class Answers:
         self._database.write(work)
 
     def withdraw(self, evaluator: str) -> None:
-        """Delete everything of an evaluator."""
+        """Delete everything of an evaluator, also from the files of SQLite."""
 
         def work(transaction: Transaction) -> None:
             for table in _OF_EVALUATOR:
                 transaction.run(f"DELETE FROM {table} WHERE evaluator = ?", evaluator)  # noqa: S608 -- our own names
 
-        self._database.write(work)
+        self._database.erase(work)
 
     def table(self, name: str) -> list[tuple[object, ...]]:
         """All rows of one of the tables, for the analysis."""

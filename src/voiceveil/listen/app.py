@@ -8,7 +8,6 @@ disk. A page never tells which system or speaker is heard, and recordings are gi
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import time
 from collections.abc import Callable
@@ -34,7 +33,7 @@ from voiceveil.listen.texts import Texts, load_texts, paragraphs
 from voiceveil.listen.view import completion_code, step_context
 from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.guard import Guard, form_mark, is_ours
-from voiceveil.web.limits import RateLimit, read_body
+from voiceveil.web.limits import RateLimit, read_body, read_json
 from voiceveil.web.pages import Pages
 from voiceveil.web.ranges import ranged
 from voiceveil.web.tokens import BadToken, ExpiredToken, Seal, read_key
@@ -292,7 +291,7 @@ class ListenApp:
         self._limit(self._posts, visitor.evaluator)
         body = await read_body(request, _MOST_BYTES)
         try:
-            form = json.loads(body) if _is_json(request) else dict(parse_qsl(body.decode(), max_num_fields=100))
+            form = read_json(body) if _is_json(request) else dict(parse_qsl(body.decode(), max_num_fields=100))
         except (ValueError, RecursionError) as error:
             raise HTTPException(400, "not readable") from error
         if not isinstance(form, dict) or not is_ours(request, self._seal, _session(visitor), form.get("mark")):

@@ -3,7 +3,12 @@
 Conventions: SQL has ``?`` for values, never values themselves, and keeps to what both databases understand. A write is
 a function of a :class:`Transaction`; when :meth:`Database.write` returns, it is on disk (SQLite: write-ahead log,
 synced at each commit). It may be run again after a conflict or a lost connection, hence its statements must bear
-repetition (``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle.
+repetition (``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle. Every call
+blocks: call it from a worker thread (:mod:`voiceveil.web.workers`), never from the event loop.
+
+What is deleted by :meth:`Database.erase` is also removed from SQLite's files: deleted bytes are overwritten
+(``secure_delete``), the file is rebuilt (``VACUUM``) and the write-ahead log is emptied. PostgreSQL keeps deleted rows
+in its files until it vacuums.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +29,11 @@ __all__ = ["Database", "Transaction", "Unavailable", "open_database"]
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-_CONNECTIONS = 8  # of a process
+_CONNECTIONS = 16  # of a process
 _ATTEMPTS = 5
-_PATIENCE = 20.0  # seconds that a writer waits for another process
+_PATIENCE = 5.0  # seconds that a statement waits for another process, and a writer for its turn
+_SCRUB_PAUSE = 30.0  # seconds between attempts to remove erased rows while another process reads them
+_LONGEST_STATEMENT = 10  # seconds; PostgreSQL ends a statement that takes longer
 
 
 class Unavailable(Exception):
@@ -61,7 +69,11 @@ class Transaction:
 
 
 class Database:
-    """A pool of connections. ``begin`` opens a writing transaction; ``alone``: only one of the process may write."""
+    """A pool of connections.
+
+    ``begin`` opens a writing transaction; ``alone``: only one thread of the process may write at a time; ``scrub``
+    removes deleted rows from the files and returns whether it could.
+    """
 
     def __init__(
         self,
@@ -72,6 +84,7 @@ class Database:
         alone: bool,
         transient: Callable[[BaseException], bool],
         broken: Callable[[BaseException], bool],
+        scrub: Callable[[_Connection], bool] = lambda connection: True,
     ) -> None:
         self._connect = connect
         self._begin = begin
@@ -80,6 +93,8 @@ class Database:
         self._turn = threading.Lock() if alone else None
         self._transient = transient
         self._broken = broken
+        self._scrub = scrub
+        self._scrub_after: float | None = None  # time of the monotonic clock; None: nothing was erased
         self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
 
@@ -99,12 +114,24 @@ class Database:
                 if not self._broken(error):
                     connection.execute("ROLLBACK")
                 raise
+            if self._scrub_after is not None and time.monotonic() >= self._scrub_after:
+                # If another process is reading at that moment, a later write tries again.
+                self._scrub_after = None if self._scrub(connection) else time.monotonic() + _SCRUB_PAUSE
             return result
 
         if self._turn is None:
             return self._repeatedly(attempt)
-        with self._turn:
+        if not self._turn.acquire(timeout=_PATIENCE):
+            raise Unavailable("other writes take too long")
+        try:
             return self._repeatedly(attempt)
+        finally:
+            self._turn.release()
+
+    def erase(self, work: Callable[[Transaction], T]) -> T:
+        """Run ``work``, which deletes rows, in a transaction and remove these rows from the files as well."""
+        self._scrub_after = time.monotonic()
+        return self.write(work)
 
     def create(self, statements: Sequence[str]) -> None:
         """Make the tables that are not there yet."""
@@ -117,7 +144,10 @@ class Database:
 
     def _repeatedly(self, work: Callable[[_Connection], T]) -> T:
         last: BaseException | None = None
-        for _ in range(_ATTEMPTS):
+        deadline = time.monotonic() + 2 * _PATIENCE
+        for attempt in range(_ATTEMPTS):
+            if attempt and time.monotonic() > deadline:
+                break
             try:
                 with self._connection() as connection:
                     return work(connection)
@@ -163,17 +193,39 @@ def _sqlite(path: Path) -> Database:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # an acknowledged answer outlives a power cut
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")  # VACUUM puts no copy of the answers into a public folder
         return connection
+
+    def scrub(connection: _Connection) -> bool:
+        try:
+            connection.execute("PRAGMA busy_timeout = 1000")
+            connection.execute("VACUUM")  # a page that was split may hold old copies which secure_delete passes over
+            busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.OperationalError:  # another process reads or writes
+            return False
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * _PATIENCE)}")
+        return not busy
 
     def transient(error: BaseException) -> bool:
         return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
     try:
-        connect().close()
+        first = connect()
+        first.execute("PRAGMA busy_timeout = 0")
+        first.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what a killed server has erased is still in its log
+        first.close()
     except sqlite3.Error as error:
         raise InputError(f"not usable as a database: {error}", where=path, fix="give another path") from error
     return Database(
-        connect, begin="BEGIN IMMEDIATE", mark="?", alone=True, transient=transient, broken=lambda error: False
+        connect,
+        begin="BEGIN IMMEDIATE",
+        mark="?",
+        alone=True,
+        transient=transient,
+        broken=lambda error: False,
+        scrub=scrub,
     )
 
 
@@ -184,7 +236,9 @@ def _postgresql(address: str) -> Database:
         raise InputError("PostgreSQL needs another package", fix="pip install 'voiceveil[postgres]'") from error
 
     def connect() -> psycopg.Connection[Row]:
-        return psycopg.connect(address, autocommit=True, connect_timeout=5)
+        connection = psycopg.connect(address, autocommit=True, connect_timeout=5)
+        connection.execute(f"SET statement_timeout = '{_LONGEST_STATEMENT}s'")
+        return connection
 
     def transient(error: BaseException) -> bool:
         return isinstance(error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected)
