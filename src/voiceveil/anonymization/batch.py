@@ -6,8 +6,6 @@ process does not grow with a manifest.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from voiceveil.anonymization.contract import Anonymizer
+from voiceveil.anonymization.digests import digest_secret, source_digest
 from voiceveil.anonymization.draws import Level
 from voiceveil.anonymization.item import Done, Job, run_job
 from voiceveil.anonymization.layout import Layout, plan_layout
@@ -29,7 +28,7 @@ from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
 from voiceveil.run.progress import Progress
 
-__all__ = ["Failure", "Summary", "anonymize", "source_digest"]
+__all__ = ["Failure", "Summary", "anonymize"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did: new items, items that were there already, failures, audio and wall-clock seconds.
+    """What a run did: new items, items that were there already, failures, seconds of output audio and of the clock.
 
     ``left_over``: ids in the output, from an earlier run, that the input does not have any more.
     """
@@ -109,17 +108,19 @@ def anonymize(
             break
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
         _remove_parts(layout)
-        plan = _plan(corpus, layout, ledger)
+        secret = digest_secret(settings, layout.ledger)
+        plan = _plan(corpus, layout, ledger, secret)
         if plan.waiting and ledger.entries and not settings.can_go_on:
             if overwrite != "changed":
                 raise _not_resumable(layout)
-            plan = _plan(corpus, layout, None)
+            plan = _plan(corpus, layout, None, secret)
         progress = Progress(plan.waiting, plan.work, style="quiet" if quiet else "auto")
-        batch = _Batch(ledger, plan, progress)
+        batch = _Batch(ledger, plan, progress, secret)
         batch.run((job for job in _jobs(corpus, layout, settings) if plan.stamp(job.id)), settings, jobs)
         if executor_of(jobs).distant:  # a node that died may have left some
             _remove_parts(layout)
-        layout.write_metadata(corpus.filter(lambda u: batch.has(u.id)))
+        finished = corpus.filter(lambda u: batch.has(u.id))
+        layout.write_metadata(layout.outputs(finished, lambda id: ledger.entries[id].seconds))
         left_over = ledger.others(plan.stamps)
         others = set(left_over)
         ledger.finish(lambda id: batch.has(id) or id in others)
@@ -160,12 +161,12 @@ class _Plan:
         return self.stamps[id]
 
 
-def _plan(corpus: Listing, layout: Layout, ledger: Ledger | None) -> _Plan:
+def _plan(corpus: Listing, layout: Layout, ledger: Ledger | None, secret: bytes) -> _Plan:
     """Look at every recording, and into those that the ledger has."""
     plan = _Plan(DiskDict())
     for utterance in corpus:
         stamp = _stamp(utterance.path)
-        if ledger is not None and utterance.id in ledger.entries and _is_done(utterance, layout, ledger):
+        if ledger is not None and utterance.id in ledger.entries and _is_done(utterance, layout, ledger, secret):
             plan.stamps[utterance.id] = ""
             continue
         plan.stamps[utterance.id] = stamp
@@ -174,25 +175,26 @@ def _plan(corpus: Listing, layout: Layout, ledger: Ledger | None) -> _Plan:
     return plan
 
 
-def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger) -> bool:
+def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger, secret: bytes) -> bool:
     try:
         content = recording_hash(utterance.path)
     except OSError:
         return False
-    source = source_digest(content, utterance)
+    source = source_digest(secret, content, utterance)
     return ledger.has(utterance.id, source, layout.target(utterance.id))
 
 
 class _Batch:
     """Runs jobs and keeps the books."""
 
-    def __init__(self, ledger: Ledger, plan: _Plan, progress: Progress) -> None:
+    def __init__(self, ledger: Ledger, plan: _Plan, progress: Progress, secret: bytes) -> None:
         self.failed: dict[str, str] = {}
         self.mixed_down = 0
         self.audio = 0.0
         self._ledger = ledger
         self._plan = plan
         self._progress = progress
+        self._secret = secret
 
     def has(self, id: str) -> bool:
         """Whether an item of this run is finished, now or before."""
@@ -214,7 +216,7 @@ class _Batch:
         if _stamp(job.source) != stamp:  # what was converted may not be what the ledger would say
             result = InputError(CHANGED, where=job.source, fix=RUN_AGAIN)
         if isinstance(result, Done):
-            source = source_digest(result.source, job)
+            source = source_digest(self._secret, result.source, job)
             self._ledger.add(job.id, source, job.target, result.sha256, result.seconds)
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
@@ -258,15 +260,6 @@ def _remove_parts(layout: Layout) -> None:
     for folder in {layout.folder, layout.ledger.parent, *layout.folders}:
         for part in folder.glob(f"{PART_PREFIX}*"):
             part.unlink(missing_ok=True)
-
-
-def source_digest(content: str, item: Utterance | Job) -> str:
-    """What the ledger knows the input by; it changes when the content of the file does (``content`` is its sha256).
-
-    So it does with the gender that is stated. A copy of a corpus, or one with new time stamps, is not anonymized again.
-    """
-    text = f"{content} {item.start} {item.duration} {item.id} {item.gender}"
-    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> str:

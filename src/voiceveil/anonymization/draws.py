@@ -60,6 +60,10 @@ class Key:
         """Tells keys apart without telling the key."""
         return self._digest("fingerprint").hex()[:16] if self.repeatable else "fresh"
 
+    def derived(self, purpose: str) -> bytes:
+        """Return a secret of 32 bytes for another purpose; it tells nothing about the key or the draws."""
+        return self._digest("derived", purpose)
+
     def rng(self, *context: str) -> np.random.Generator:
         """The generator for a context, for example ("speaker", "trial", "1272")."""
         return np.random.default_rng(int.from_bytes(self._digest("draw", *context), "big"))

@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """What came of it: seconds of input audio, channels and hash of the input file, hash of the output file."""
+    """What came of it: seconds of output audio, channels and hash of the input file, hash of the output file."""
 
     seconds: float
     channels: int
@@ -71,17 +71,18 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
     try:
         source = _content(job.source)
         with open_audio(job.source) as file:
-            channels, seconds = int(file.channels), file.frames / file.samplerate
-        seconds = seconds - job.start if job.duration is None else job.duration
-        stream = system.stream(job.rng) if seconds > LONG else None
+            channels, length = int(file.channels), file.frames / file.samplerate
+        length = length - job.start if job.duration is None else job.duration
+        stream = system.stream(job.rng) if length > LONG else None
         if stream is not None:
-            sha256 = _convert_blocks(job, stream, system.rate, rate or system.rate, encoding)
+            seconds, sha256 = _convert_blocks(job, stream, system.rate, rate or system.rate, encoding)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MixedDownWarning)  # counted and said once, in the summary
                 wave = load(job.source, start=job.start, duration=job.duration)
             result = system.convert(wave, job.rng)
-            sha256 = save(job.target, result.resampled(rate or result.rate), encoding=encoding)
+            result = result.resampled(rate or result.rate)
+            seconds, sha256 = result.duration, save(job.target, result, encoding=encoding)
     except InputError as error:
         if error.where is None:
             raise InputError(error.what, where=job.source, fix=error.fix) from error
@@ -97,8 +98,9 @@ def _content(path: Path) -> str:
         return ""
 
 
-def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encoding: Encoding) -> str:
-    peak = 0.0
+def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encoding: Encoding) -> tuple[float, str]:
+    """Convert block by block; return the seconds and the sha256 of the output."""
+    peak, count = 0.0, 0
     with scratch_path(job.target) as scratch:
         with open_audio(job.source) as file, scratch.open("wb") as raw:
             blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
@@ -109,7 +111,8 @@ def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encodin
             final = (stream.finish(samples, peak) for samples in _raw_blocks(scratch))
             for samples in _resampled(final, work_rate, rate):
                 out.write(encoded(samples, encoding))
-    return sha256_file(job.target)
+                count += len(samples)
+    return count / rate, sha256_file(job.target)
 
 
 def _checked(file: Any, job: Job) -> Iterator[Samples]:

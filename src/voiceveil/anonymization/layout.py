@@ -5,6 +5,7 @@ folder/spk/a.flac            OUT/spk/a.wav
 data/libri_dev_enrolls       OUT/libri_dev_enrolls_b2/{wav.scp, utt2spk, ..., wav/*.wav}    (a Kaldi directory)
 corpus:path                  the same: a Kaldi directory OUT/<corpus><suffix>
 list.csv, list.jsonl         OUT/list.csv with the audio in OUT/audio
+recordings.jsonl.gz          OUT/recordings.jsonl.gz and OUT/supervisions.jsonl.gz (Lhotse), audio in OUT/audio
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus import Corpus, Listing, Trials, Utterance, write_kaldi, write_manifest
+from voiceveil.corpus.model import Utterances
 from voiceveil.errors import InputError
 from voiceveil.ondisk import DiskDict
 
@@ -28,13 +30,20 @@ _MANIFESTS = {"manifest", "lhotse"}
 class Layout:
     """The output's folder, the audio file of an utterance (by its id), and how to write the metadata at the end.
 
-    ``folders``: all that audio goes to.
+    ``write_metadata`` takes what :meth:`outputs` returns. ``folders``: all that audio goes to.
     """
 
     folder: Path
     target: Callable[[str], Path]
-    write_metadata: Callable[[Listing], None]
+    write_metadata: Callable[[Utterances], None]
     folders: frozenset[Path] = frozenset()
+
+    def outputs(self, corpus: Listing, seconds: Callable[[str], float]) -> Utterances:
+        """Return the utterances as the output has them; ``seconds`` gives the length of an output file by its id.
+
+        Where the input states a length, the output states its own: the original one may be what the system hides.
+        """
+        return _Outputs(corpus, self.target, seconds)
 
     @property
     def ledger(self) -> Path:
@@ -53,11 +62,12 @@ def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, mani
     elif corpus.kind in _MANIFESTS:
         manifest = out / (manifest_name or f"{corpus.name}.jsonl")
         target = partial(_below, out / "audio", extension)
-        layout = Layout(out, target, lambda corpus: write_manifest(_WithAudio(corpus, target), manifest))
+        write = _write_lhotse if corpus.kind == "lhotse" else write_manifest
+        layout = Layout(out, target, lambda outputs: write(outputs, manifest))
     else:
         folder = out / f"{corpus.name}{suffix}"
         target = partial(_below, folder / "wav", extension)
-        layout = Layout(folder, target, partial(_write_kaldi, folder, target))
+        layout = Layout(folder, target, partial(_write_kaldi, folder, corpus.name))
     return replace(layout, folders=_protect_input(corpus, layout))
 
 
@@ -117,25 +127,34 @@ class _Resolving:
         return path.resolve() if path.is_symlink() else self._folder(path.parent) / path.name
 
 
-def _write_kaldi(folder: Path, target: Callable[[str], Path], corpus: Listing) -> None:
-    whole = corpus if isinstance(corpus, Corpus) else Corpus(corpus.name, tuple(corpus), corpus.trials, corpus.kind)
-    write_kaldi(whole, folder, {u.id: target(u.id) for u in whole})
+def _write_kaldi(folder: Path, name: str, outputs: Utterances) -> None:
+    corpus = Corpus(name, tuple(outputs), outputs.trials)
+    write_kaldi(corpus, folder, {u.id: u.path for u in corpus})
+
+
+def _write_lhotse(outputs: Utterances, manifest: Path) -> None:
+    from voiceveil.corpus.lhotse import write_lhotse
+
+    write_lhotse(Corpus(manifest.stem, tuple(outputs), outputs.trials), manifest.parent)
 
 
 @dataclass(frozen=True)
-class _WithAudio:
-    """The same utterances, with the audio that was made of them."""
+class _Outputs:
+    """The same utterances, with the audio that was made of them and its length."""
 
     corpus: Listing
     target: Callable[[str], Path]
+    seconds: Callable[[str], float]
 
     @property
     def trials(self) -> Trials | None:
         return self.corpus.trials
 
     def __iter__(self) -> Iterator[Utterance]:
-        return (replace(u, path=self.target(u.id), start=0.0, duration=None) for u in self.corpus)
+        for u in self.corpus:
+            seconds = None if u.seconds is None else self.seconds(u.id)
+            yield replace(u, path=self.target(u.id), start=0.0, duration=None, seconds=seconds)
 
 
-def _nothing(corpus: Listing) -> None:
+def _nothing(outputs: Utterances) -> None:
     """A folder of audio has no metadata."""

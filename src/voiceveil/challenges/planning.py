@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil import utility
-from voiceveil.anonymization.batch import source_digest
+from voiceveil.anonymization.digests import digest_secret, source_digest
 from voiceveil.anonymization.settings import make_settings
 from voiceveil.attack import encoder
 from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, attacker
@@ -224,17 +224,17 @@ class _Look:
                 rate=None,
                 format="wav",
                 encoding="int16",
-            ).record()
+            )
             ledger = evaluation.out / "data" / f"{name}{evaluation.suffix}" / ".voiceveil" / "ledger.jsonl"
-            again = again or changed_settings(ledger, settings)
-            items = finished_items(ledger, settings)
+            again = again or changed_settings(ledger, settings.record())
+            secret = digest_secret(settings, ledger, make=False)
+            items = finished_items(ledger, settings.record())
             ids = self.sample([u.id for u in corpus])
             there = {}
             for utterance in (corpus[id] for id in ids if id in items):
                 item = items[utterance.id]
                 content = self.digest(utterance.path)
-                source = source_digest(content, utterance)
-                if item.source == source and (ledger.parent / item.file).is_file():
+                if item.source == source_digest(secret, content, utterance) and (ledger.parent / item.file).is_file():
                     there[utterance.id] = item.sha256
             self.made[name] = there
             scale = len(corpus) / max(len(ids), 1)

@@ -36,7 +36,10 @@ RUN_AGAIN = "run the same command again when nobody writes to it"
 
 @dataclass(frozen=True)
 class Entry:
-    """A finished item: its id, what it was made from (a digest), its file and that file's hash, audio seconds."""
+    """A finished item: its id, a digest of what it was made from, its file, and that file's hash and length.
+
+    ``seconds`` is the length of the output. Nothing here may tell somebody without the input about it.
+    """
 
     id: str
     source: str
