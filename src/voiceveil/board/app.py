@@ -2,8 +2,8 @@
 
 Conventions: a team comes with a signed token, as a link (``/team/<token>``, which becomes a cookie) or in the header
 ``Authorization: Bearer <token>`` for scripts. An upload is the archive itself as the body of ``POST /submit``; it is
-streamed into a file of our own, judged, and gone when that ends: nothing of it stays but its figures or the reason why
-there are none. One submission is judged at a time.
+streamed into a file in ``incoming`` of the contest's folder, judged, and gone when that ends: nothing of it stays but
+its figures or the reason why there are none. One submission is judged at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -30,12 +29,13 @@ from voiceveil.board.contest import Contest
 from voiceveil.board.judging import check_data, judge
 from voiceveil.board.standing import latest, ranking, tables
 from voiceveil.board.store import Full, Store
-from voiceveil.errors import InputError
+from voiceveil.errors import InputError, OutputError
 from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.guard import Guard, form_mark, is_ours
 from voiceveil.web.limits import RateLimit
 from voiceveil.web.pages import Pages
-from voiceveil.web.tokens import BadToken, Seal, read_key
+from voiceveil.web.tokens import BadToken, Revocations, Seal, read_key
+from voiceveil.web.workers import Workers
 
 __all__ = ["NAME", "BoardApp", "open_board", "team_token"]
 
@@ -54,19 +54,35 @@ def open_board(folder: Path, database: str | None = None) -> Starlette:
     """The application of a contest."""
     contest = Contest.load(folder)
     check_data(contest)
-    store = Store(open_database(database or folder / "board.sqlite"))
+    opened = open_database(database or folder / "board.sqlite")
+    store = Store(opened)
     store.recover()
+    seal = Seal(read_key(folder / "key"))
+    return BoardApp(contest, store, Revocations(opened), seal, _empty_incoming(folder)).starlette()
+
+
+def _empty_incoming(folder: Path) -> Path:
+    """Return the folder of uploads in the contest's own folder, without what a killed server has left in it."""
     incoming = folder / "incoming"
-    shutil.rmtree(incoming, ignore_errors=True)  # what a killed server has left
-    incoming.mkdir()
-    return BoardApp(contest, store, Seal(read_key(folder / "key")), incoming).starlette()
+    if incoming.is_symlink() or (incoming.exists() and not incoming.is_dir()):
+        fix = "move it away: the board keeps uploads there while it scores them"
+        raise InputError("this is not a folder", where=incoming, fix=fix)
+    try:
+        if incoming.exists():
+            shutil.rmtree(incoming)
+        incoming.mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(f"cannot be emptied: {error.strerror or error}", where=incoming) from error
+    return incoming
 
 
 class BoardApp:
     """Handlers of all addresses."""
 
-    def __init__(self, contest: Contest, store: Store, seal: Seal, incoming: Path) -> None:
-        self._contest, self._store, self._seal, self._incoming = contest, store, seal, incoming
+    def __init__(self, contest: Contest, store: Store, revoked: Revocations, seal: Seal, incoming: Path) -> None:
+        self._contest, self._store, self._revoked = contest, store, revoked
+        self._seal, self._incoming = seal, incoming
+        self._reads, self._writes, self._files = Workers(), Workers(), Workers()
         self._pages = Pages("voiceveil.board")
         self._strangers = RateLimit(rate=0.5, burst=30)
         self._uploads = RateLimit(rate=1 / 20, burst=20)  # also refused ones
@@ -87,7 +103,7 @@ class BoardApp:
 
     async def board(self, request: Request) -> Response:
         """The public board."""
-        return await run_in_threadpool(self._board_page)
+        return await self._reads.run(self._board_page)
 
     def _board_page(self) -> Response:
         now = time.time()
@@ -102,7 +118,7 @@ class BoardApp:
 
     async def figure(self, request: Request) -> Response:
         """The privacy-utility plane."""
-        return await run_in_threadpool(self._figure)
+        return await self._reads.run(self._figure)
 
     def _figure(self) -> Response:
         from voiceveil.report.figures import privacy_utility_svg
@@ -115,19 +131,18 @@ class BoardApp:
 
     async def arrive(self, request: Request) -> Response:
         """A team's link: the token becomes a cookie."""
-        token = request.path_params["token"]
-        team, until = self._open(request, token)
-        payload = {"team": team, "session": secrets.token_urlsafe(16)}
+        said = await self._admit(request, "team", request.path_params["token"])
+        payload = {**said, "session": secrets.token_urlsafe(16)}
         answer = RedirectResponse("/team", 303)
-        secure, age = request.url.scheme == "https", max(0, until - int(time.time()))
-        cookie = self._seal.token("team cookie", payload, until=until)
+        secure, age = request.url.scheme == "https", max(0, said["until"] - int(time.time()))
+        cookie = self._seal.token("team cookie", payload, until=said["until"])
         answer.set_cookie(_COOKIE, cookie, max_age=age, httponly=True, samesite="lax", secure=secure)
         return answer
 
     async def team(self, request: Request) -> Response:
         """A team's own page: history, and the form to submit."""
-        team, session = self._visitor(request)
-        return await run_in_threadpool(self._team_page, team, session)
+        said = await self._visitor(request)
+        return await self._reads.run(self._team_page, said["team"], said["session"])
 
     def _team_page(self, team: str, session: str) -> Response:
         now = time.time()
@@ -141,7 +156,7 @@ class BoardApp:
 
     async def submit(self, request: Request) -> Response:
         """An upload: JSON says whether it was accepted, else why not."""
-        team = self._sender(request)
+        team = await self._sender(request)
         system = request.query_params.get("system", "")
         if not NAME.fullmatch(system):
             raise HTTPException(422, "name the system: letters, digits, blanks and . _ + -, at most 40")
@@ -149,7 +164,7 @@ class BoardApp:
         if wait > 0:
             raise HTTPException(429, "too many uploads", headers={"retry-after": str(int(wait) + 1)})
         try:
-            name = await run_in_threadpool(self._store.begin, self._contest, team, system)
+            name = await self._writes.run(self._store.begin, self._contest, team, system)
         except Full as full:
             what = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
             raise HTTPException(409, f"no more than {what}") from full
@@ -158,8 +173,8 @@ class BoardApp:
             with tempfile.NamedTemporaryFile(dir=self._incoming) as file:
                 digest = await self._receive(request, file)
                 async with self._judging:
-                    figures = await run_in_threadpool(judge, self._contest, Path(file.name))
-            await run_in_threadpool(self._store.score, name, digest, figures)
+                    figures = await self._files.run(judge, self._contest, Path(file.name))
+            await self._writes.run(self._store.score, name, digest, figures)
             reason = ""
         except InputError as error:
             reason = _reason(error).replace(f"{self._contest.data}/", "")  # the organiser's folders are theirs
@@ -168,9 +183,12 @@ class BoardApp:
             raise
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
+        except OSError as error:
+            reason = "the server could not store the upload: please send it again later"
+            raise HTTPException(503, reason, headers={"retry-after": "600"}) from error
         finally:
             if reason:
-                self._store.refuse(name, reason)
+                await self._writes.run(self._store.refuse, name, reason)
         if reason:
             return JSONResponse({"accepted": False, "reason": reason}, 422)
         return JSONResponse({"accepted": True, "id": name, "sha256": digest})
@@ -182,9 +200,8 @@ class BoardApp:
             size += len(piece)
             if size > self._contest.largest:
                 raise HTTPException(413, f"more than {self._contest.largest} bytes")
-            digest.update(piece)
-            file.write(piece)
-        file.flush()
+            await self._files.run(_append, file, digest, piece)
+        await self._files.run(file.flush)
         if not size:
             raise HTTPException(422, "an empty upload")
         return digest.hexdigest()
@@ -196,33 +213,33 @@ class BoardApp:
             raise HTTPException(404)
         return found
 
-    def _sender(self, request: Request) -> str:
-        """The team that uploads, by its token or by a form of ours."""
+    async def _sender(self, request: Request) -> str:
+        """Return the team that uploads, by its token or by a form of ours."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._open(request, token)[0]
-        team, session = self._visitor(request)
-        if not is_ours(request, self._seal, f"{team} {session}", request.headers.get("x-mark")):
+            return str((await self._admit(request, "team", token))["team"])
+        said = await self._visitor(request)
+        if not is_ours(request, self._seal, f"{said['team']} {said['session']}", request.headers.get("x-mark")):
             raise HTTPException(403, "not sent by this site")
-        return team
+        return str(said["team"])
 
-    def _open(self, request: Request, token: str) -> tuple[str, int]:
+    async def _visitor(self, request: Request) -> dict[str, Any]:
+        """Return the content of the cookie."""
+        return await self._admit(request, "team cookie", request.cookies.get(_COOKIE, ""))
+
+    async def _admit(self, request: Request, purpose: str, token: str) -> dict[str, Any]:
+        """Return the content of a token of a known team that is not revoked; 403 if it is none."""
         try:
-            said = self._seal.open("team", token)
-            if self._store.has_team(said["team"]):
-                return said["team"], said["until"]
+            said = self._seal.open(purpose, token)
+            if await self._reads.run(self._is_good, said):
+                return said
         except BadToken:
             pass
         self._stranger(request)
         raise HTTPException(403, "no valid token")
 
-    def _visitor(self, request: Request) -> tuple[str, str]:
-        try:
-            said = self._seal.open("team cookie", request.cookies.get(_COOKIE, ""))
-            return said["team"], said["session"]
-        except BadToken:
-            self._stranger(request)
-            raise HTTPException(403, "no valid token") from None
+    def _is_good(self, said: dict[str, Any]) -> bool:
+        return self._store.has_team(said["team"]) and not self._revoked.has(said["team"], said)
 
     def _stranger(self, request: Request) -> None:
         wait = self._strangers.wait(request.client.host if request.client else "")
@@ -240,6 +257,11 @@ class BoardApp:
 
     async def _unavailable(self, request: Request, error: Exception) -> Response:
         return await self._failed(request, HTTPException(503, "the database is away", headers={"retry-after": "2"}))
+
+
+def _append(file: Any, digest: Any, piece: bytes) -> None:
+    digest.update(piece)
+    file.write(piece)
 
 
 def _utc(seconds: float) -> str:

@@ -11,7 +11,8 @@ exactly the official trials, transcripts of exactly the official utterances. A U
 submission, nor a pitch correlation without a long look at the audio: neither is ranked by.
 TdSV: ``answer.txt`` in a ZIP file.
 
-What is unpacked lies in a temporary folder that is gone when the judging ends, however it ends.
+What is unpacked lies in a temporary folder beside the upload, which is gone when the judging ends; what a killed server
+leaves there is deleted when the next one starts.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def judge(contest: Contest, archive: Path, *, limits: Limits = LIMITS) -> tuple[
     """The figures of a submission; an ``InputError`` says why there are none."""
     if contest.challenge == "tdsv2024":
         return _tdsv(contest, archive)
-    with tempfile.TemporaryDirectory(prefix="voiceveil-board-") as folder:
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder:
         return _voiceprivacy(contest, _gathered(archive, Path(folder), limits))
 
 

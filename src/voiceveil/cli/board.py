@@ -21,6 +21,7 @@ examples:
   voiceveil board create contest --challenge vpc2024 --data data --title "Our challenge"
   voiceveil board create contest --challenge tdsv2024 --data tdsv --daily 2 --total 10
   voiceveil board team contest "Team A" --url https://board.example.org --days 60
+  voiceveil board revoke contest --team "Team A"
   voiceveil board serve contest --port 8080
   curl --data-binary @submission_b2.tar.gz -H "Authorization: Bearer TOKEN" "https://board.example.org/submit?system=b2"
 """
@@ -28,7 +29,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|team|serve")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|team|revoke|serve")
     create = actions.add_parser("create", help="make the folder of a contest")
     create.add_argument("contest", type=Path, metavar="CONTEST", help="a new folder")
     create.add_argument("--challenge", required=True, metavar="NAME", help="vpc2022, vpc2024 or tdsv2024")
@@ -44,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     team.add_argument("name", metavar="NAME")
     team.add_argument("--url", default="http://127.0.0.1:8000", metavar="URL", help="where the board will be served")
     team.add_argument("--days", type=float, default=90.0, metavar="N", help="how long the token is good (%(default)g)")
+    revoke = actions.add_parser("revoke", help="make the tokens of a team, or a single token, invalid at once")
+    revoke.add_argument("contest", type=Path, metavar="CONTEST")
+    whose = revoke.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--team", metavar="NAME", help="all tokens of this team so far; its figures stay on the board")
+    whose.add_argument("--token", metavar="TOKEN", help="this token, or the token of this link")
     serve = actions.add_parser("serve", help="serve a board until Ctrl-C")
     serve.add_argument("contest", type=Path, metavar="CONTEST")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
@@ -51,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
     )
-    for action in (team, serve):
+    for action in (team, revoke, serve):
         action.add_argument(
             "--database", metavar="PATH|URL", help="SQLite file or postgresql://... (default: CONTEST/board.sqlite)"
         )
@@ -62,7 +68,12 @@ def run(args: argparse.Namespace) -> int:
     from voiceveil.web.server import need_web
 
     need_web()
-    actions: dict[str, Callable[[argparse.Namespace], int]] = {"create": _create, "team": _team, "serve": _serve}
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "create": _create,
+        "team": _team,
+        "revoke": _revoke,
+        "serve": _serve,
+    }
     return actions[args.action](args)
 
 
@@ -91,8 +102,8 @@ def _team(args: argparse.Namespace) -> int:
     Contest.load(args.contest)
     if not NAME.fullmatch(args.name):
         raise InputError(f"a team {args.name!r}", fix="letters, digits, blanks and . _ + -, at most 40")
-    if not args.days > 0:
-        raise InputError(f"--days {args.days:g}", fix="give a positive number")
+    if not 0 < args.days <= 36500:
+        raise InputError(f"--days {args.days:g}", fix="give a positive number, at most 36500")
     new = Store(open_database(args.database or args.contest / "board.sqlite")).add_team(args.name)
     token = team_token(Seal(read_key(args.contest / "key")), args.name, time.time() + 86400 * args.days)
     print(f"{args.name}{'' if new else ' (known already; this is another token)'}")
@@ -100,12 +111,36 @@ def _team(args: argparse.Namespace) -> int:
     return 0
 
 
+def _revoke(args: argparse.Namespace) -> int:
+    from voiceveil.board.contest import Contest
+    from voiceveil.board.store import Store
+    from voiceveil.web.database import open_database
+    from voiceveil.web.tokens import Revocations, Seal, open_own_token, read_key
+
+    Contest.load(args.contest)
+    database = open_database(args.database or args.contest / "board.sqlite")
+    if args.token is not None:
+        said = open_own_token(Seal(read_key(args.contest / "key")), "team", args.token)
+        Revocations(database).revoke_token(said)
+        print(f"revoked: one token of {said['team']}")
+    elif not Store(database).has_team(args.team):
+        raise InputError(f"unknown team {args.team!r}", fix="give the name that `voiceveil board team` was given")
+    else:
+        Revocations(database).revoke_holder(args.team)
+        print(f"revoked: all tokens of {args.team} so far; `voiceveil board team` makes a new one")
+    return 0
+
+
 def _serve(args: argparse.Namespace) -> int:
     from voiceveil.board.app import open_board
+    from voiceveil.board.contest import Contest
+    from voiceveil.run.locking import alone_in
     from voiceveil.web.server import listening_socket, serve
 
-    app = open_board(args.contest, args.database)
-    with listening_socket(args.host, args.port) as bound:
+    Contest.load(args.contest)  # before the lock, which makes the folder
+    # The port first: an address in use must not end in the folder of uploads being emptied.
+    with alone_in(args.contest, "another server"), listening_socket(args.host, args.port) as bound:
+        app = open_board(args.contest, args.database)
         host, port = bound.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(f"serving {args.contest} on http://{shown}:{port} (Ctrl-C ends)", flush=True)

@@ -12,9 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from voiceveil.errors import InputError
+
+if TYPE_CHECKING:
+    from voiceveil.listen.study import Study
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -24,6 +27,7 @@ examples:
       --enroll data/libri_dev_enrolls --system B2=anon/b2_f B2=anon/b2_m D1=anon/d1_f D1=anon/d1_m --evaluators 30
   voiceveil listen design study --original wavs --system mine=anonymized --tasks preference clustering
   voiceveil listen invite study --url https://listen.example.org --days 14 > links.csv
+  voiceveil listen revoke study --evaluators e007
   voiceveil listen serve study --port 8080
   voiceveil listen serve study --database postgresql://listen@localhost/listen --proxies 127.0.0.1
   voiceveil listen analyse study --results B2=results/b2/results.json D1=results/d1/results.json
@@ -33,13 +37,19 @@ AFTER_INTERRUPTION = "; every answer that was acknowledged is stored"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="design|invite|serve|analyse")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="design|invite|revoke|serve|analyse")
     _add_design(actions.add_parser("design", help="make a balanced study from corpora"))
     invite = actions.add_parser("invite", help="write a signed link for each evaluator, as CSV")
     invite.add_argument("study", type=Path, metavar="STUDY")
     invite.add_argument("--url", required=True, metavar="URL", help="where the study will be served")
     invite.add_argument("--days", type=float, default=30.0, metavar="N", help="how long a link is good (%(default)g)")
     invite.add_argument("--evaluators", nargs="+", metavar="NAME", help="only these (default: all)")
+    revoke = actions.add_parser("revoke", help="make links invalid at once; answers stay")
+    revoke.add_argument("study", type=Path, metavar="STUDY")
+    whose = revoke.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--evaluators", nargs="+", metavar="NAME", help="all links of these evaluators so far")
+    whose.add_argument("--links", nargs="+", metavar="LINK", help="only these links")
+    _add_database(revoke)
     serve = actions.add_parser("serve", help="serve a study until Ctrl-C")
     serve.add_argument("study", type=Path, metavar="STUDY")
     _add_database(serve)
@@ -93,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
         "design": _design,
         "invite": _invite,
+        "revoke": _revoke,
         "serve": _serve,
         "analyse": _analyse,
     }
@@ -158,22 +169,47 @@ def _joined(specs: Iterable[str]) -> Any:
 def _invite(args: argparse.Namespace) -> int:
     from voiceveil.listen.app import invitation
     from voiceveil.listen.study import Study
-    from voiceveil.registry import did_you_mean
     from voiceveil.web.tokens import Seal, read_key
 
     study = Study.load(args.study)
-    if not args.days > 0:
-        raise InputError(f"--days {args.days:g}", fix="give a positive number")
+    if not 0 < args.days <= 36500:
+        raise InputError(f"--days {args.days:g}", fix="give a positive number, at most 36500")
     if not args.url.startswith(("http://", "https://")):
         raise InputError(f"--url {args.url!r}", fix="begin with https:// (or http:// on your own machine)")
     seal, until = Seal(read_key(args.study / "key")), time.time() + 86400 * args.days
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["evaluator", "link", "expires"])
-    for name in args.evaluators or study.evaluators:
-        if name not in study.evaluators:
-            raise InputError(f"unknown evaluator {name!r}", fix=did_you_mean(name, list(study.evaluators)))
+    for name in _known_evaluators(study, args.evaluators or study.evaluators):
         link = f"{args.url.rstrip('/')}/i/{invitation(seal, name, until)}"
         writer.writerow([name, link, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))])
+    return 0
+
+
+def _known_evaluators(study: Study, names: Iterable[str]) -> list[str]:
+    """Return the names; ``InputError`` at the first that is not of the study."""
+    from voiceveil.registry import did_you_mean
+
+    for name in names:
+        if name not in study.evaluators:
+            raise InputError(f"unknown evaluator {name!r}", fix=did_you_mean(name, list(study.evaluators)))
+    return list(names)
+
+
+def _revoke(args: argparse.Namespace) -> int:
+    from voiceveil.listen.study import Study
+    from voiceveil.web.database import open_database
+    from voiceveil.web.tokens import Revocations, Seal, open_own_token, read_key
+
+    study, seal = Study.load(args.study), Seal(read_key(args.study / "key"))
+    evaluators = _known_evaluators(study, args.evaluators or [])
+    links = [open_own_token(seal, "invitation", link) for link in args.links or []]
+    revocations = Revocations(open_database(args.database or args.study / "answers.sqlite"))
+    for name in evaluators:
+        revocations.revoke_holder(name)
+        print(f"revoked: all links of {name} so far; `voiceveil listen invite` makes new ones")
+    for said in links:
+        revocations.revoke_token(said)
+        print(f"revoked: one link of {said['evaluator']}")
     return 0
 
 

@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -36,7 +35,8 @@ from voiceveil.web.guard import Guard, form_mark, is_ours
 from voiceveil.web.limits import RateLimit, read_body, read_json
 from voiceveil.web.pages import Pages
 from voiceveil.web.ranges import ranged
-from voiceveil.web.tokens import BadToken, ExpiredToken, Seal, read_key
+from voiceveil.web.tokens import BadToken, ExpiredToken, Revocations, Seal, read_key
+from voiceveil.web.workers import Workers
 
 __all__ = ["ListenApp", "invitation", "open_app"]
 
@@ -57,8 +57,9 @@ def open_app(folder: Path, database: str | None = None) -> Starlette:
     if lost:
         raise InputError(f"{len(lost)} recordings are missing, e.g. {lost[0]}.wav", where=folder / "audio")
     fingerprint = hashlib.sha256((folder / "design.json").read_bytes()).hexdigest()
-    answers = Answers(open_database(database or folder / "answers.sqlite"), fingerprint)
-    return ListenApp(folder, study, load_texts(folder), answers, Seal(read_key(folder / "key"))).starlette()
+    opened = open_database(database or folder / "answers.sqlite")
+    answers, revoked = Answers(opened, fingerprint), Revocations(opened)
+    return ListenApp(folder, study, load_texts(folder), answers, revoked, Seal(read_key(folder / "key"))).starlette()
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,18 @@ class _Visitor:
 class ListenApp:
     """Handlers of all addresses."""
 
-    def __init__(self, folder: Path, study: Study, texts: Texts, answers: Answers, seal: Seal) -> None:
+    def __init__(
+        self, folder: Path, study: Study, texts: Texts, answers: Answers, revoked: Revocations, seal: Seal
+    ) -> None:
         self._audio = folder / "audio"
         self._study, self._texts, self._answers, self._seal = study, texts, answers, seal
+        self._revoked = revoked
+        self._reads, self._writes = Workers(), Workers()
         self._pages = Pages("voiceveil.listen")
         self._strangers = RateLimit(rate=0.5, burst=30)  # by address: wrong tokens, no cookie
         self._posts = RateLimit(rate=4.0, burst=80)  # by evaluator
         self._gets = RateLimit(rate=20.0, burst=200)
-        # Recordings are short, and evaluators of one set hear the same: no thread has to wait for a disk.
+        # Recordings are short, and evaluators of one set hear the same.
         self._sound = lru_cache(maxsize=512)(lambda name: (self._audio / f"{name}.wav").read_bytes())
         self._course = lru_cache(maxsize=4096)(lambda name: Course(study, name))
 
@@ -103,14 +108,11 @@ class ListenApp:
     async def arrive(self, request: Request) -> Response:
         """A link: the invitation becomes a cookie, and leaves the address bar."""
         try:
-            said = self._seal.open("invitation", request.path_params["token"])
-            evaluator = said["evaluator"]
-            if evaluator not in self._study.evaluators:
-                raise BadToken
+            said = await self._admit("invitation", request.path_params["token"])
         except BadToken as error:
             self._limit(self._strangers, _address(request))
             return self._refusal("expired" if isinstance(error, ExpiredToken) else "no_invitation")
-        payload = {"evaluator": evaluator, "session": secrets.token_urlsafe(16)}
+        payload = {**said, "session": secrets.token_urlsafe(16)}
         cookie = self._seal.token("cookie", payload, until=said["until"])
         answer = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
@@ -120,11 +122,11 @@ class ListenApp:
 
     async def home(self, request: Request) -> Response:
         """The page where the evaluator is."""
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return self._refusal("no_invitation")
         self._limit(self._gets, visitor.evaluator)
-        return await run_in_threadpool(self._current_page, visitor)
+        return await self._reads.run(self._current_page, visitor)
 
     def _current_page(self, visitor: _Visitor) -> Response:
         if not self._answers.has_consented(visitor.evaluator):
@@ -147,20 +149,20 @@ class ListenApp:
 
     async def withdraw(self, request: Request) -> Response:
         """Ask whether to delete everything; do it."""
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return self._refusal("no_invitation")
         if request.method == "GET":
             return self._page("withdraw.html", visitor, {"done": False})
         await self._form(request, visitor)
-        await run_in_threadpool(self._answers.withdraw, visitor.evaluator)
+        await self._writes.run(self._answers.withdraw, visitor.evaluator)
         return self._page("withdraw.html", visitor, {"done": True})
 
     # What evaluators send
 
     async def consent(self, request: Request) -> Response:
         """Taking part, and what the designer asks for; nothing else is kept."""
-        visitor = self._known(request)
+        visitor = await self._known(request)
         form = await self._form(request, visitor)
         background, complaints = {}, set() if form.get("agree") == "yes" else {"agree"}
         for ask in self._texts.ask:
@@ -172,7 +174,7 @@ class ListenApp:
                 background[ask.name] = value
         if complaints:
             return self._consent_page(visitor, complaints=frozenset(complaints), status=422)
-        await run_in_threadpool(self._answers.consent, visitor.evaluator, background)
+        await self._writes.run(self._answers.consent, visitor.evaluator, background)
         return RedirectResponse("/", 303)
 
     async def answer(self, request: Request) -> Response:
@@ -218,7 +220,7 @@ class ListenApp:
 
     async def _act(self, request: Request, work: Callable[[_Visitor, Step, dict[str, Any]], None]) -> Response:
         """Check who, what and where, do it, and acknowledge: JSON to JSON, else back to the page."""
-        visitor = self._known(request)
+        visitor = await self._known(request)
         form = await self._form(request, visitor)
 
         def checked() -> None:
@@ -228,7 +230,7 @@ class ListenApp:
             work(visitor, step, form)
 
         try:
-            await run_in_threadpool(checked)
+            await self._writes.run(checked)
         except (Closed, Conflict) as error:
             raise HTTPException(409, "this page was continued elsewhere") from error
         return JSONResponse({"saved": True}) if _is_json(request) else RedirectResponse("/", 303)
@@ -246,14 +248,15 @@ class ListenApp:
 
     async def audio(self, request: Request) -> Response:
         """A recording, whole or in part (range requests), for an evaluator who is to hear it."""
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         name = request.path_params["name"]
         if visitor is None:
             raise HTTPException(404)
         self._limit(self._gets, visitor.evaluator)
         if name not in self._course(visitor.evaluator).audio:
             raise HTTPException(404)
-        return ranged(self._sound(name), request.headers.get("range"), "audio/wav", "private, max-age=86400")
+        sound = await self._reads.run(self._sound, name)
+        return ranged(sound, request.headers.get("range"), "audio/wav", "private, max-age=86400")
 
     async def static(self, request: Request) -> Response:
         """Styles and scripts."""
@@ -264,24 +267,31 @@ class ListenApp:
 
     async def health(self, request: Request) -> Response:
         """Whether the database answers."""
-        await run_in_threadpool(self._answers.has_consented, "")
+        await self._reads.run(self._answers.has_consented, "")
         return JSONResponse({"healthy": True})
 
     # Who, and how often
 
-    def _visitor(self, request: Request) -> _Visitor | None:
-        """Who has a cookie of ours; strangers are counted by their address."""
-        try:
-            said = self._seal.open("cookie", request.cookies.get(_COOKIE, ""))
-            if said["evaluator"] in self._study.evaluators:
-                return _Visitor(said["evaluator"], said["session"])
-        except BadToken:
-            pass
-        self._limit(self._strangers, _address(request))
-        return None
+    async def _admit(self, purpose: str, token: str) -> dict[str, Any]:
+        """Return the content of a token of an evaluator of this study; ``BadToken`` also if it was revoked."""
+        said = self._seal.open(purpose, token)
+        if said["evaluator"] not in self._study.evaluators:
+            raise BadToken("not an evaluator of this study")
+        if await self._reads.run(self._revoked.has, said["evaluator"], said):
+            raise ExpiredToken("it was revoked")
+        return said
 
-    def _known(self, request: Request) -> _Visitor:
-        visitor = self._visitor(request)
+    async def _visitor(self, request: Request) -> _Visitor | None:
+        """Return who has a cookie of ours; strangers are counted by their address."""
+        try:
+            said = await self._admit("cookie", request.cookies.get(_COOKIE, ""))
+            return _Visitor(said["evaluator"], said["session"])
+        except BadToken:
+            self._limit(self._strangers, _address(request))
+            return None
+
+    async def _known(self, request: Request) -> _Visitor:
+        visitor = await self._visitor(request)
         if visitor is None:
             raise HTTPException(403, "no invitation")
         return visitor

@@ -1,8 +1,9 @@
 """Signed tokens that expire, and digests that only the holder of the key can make.
 
 Conventions: a key is at least 32 random bytes, in a file that only its owner can read. A token is text that can stand
-in an address; anybody can read what it says, nobody can change it. ``until`` is a time in seconds since 1970. A token
-for one purpose is refused for another.
+in an address; anybody can read what it says, nobody can change it. Times are seconds since 1970. A token for one
+purpose is refused for another. Each token has an ``id`` and the time when it was ``made``, by which it can be revoked;
+a cookie that is made from a token takes over both, and is revoked with it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.errors import InputError
+from voiceveil.web.database import Database, Transaction
 
-__all__ = ["BadToken", "ExpiredToken", "Seal", "new_key", "read_key", "write_key"]
+__all__ = ["BadToken", "ExpiredToken", "Revocations", "Seal", "new_key", "open_own_token", "read_key", "write_key"]
 
 _KEY_BYTES = 32
 
@@ -40,8 +42,9 @@ class Seal:
         self._key = key
 
     def token(self, purpose: str, payload: dict[str, Any], *, until: float) -> str:
-        """A token that says ``payload`` until then."""
-        return str(self._serializer(purpose).dumps({**payload, "until": int(until)}))
+        """Return a token that says ``payload`` until then; ``id`` and ``made`` are added where it has none."""
+        said = {"id": secrets.token_hex(8), "made": time.time(), **payload, "until": int(until)}
+        return str(self._serializer(purpose).dumps(said))
 
     def open(self, purpose: str, token: str, *, now: float | None = None) -> dict[str, Any]:
         """What a token says; ``BadToken`` if it is not ours, ``ExpiredToken`` if its time is over."""
@@ -69,6 +72,51 @@ class Seal:
         from itsdangerous import URLSafeSerializer
 
         return URLSafeSerializer(self._key, salt=purpose, signer_kwargs={"digest_method": hashlib.sha256})
+
+
+class Revocations:
+    """Tokens that are no longer good although they have not expired, in the database of an application.
+
+    A holder is a team or an evaluator; ``said`` is the content of a token (:meth:`Seal.open`).
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        table = "revocations (name TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL)"
+        database.create([f"CREATE TABLE IF NOT EXISTS {table}"])
+
+    def revoke_token(self, said: dict[str, Any]) -> None:
+        """Revoke one token, and the cookies that were made from it."""
+        if "id" not in said:
+            raise InputError("this token has no id: an earlier version made it", fix="revoke all tokens of its holder")
+        self._add(f"token {said['id']}")
+
+    def revoke_holder(self, holder: str) -> None:
+        """Revoke every token that was made for a holder until now; new ones are good."""
+        self._add(f"holder {holder}")
+
+    def has(self, holder: str, said: dict[str, Any]) -> bool:
+        """Return whether a token of this holder is revoked."""
+        names = (f"holder {holder}", f"token {said.get('id')}")
+        rows = self._database.read("SELECT name, at FROM revocations WHERE name IN (?, ?)", *names)
+        return any(name == names[1] or said.get("made", 0.0) <= at for name, at in rows)
+
+    def _add(self, name: str) -> None:
+        def work(transaction: Transaction) -> None:
+            sql = "INSERT INTO revocations VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET at = excluded.at"
+            transaction.run(sql, name, time.time())
+
+        self._database.write(work)
+
+
+def open_own_token(seal: Seal, purpose: str, link: str) -> dict[str, Any]:
+    """Return the content of a token that an operator names, alone or as a link; ``InputError`` if it is not ours."""
+    try:
+        return seal.open(purpose, link.strip().rstrip("/").rpartition("/")[2])
+    except ExpiredToken as error:
+        raise InputError("this token has expired already", fix="there is nothing to revoke") from error
+    except BadToken as error:
+        raise InputError("this is no token of this server", fix="copy the whole token or link") from error
 
 
 def new_key() -> bytes:
