@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, read_kaldi, write_kaldi
 from voiceveil.corpus import lines as lines_module
+from voiceveil.corpus.checking import check
 from voiceveil.corpus.faults import Fault
 from voiceveil.errors import InputError
 
@@ -80,21 +81,49 @@ def test_everything_after_the_first_blank_is_the_path(tmp_path: Path) -> None:
 
 
 def test_where_relative_paths_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The directory itself, the working directory, then the two folders above (the official data/<set>/wav)."""
-    base = tmp_path / "challenge"
-    directory = kaldi(base / "data" / "set", wav_scp="a data/set/wav/a.wav\n")
+    """The directory itself, the three folders above (the official data/<set>/wav), then the working directory."""
+    project = tmp_path / "challenge"
+    directory = kaldi(project / "data" / "set", wav_scp="a data/set/wav/a.wav\n")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    expected = [base, elsewhere, directory]  # each added place wins over the one before
-    for place in expected:
+    for place in (directory, directory.parent, project, tmp_path, elsewhere):
         file = place / "data/set/wav/a.wav"
         file.parent.mkdir(parents=True)
         file.touch()
         assert open_corpus(directory).utterances[0].path.resolve() == file
-    three_up = kaldi(base / "x" / "data" / "set", wav_scp="a data/set/wav/a.wav\n")
-    monkeypatch.chdir(tmp_path)
-    assert open_corpus(three_up).utterances[0].path == three_up / "data/set/wav/a.wav"  # not found: the directory
+        file.unlink()
+    assert open_corpus(directory).utterances[0].path == directory / "data/set/wav/a.wav"  # not found: the directory
+
+
+def test_a_path_that_is_two_files_is_a_fault_that_names_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the audio of another project, in the working directory, would be taken for that of the data."""
+    directory = kaldi(tmp_path / "mine" / "data" / "set", wav_scp="a data/set/wav/a.wav\nb data/set/wav/b.wav\n")
+    other = tmp_path / "other"
+    for place in (directory / "wav", other / "data/set/wav"):
+        place.mkdir(parents=True)
+        (place / "a.wav").write_text(str(place))
+    monkeypatch.chdir(other)
+    with pytest.raises(InputError, match=r"wav\.scp:1: .*two different files: .*mine.*a\.wav and data/set/wav/a\.wav"):
+        open_corpus(directory)
+    (faults,) = [fault.what for fault in check(directory, audio=False) if not fault.note]
+    assert "two different files" in faults
+    (other / "data/set/wav/b.wav").touch()  # the data's own is missing
+    (other / "data/set/wav/a.wav").unlink()
+    with pytest.raises(InputError, match=r"wav\.scp:2: .*b\.wav, but other files of its folder are in .*mine"):
+        open_corpus(directory)
+    monkeypatch.chdir(directory.parents[1])
+    assert open_corpus(directory)["a"].path.read_text() == str(directory / "wav")
+
+
+def test_links_to_one_file_are_one_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = kaldi(tmp_path / "data" / "set", wav_scp="a wav/a.wav\n")
+    (directory / "wav").mkdir()
+    (directory / "wav" / "a.wav").touch()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "wav").symlink_to(directory / "wav")
+    monkeypatch.chdir(tmp_path / "links")
+    assert open_corpus(directory)["a"].path == directory / "wav" / "a.wav"
 
 
 def test_segments(tmp_path: Path) -> None:

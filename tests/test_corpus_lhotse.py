@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -56,6 +57,15 @@ def test_lhotse_reads_what_we_write(corpus: Corpus, tmp_path: Path, monkeypatch:
     assert {(s.id, s.start, s.duration, s.speaker) for s in supervisions} == {
         ("a", 0.0, 2.0, "s"), ("b", 0.25, 0.5, "s"), ("c", 1.0, 1.0, "t"),
     }  # fmt: skip
+
+
+def test_a_source_that_is_two_files_is_refused(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lhotse(corpus, tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(tmp_path / "long.wav", tmp_path / "elsewhere" / "a.wav")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"jsonl\.gz:\d+: a\.wav is two different files"):
+        open_corpus(tmp_path / "recordings.jsonl.gz")
 
 
 def test_we_read_what_lhotse_writes(corpus: Corpus, tmp_path: Path) -> None:

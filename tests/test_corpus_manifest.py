@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, read_manifest, write_manifest
+from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, open_listing, read_manifest, write_manifest
 from voiceveil.corpus.faults import Fault
 from voiceveil.errors import InputError
 
@@ -44,6 +44,11 @@ def test_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "audio/a.wav").touch()
     monkeypatch.chdir(tmp_path)
     assert open_corpus("lists/m.csv").utterances[0].path == Path("audio/a.wav")
+    (tmp_path / "lists/audio").mkdir()
+    (tmp_path / "lists/audio/a.wav").touch()
+    for read in (open_corpus, open_listing):
+        with pytest.raises(InputError, match=r"m\.csv:2: .*two different files: lists/audio/a\.wav and audio/a\.wav"):
+            read("lists/m.csv")
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,17 @@ def test_commands_in_wav_scp_are_not_run_and_not_needed(
     assert not victim.exists()
 
 
+def test_audio_of_another_project_is_not_taken(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `wav.scp` with official paths, read in the folder of another project that has the same sets."""
+    other = shutil.copytree(data, tmp_path / "other" / "data")
+    folder = data / "libri_dev_trials_f_theirs"
+    ids = sorted(path.stem for path in (folder / "wav").iterdir())
+    (folder / "wav.scp").write_text("".join(f"{key} data/{folder.name}/wav/{key}.wav\n" for key in ids))
+    monkeypatch.chdir(other.parent)
+    found = prepare(data, tmp_path / "out", anon="_theirs").given["libri_dev_trials_f"]
+    assert {u.path.parent for u in found} == {(folder / "wav").resolve()}
+
+
 def test_a_wav_scp_of_another_machine_is_made_anew(data: Path, tmp_path: Path) -> None:
     folder = data / "libri_dev_trials_f_theirs"
     ids = sorted(path.stem for path in (folder / "wav").iterdir())

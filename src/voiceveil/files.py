@@ -8,15 +8,16 @@ kernel's own state. All of these are refused, also behind symbolic links. Every 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from voiceveil.errors import InputError
 
-__all__ = ["exists", "open_file", "read_bytes", "read_json", "read_text"]
+__all__ = ["exists", "file_stamp", "open_file", "read_bytes", "read_json", "read_text"]
 
 #: Bytes of the largest file that is read into memory at once, unless the caller allows more.
 MOST_BYTES = 1 << 28
@@ -38,7 +39,7 @@ _REASONS = {
 }
 
 
-def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a regular file for reading bytes; anything else is an ``InputError``, at once."""
     try:
         _refuse_special(Path(path).stat(), path)  # before it is opened: opening some devices has an effect
@@ -83,6 +84,15 @@ def _shortened(path: str | os.PathLike[str]) -> str:
 def exists(path: str | os.PathLike[str]) -> bool:
     """Return whether something is there; False for a path that no file can have (``Path.exists`` may raise then)."""
     return os.path.exists(path)  # noqa: PTH110
+
+
+def file_stamp(status: os.stat_result) -> str:
+    """Return what changes when a file is written to or replaced: size, times of modification and change, inode.
+
+    Size and time of modification alone stay the same when a copy with the old time (``cp -p``, ``rsync -t``, ``tar``)
+    takes the place of a file.
+    """
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def read_bytes(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> bytes:

@@ -23,6 +23,7 @@ from voiceveil.anonymization.settings import Draws, Format, Settings, make_setti
 from voiceveil.audio import PART_PREFIX, Encoding, info
 from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
 from voiceveil.errors import InputError, OutputError
+from voiceveil.files import file_stamp
 from voiceveil.ondisk import DiskDict
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
@@ -178,7 +179,7 @@ def _plan(corpus: Listing, layout: Layout, ledger: Ledger | None, secret: bytes)
 def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger, secret: bytes) -> bool:
     try:
         content = recording_hash(utterance.path)
-    except OSError:
+    except (InputError, OSError):
         return False
     source = source_digest(secret, content, utterance)
     return ledger.has(utterance.id, source, layout.target(utterance.id))
@@ -263,12 +264,11 @@ def _remove_parts(layout: Layout) -> None:
 
 
 def _stamp(path: Path) -> str:
-    """Size and time of change; "missing" if the file is not there."""
+    """Return what changes when the file does, its size first; "missing" if the file is not there."""
     try:
-        status = path.stat()
+        return file_stamp(path.stat())
     except OSError:
         return "missing"
-    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def _work(stamp: str) -> int:

@@ -94,7 +94,7 @@ def _content(path: Path) -> str:
     """Hash of a recording; "" if it cannot be read, which opening it as audio will say better."""
     try:
         return recording_hash(path)
-    except OSError:
+    except (InputError, OSError):
         return ""
 
 

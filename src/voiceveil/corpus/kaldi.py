@@ -6,10 +6,10 @@
     enrolls     <utterance>                          these have the role "enroll"
     trials      <speaker> <utterance> target|nontarget   the other utterances then have the role "trial"
 
-A ``wav.scp`` line that ends in ``|`` is a shell command: it is refused and never run. A relative path is looked for
-from the directory itself, then from the working directory, then from the two folders above the directory (the
-official layout is ``data/<set>/wav``, written from the folder that holds ``data``). Keys are written sorted as
-``LC_ALL=C sort`` does; trials keep their order.
+A ``wav.scp`` line that ends in ``|`` is a shell command: it is refused and never run. A relative path starts
+from the directory itself, from one of the three folders above it (the official layout is ``data/<set>/wav``, written
+from the folder that holds ``data``), or from the working directory; a path that is two different files is refused
+(:mod:`.paths`). Keys are written sorted as ``LC_ALL=C sort`` does; trials keep their order.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = ["Segment", "Tables", "assemble", "read_kaldi", "read_tables", "write_
 
 UTTERANCE_TABLES = {"text": "text", "utt2emo": "emotion", "utt2phrase": "phrase", "utt2subset": "subset"}
 FILES = ("wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "spk2fold", "utt2dur", *UTTERANCE_TABLES, "enrolls")
+_FOLDERS_ABOVE = 3  # data/<language>/<set>, and the folder that holds data
 PIPE_FIX = "data is never code: convert to plain audio files and write their plain paths"
 
 
@@ -171,8 +172,14 @@ def assemble(tables: Tables, report: Report) -> Corpus:
 
 def _audio(tables: Tables, report: Report) -> dict[str, tuple[Path, Segment | None]]:
     """Utterance -> its file, and its place in the file if there are segments."""
-    find = PathFinder([tables.directory, Path(), *tables.directory.resolve().parents[:2]])
-    paths = {key: find(path) for key, path in tables.get("wav.scp").items()}
+    find = PathFinder([tables.directory, *tables.directory.resolve().parents[:_FOLDERS_ABOVE], Path()])
+    paths: dict[str, Path] = {}
+    for key, path in tables.get("wav.scp").items():
+        try:
+            paths[key] = find(path)
+        except InputError as error:
+            table = tables.files["wav.scp"]
+            report(Fault(table.path, table.lines[key], error.what, error.fix))
     if tables.segments is None:
         return {key: (path, None) for key, path in paths.items()}
     audio: dict[str, tuple[Path, Segment | None]] = {}

@@ -54,6 +54,9 @@ def read_lhotse(path: Path, report: Report = strict) -> Corpus:
     def add(place: Place, found: Callable[[], Iterator[Utterance]]) -> None:
         try:
             new = list(found())
+        except InputError as error:
+            report(Fault(*place, error.what, error.fix))
+            return
         except (TypeError, ValueError, AttributeError) as error:  # lhotse does not check the types of what it reads
             report(Fault(*place, f"not an item of a Lhotse manifest: {error}", "write it with lhotse"))
             return

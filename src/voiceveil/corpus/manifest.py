@@ -1,9 +1,9 @@
 """Manifests: one utterance a row, in CSV (with a header) or JSON lines.
 
 The columns are the fields of an :class:`~voiceveil.corpus.model.Utterance`; only ``path`` is needed. A relative path
-is looked for from the manifest's folder, then from the working directory. Without ``id`` the id is the path as
-written, without its suffix. An empty CSV field is None. Trials stand beside ``name.csv`` in ``name.trials.csv``
-(columns ``enroll``, ``utterance``, ``target``: 1 or 0).
+starts from the manifest's folder or from the working directory; one that is two different files is refused
+(:mod:`.paths`). Without ``id`` the id is the path as written, without its suffix. An empty CSV field is None. Trials
+stand beside ``name.csv`` in ``name.trials.csv`` (columns ``enroll``, ``utterance``, ``target``: 1 or 0).
 """
 
 from __future__ import annotations

@@ -1,39 +1,88 @@
-"""Relative paths in metadata: found when read, made when written.
+"""Complete the relative paths of a list (``wav.scp``, manifest) when it is read, and shorten paths when it is written.
 
-The metadata of 100,000 files must read in an instant, so the places to look in are tried once for each folder that
-occurs in the paths, not once for each file.
+A list does not say which folder its relative paths start from. The folder of the list itself is tried first, then
+those above it where the format has that custom, and the working directory last. If a path names two different files,
+for example one of this project and one of another, it is an ``InputError``: no guess may decide whose audio is used.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from voiceveil.errors import InputError
+
 __all__ = ["PathFinder", "relative_below"]
+
+_FIX = "move or rename one of them, write absolute paths, or run from another working directory"
 
 
 class PathFinder:
-    """Completes relative paths with the first of ``bases`` below which the file is (the first base if none is)."""
+    """Complete relative paths with one of ``bases``, folders in the order of preference.
+
+    Each folder is looked up and listed once, since a list may name 100,000 files.
+    """
 
     def __init__(self, bases: Sequence[Path]) -> None:
         self._bases = list(bases)
-        self._folders: dict[str, Path] = {}
+        self._places: dict[
+            str, dict[Path, frozenset[str] | None]
+        ] = {}  # folder as written -> where it is, and what it holds
+        self._used: dict[str, Path] = {}  # folder as written -> the place that its files are in
 
     def __call__(self, path: str) -> Path:
-        """The complete path; an absolute one stays as it is."""
+        """Return the complete path; below the first base if there is no such file, an absolute path as it is.
+
+        A path that names different files below different bases is an ``InputError``, and so is one that is not in the
+        place where the other files of its folder are.
+        """
+        if path.startswith("/"):
+            return Path(path)
         name = path.rpartition("/")[2]
-        folder = path[: len(path) - len(name)]  # with its "/": that of "/a" is not that of "a"
-        complete = self._folders.get(folder)
-        if complete is None:
-            found = [base for base in self._bases if os.path.exists(base / path)]  # noqa: PTH110 (it never raises)
-            complete = (found or self._bases)[0] / folder
-            if found:
-                self._folders[folder] = complete
-        return complete / name
+        folder = path[: len(path) - len(name)]
+        places = self._places.get(folder)
+        if places is None:
+            there = _distinct([base / folder for base in self._bases], folders=True) or [self._bases[0] / folder]
+            places = self._places[folder] = {place: _names(place) if len(there) > 1 else frozenset() for place in there}
+        first = next(iter(places))
+        if len(places) == 1:
+            return first / name
+        holders = [place for place, names in places.items() if names is None or name in names]
+        found = _distinct([place / name for place in holders], folders=False) if holders != [first] else [first / name]
+        if len(found) > 1:
+            raise InputError(f"{path} is two different files: {found[0]} and {found[1]}", fix=_FIX)
+        if not found:
+            return self._used.get(folder, first) / name
+        used = self._used.setdefault(folder, found[0].parent)
+        if used != found[0].parent:
+            raise InputError(f"{path} is {found[0]}, but other files of its folder are in {used}", fix=_FIX)
+        return found[0]
+
+
+def _names(folder: Path) -> frozenset[str] | None:
+    """Return the names of what is in a folder, or None if it must not be listed."""
+    try:
+        return frozenset(os.listdir(folder))  # noqa: PTH208 -- names are wanted, not paths
+    except OSError:
+        return None
+
+
+def _distinct(paths: Sequence[Path], *, folders: bool) -> list[Path]:
+    """Return the folders, or the files, among the paths; those that lead to the same one as another only once."""
+    found: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISDIR(status.st_mode) is folders:
+            found.setdefault((status.st_dev, status.st_ino), path)
+    return list(found.values())
 
 
 def relative_below(path: Path, folder: Path) -> str:
-    """The path as metadata in ``folder`` have it: relative if it is below the folder, or else absolute."""
+    """Return the path as a list in ``folder`` has it: relative if it is below the folder, or else absolute."""
     absolute, base = os.path.abspath(path), os.path.abspath(folder)  # noqa: PTH100
     return os.path.relpath(absolute, base) if absolute.startswith(base.rstrip(os.sep) + os.sep) else absolute

@@ -17,6 +17,7 @@ from voiceveil.corpus.manifest import listed, read_trials, twice
 from voiceveil.corpus.model import Listing, Trials, Utterance
 from voiceveil.corpus.readers import find_reader, open_corpus
 from voiceveil.errors import InputError
+from voiceveil.files import file_stamp
 from voiceveil.ondisk import DiskDict
 
 __all__ = ["ManifestStream", "open_listing"]
@@ -33,7 +34,7 @@ class ManifestStream:
     """Made by :func:`open_listing`."""
 
     path: Path
-    stamp: tuple[int, int]  # size and time of change, when it was counted
+    stamp: str  # of the file, when it was counted
     count: int | None  # None: not counted yet
     trials: Trials | None
     keep: Callable[[Utterance], bool] | None = None
@@ -70,16 +71,18 @@ class ManifestStream:
 
 def stream_manifest(path: Path) -> ManifestStream:
     """Look through all lines once; the first fault is raised."""
-    stamp = _stamp(path)
+    first = _stamp(path)
     lines = DiskDict()
     for line, utterance in listed(path, strict):
         if utterance.id in lines:
             strict(twice(path, line, utterance, int(lines[utterance.id])))
         lines[utterance.id] = str(line)
     trials = path.with_suffix(".trials.csv")
-    return ManifestStream(path, stamp, len(lines), read_trials(trials, strict) if trials.exists() else None)
+    return ManifestStream(path, first, len(lines), read_trials(trials, strict) if trials.exists() else None)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+def _stamp(path: Path) -> str:
+    try:
+        return file_stamp(path.stat())
+    except OSError as error:
+        raise InputError("no such file", where=path) from error

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
+from voiceveil.files import file_stamp
 from voiceveil.nn.speaker_models import RATE, FeatureName, SpeakerModel, features
 from voiceveil.run.local import run_items
 from voiceveil.run.locking import alone_in
@@ -101,7 +102,7 @@ def _key(utterance: Utterance) -> str:
         status = utterance.path.stat()
     except OSError as error:
         raise InputError("no such audio file", where=utterance.path) from error
-    parts = (utterance.path.resolve(), status.st_size, status.st_mtime_ns, utterance.start, utterance.duration)
+    parts = (utterance.path.resolve(), file_stamp(status), utterance.start, utterance.duration)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 

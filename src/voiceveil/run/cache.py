@@ -24,6 +24,7 @@ import numpy as np
 from voiceveil.audio import PART_PREFIX, atomic_path
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError, OutputError
+from voiceveil.files import file_stamp
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["Cache", "leave", "result_key"]
@@ -31,12 +32,12 @@ __all__ = ["Cache", "leave", "result_key"]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS paces (name TEXT PRIMARY KEY, audio REAL, seconds REAL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha256 TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS digests (path TEXT PRIMARY KEY, stamp TEXT, sha256 TEXT) WITHOUT ROWID;
+DROP TABLE IF EXISTS files;
 """
 
 #: Seconds of audio below which it is the start that takes the time, and a pace says nothing.
 _LONG_ENOUGH = 60.0
-_INT64 = (1 << 63) - 1
 #: Seconds after which a temporary file in the inbox is one of a worker that died.
 _STALE = 86_400.0
 _REMOVE = "remove it"
@@ -79,7 +80,7 @@ class Cache:
         self._database.close()
 
     def keys(self, fingerprint: str, utterances: Iterable[Utterance]) -> dict[str, bytes]:
-        """Utterance id -> key; reads the files whose size or time of change is new."""
+        """Utterance id -> key; reads the files that are new or have changed."""
         return {u.id: result_key(fingerprint, self.digest(u.path), u.start, u.duration) for u in utterances}
 
     def has(self, key: bytes) -> bool:
@@ -186,23 +187,29 @@ class Cache:
             self._write("INSERT OR REPLACE INTO paces VALUES (?, ?, ?)", (name, audio, seconds))
 
     def digest(self, path: Path) -> str:
-        """The sha256 of a file, which is read only if its size or time of change is new."""
+        """Return the sha256 of a file, which is read only if its :func:`~voiceveil.files.file_stamp` is new."""
         try:
-            status = path.stat()
+            before = file_stamp(path.stat())
         except OSError as error:
             raise InputError("no such audio file", where=path) from error
         name = f"{_resolved(path.parent.absolute())}/{path.name}"
-        changed = status.st_mtime_ns & _INT64  # from 2262 on there are more nanoseconds than SQLite can count
-        known = self._row(
-            "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?", name, status.st_size, changed
-        )
+        known = self._digest_of(name, before)
         if known is not None:
-            return str(known[0])
+            return known
         digest = sha256_file(path)
-        if self._readonly:
-            return digest
-        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (name, status.st_size, changed, digest))
+        if not self._readonly and file_stamp(path.stat()) == before:  # or somebody wrote to it meanwhile
+            self._write("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (name, before, digest))
         return digest
+
+    def _digest_of(self, name: str, stamp: str) -> str | None:
+        """Return the digest of a file that has not changed since it was read; None if it has, or was not read."""
+        try:
+            row = self._row("SELECT sha256 FROM digests WHERE path = ? AND stamp = ?", name, stamp)
+        except InputError:
+            if self._readonly:  # the cache of an older version has no such table, and none can be added
+                return None
+            raise
+        return None if row is None else str(row[0])
 
 
 def leave(value: Any, inbox: Path, key: bytes) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from voiceveil.audio import atomic_path
 from voiceveil.errors import InputError, OutputError
+from voiceveil.files import file_stamp, open_file
 from voiceveil.ondisk import DiskDict
 
 __all__ = [
@@ -231,26 +232,25 @@ def _lock(handle: int, path: Path) -> None:
 
 
 def sha256_file(path: Path) -> str:
-    """Hash of a file's content, read in blocks."""
-    with path.open("rb") as file:
+    """Return the sha256 of a regular file, read in blocks; what cannot be opened is an ``InputError``."""
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def recording_hash(path: Path) -> str:
     """:func:`sha256_file`, but read once for all the segments of a recording, as long as nobody writes to it."""
-    status = path.stat()
-    return _recording_hash(path, status.st_size, status.st_mtime_ns)
+    return _recording_hash(path, file_stamp(path.stat()))
 
 
 @lru_cache(maxsize=64)
-def _recording_hash(path: Path, size: int, changed: int) -> str:
+def _recording_hash(path: Path, stamp: str) -> str:
     return sha256_file(path)
 
 
 def _hash_or_none(path: Path) -> str | None:
     try:
         return sha256_file(path)
-    except OSError:  # gone, a folder, or not ours to read
+    except (InputError, OSError):  # gone, a folder, or not ours to read
         return None
 
 
