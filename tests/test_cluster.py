@@ -23,6 +23,7 @@ from tests.faults.conftest import data  # noqa: F401 -- the fixture
 from tests.faults.runs import begun, evaluating, tree
 from tests.test_attack_engine import corpus as make_corpus
 from tests.test_local import Counted
+from voiceveil import named_modules
 from voiceveil.anonymization import anonymize
 from voiceveil.anonymization.signal.b2 import B2
 from voiceveil.attack.free import Cues
@@ -43,7 +44,9 @@ pytest.importorskip("ray")
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with ray_nodes() as made:
+    """Nodes whose workers can import this package, which a Ray worker of VoiceVeil does not find by itself."""
+    with pytest.MonkeyPatch.context() as patch, ray_nodes() as made:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
         with pytest.raises(InputError, match=r"the Ray cluster has no cores \(let nodes join it: ray start"):
             ray_executor(made.address).__enter__()
         for _ in range(2):
@@ -105,6 +108,34 @@ def test_every_item_once_and_exceptions_are_results(ray: RayExecutor, tmp_path: 
     assert not isinstance(results[-1], Awkward)
     assert str(results[-1]) == "Awkward: -1: no way back"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_do_not_import_from_the_working_directory(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system of one's own is found all the same, by its file."""
+    monkeypatch.chdir(tmp_path)
+    make_folder(tmp_path / "in", 4)
+    (tmp_path / "soxr.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (tmp_path / "own_system.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import os, sys\n"
+        "from voiceveil import Anonymizer\n"
+        "@dataclass(frozen=True)\n"
+        "class Half(Anonymizer):\n"
+        "    'Half as loud.'\n"
+        "    def transform(self, samples, rng):\n"
+        "        assert not {'', os.getcwd()} & set(sys.path), sys.path\n"
+        "        return samples * 0.5\n"
+    )
+    options = ["--system", "own_system:Half", "--rate", "8000", "--quiet"]
+    try:
+        assert main(["anonymize", "in", "out", *options, *on(nodes)]) == 0
+    finally:
+        named_modules._folders.clear()
+        sys.modules.pop("own_system", None)
+    assert len(list((tmp_path / "out").rglob("*.wav"))) == 4
+    assert not (tmp_path / "ran").exists()
 
 
 def test_items_are_not_drained_ahead(ray: RayExecutor, tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable
 
 from voiceveil.anonymization.contract import Anonymizer, system, systems
 from voiceveil.anonymization.parameters import check_names, parse_settings
 from voiceveil.errors import InputError
+from voiceveil.named_modules import import_named
 
 __all__ = ["default_system", "find_system"]
 
@@ -18,12 +17,10 @@ def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
     if ":" not in spec:
         return system(spec, **parse_settings(systems[spec], spec, settings))
     module_name, _, class_name = spec.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # the user's own module, as `python -m` would find it
-    try:
-        cls = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"cannot find {spec}: {error}", fix="give MODULE:CLASS, from the working directory") from error
+    module = import_named(module_name)
+    cls = getattr(module, class_name, None)
+    if cls is None:
+        raise InputError(f"there is no {class_name} in {module_name}", where=module.__file__, fix="give MODULE:CLASS")
     if not (isinstance(cls, type) and issubclass(cls, Anonymizer)):
         raise InputError(f"{spec} is not a subclass of voiceveil.Anonymizer")
     parameters = parse_settings(cls, spec, settings)

@@ -103,4 +103,6 @@ def _version() -> str:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the working directory, see voiceveil.__main__
     sys.exit(main())

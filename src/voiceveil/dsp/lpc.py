@@ -17,8 +17,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from voiceveil.compiled import njit
 
 __all__ = ["EPSILON", "LANES", "ORDER", "burg", "filter_frames", "move_poles", "poles", "polynomial"]
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 
 __all__ = ["PERIODS", "PitchTrack", "track_pitch"]

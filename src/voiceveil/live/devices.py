@@ -71,7 +71,7 @@ def list_devices() -> str:
 
 def _sounddevice() -> Any:
     # PortAudio may abort the process that loads it, as where ALSA's own files are missing: another one tries first.
-    if subprocess.run([sys.executable, "-c", "import sounddevice"], capture_output=True).returncode < 0:
+    if subprocess.run([sys.executable, "-P", "-c", "import sounddevice"], capture_output=True).returncode < 0:
         raise InputError("the sound system of this machine does not start", fix="apt install libasound2-data")
     try:
         import sounddevice

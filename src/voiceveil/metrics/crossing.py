@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.metrics import kernels, legal
 from voiceveil.metrics.legal import Floats, Ints, Vectors
 from voiceveil.metrics.linking import count_rivals

@@ -28,9 +28,9 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 from voiceveil.metrics.legal import Floats, Ints
 

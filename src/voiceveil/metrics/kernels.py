@@ -8,8 +8,8 @@ sums of whole-number trial weights, and zeros are common. Each class has a posit
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from voiceveil.compiled import njit
 from voiceveil.metrics.tally import Floats
 
 __all__ = [

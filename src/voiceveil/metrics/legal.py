@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 
 __all__ = [

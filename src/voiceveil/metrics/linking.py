@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 from voiceveil.metrics import legal
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine

@@ -29,9 +29,9 @@ from dataclasses import astuple, dataclass
 from functools import partial
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 from voiceveil.metrics import legal
 from voiceveil.metrics.isolation import OFFICIAL_RANK, Chance, Rank, Row, row_isolation

@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 
 __all__ = ["Floats", "Tally", "check_scores", "tally"]

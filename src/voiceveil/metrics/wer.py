@@ -21,9 +21,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 
 __all__ = ["Edit", "WordErrors", "normalise_text", "word_errors"]

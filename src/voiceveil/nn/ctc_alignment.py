@@ -7,9 +7,9 @@ a token or the blank for each frame; leaving out repetitions and then blanks, it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.errors import InputError
 
 __all__ = ["align", "fewest_frames"]

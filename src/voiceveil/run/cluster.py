@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from voiceveil.audio import PART_PREFIX
 from voiceveil.errors import InputError, OutputError
+from voiceveil.named_modules import with_named_modules
 from voiceveil.run.local import in_worker, outcome
 
 __all__ = ["RayExecutor", "ray_executor"]
@@ -58,7 +59,9 @@ def ray_executor(address: str | None = None, *, block: float | None = None) -> I
     # Read by the core of Ray in this process, which keeps count: else what outgrows the memory is tried for ever.
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
     try:
-        ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
+        # Ray adds the working directory to the module search path of its workers, unless the job is "a client's".
+        job = ray.job_config.JobConfig(_client_job=True)
+        ray.init(address=address or "auto", job_config=job, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         what = f"no Ray cluster to connect to: {str(error).strip().splitlines()[0]}"
         raise InputError(what, fix="start one: ray start --head, see docs/cluster.md") from error
@@ -112,7 +115,7 @@ class RayExecutor:
         """Yield ``(item, result or exception)`` for each item, once, as blocks are done."""
         with _marked(folder.absolute()) as place:
             task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_run_block)
-            shipped = self._ray.put(function)
+            shipped = self._ray.put(with_named_modules(function))
             submit = partial(task.remote, shipped, place=place)
             yield from self._rounds(submit, _blocks(items, seconds, self._block))
 

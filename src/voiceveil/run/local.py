@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.forkserver
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from voiceveil.errors import InputError
+from voiceveil.named_modules import installed_modules, with_named_modules
 
 __all__ = ["in_worker", "outcome", "run_items"]
 
@@ -45,16 +49,38 @@ def run_items(
     # A server that has imported the heavy modules forks the workers: quick to start, and, unlike a fork of this
     # process, safe whatever threads run here.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preload))
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
+    context.set_forkserver_preload(installed_modules(preload))
+    with _safe_path():
+        multiprocessing.forkserver.ensure_running()  # starts the resource tracker as well
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
     try:
-        yield from _in_pool(pool, function, iter(items), jobs * (1 + _AHEAD))
+        yield from _in_pool(pool, with_named_modules(function), iter(items), jobs * (1 + _AHEAD))
     except BrokenProcessPool as error:
         fix = "run again with fewer --jobs: it goes on from here"
         raise InputError("a worker died, perhaps for lack of memory", fix=fix) from error
     finally:
         # Items at work are finished (their files are written whole); those waiting are not begun.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Start Python processes in this block without the working directory on their module search path.
+
+    ``python -c``, which multiprocessing uses, puts it first: a ``selectors.py`` beside the recordings would run.
+    """
+    if sys.flags.ignore_environment and not sys.flags.safe_path:  # -E: children get it too, and ignore the variable
+        what = "Python was started with -E: its worker processes would import modules from the working directory"
+        raise InputError(what, fix="start it with -I or with -E -P, or use --jobs 1")
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _in_pool(

@@ -8,8 +8,9 @@ which the sum is divided (Sakoe and Chiba 1978, symmetric form without slope con
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from voiceveil.compiled import njit
 
 __all__ = ["distance", "mean_distance"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.compiled import njit
 from voiceveil.metrics.emotion import uar
 
 __all__ = ["PENALTIES", "LinearClassifier", "choose_penalty", "fit", "standard"]
