@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import tarfile
+import wave as wavfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from voiceveil.audio import Waveform
 from voiceveil.challenges.protocol import load_protocol
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 
@@ -87,6 +89,15 @@ def tar(members: dict[str, bytes], *extra: tarfile.TarInfo) -> bytes:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def wav_bytes(wave: Waveform) -> bytes:
+    """The content of a wav file of 16 bits."""
+    buffer = io.BytesIO()
+    with wavfile.open(buffer, "wb") as file:
+        file.setparams((1, 2, wave.rate, 0, "NONE", ""))
+        file.writeframes(wave.int16().tobytes())
     return buffer.getvalue()
 
 

@@ -47,7 +47,7 @@ def contest_of(data: Path, **rules: object) -> Contest:
 def judged(contest: Contest, content: bytes, folder: Path, limits: Limits | None = None) -> tuple[Figure, ...]:
     path = folder / "upload"
     path.write_bytes(content)
-    return judge(contest, path, **({} if limits is None else {"limits": limits}))
+    return judge(contest, path, **({} if limits is None else {"limits": limits})).figures
 
 
 def test_figures_come_from_scores_and_transcripts_alone(data: Path, tmp_path: Path) -> None:
@@ -155,13 +155,13 @@ def test_ranks_within_conditions_with_ties_by_interval(data: Path, tmp_path: Pat
     rates = {"A": (0.25, 0.10), "B": (0.26, 0.11), "C": (0.25, 0.30), "D": (0.45, 0.5), "E": (0.05, 0.01)}
     for team, (eer, wer) in rates.items():
         store.score(store.begin(contest, team, "s"), "", figures(eer, wer))
-    shown = tables(contest, latest(contest, store.scored(), time.time()))
+    shown = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
     by_title = {table.title: [(line.place, line.name, line.tied_with) for line in table.lines] for table in shown}
     assert by_title["EER from 20 to 30 %"] == [(1, "A/s", ("B/s",)), (2, "B/s", ("A/s",)), (3, "C/s", ())]
     assert by_title["EER from 40 to 100 %"] == [(1, "D/s", ())]
     assert by_title["Not ranked: EER below 10 %"] == [(None, "E/s", ())]
     store.score(store.begin(contest, "C", "s"), "", figures(0.25, 0.05))  # the last one of a system counts
-    shown = tables(contest, latest(contest, store.scored(), time.time()))
+    shown = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
     assert shown[1].lines[0].name == "C/s"
 
 
@@ -211,8 +211,8 @@ def test_in_the_hidden_period_the_board_stands_still(data: Path, tmp_path: Path)
     before, inside, after = begin.timestamp() - 9, begin.timestamp() + 9, end.timestamp()
     store.score(store.begin(contest, "A", "s", now=before), "", figures(0.25, 0.20))
     store.score(store.begin(contest, "A", "s", now=inside), "", figures(0.25, 0.10))
-    assert latest(contest, store.scored(), inside + 1)["A/s"].figures[2].value == 0.20
-    assert latest(contest, store.scored(), after)["A/s"].figures[2].value == 0.10
+    assert latest(contest, store.scored(), store.verifications(), inside + 1)["A/s"].figures[2].value == 0.20
+    assert latest(contest, store.scored(), store.verifications(), after)["A/s"].figures[2].value == 0.10
     with pytest.raises(InputError, match="half of a hidden period"):
         contest_of(data, hidden_from=begin)
 
@@ -331,7 +331,11 @@ def test_the_2022_challenge(tmp_path: Path) -> None:
     ]  # fmt: skip
     store = Store(open_database(tmp_path / "b.sqlite"))
     store.score(store.begin(contest, "A", "s"), "", found)
-    (line,) = [line for table in tables(contest, latest(contest, store.scored(), time.time())) for line in table.lines]
+    (line,) = [
+        line
+        for table in tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
+        for line in table.lines
+    ]
     assert line.name == "A/s"
 
 
@@ -354,7 +358,7 @@ def test_text_dependent_verification(tmp_path: Path) -> None:
         assert found[0].value == pytest.approx(again.overall.min_dcf.value)
         costs[team] = found[0].value
         store.score(store.begin(contest, team, "s"), "", found)
-    (table,) = tables(contest, latest(contest, store.scored(), time.time()))
+    (table,) = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
     assert [line.name for line in table.lines] == ["B/s", "A/s"]
     assert costs["B"] < costs["A"]
     with pytest.raises(InputError, match="119 scores for 120 trials"):

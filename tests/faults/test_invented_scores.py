@@ -40,7 +40,7 @@ def targets(data: Path) -> list[bool]:
 
 def test_constant_scores_are_refused(data: Path, tmp_path: Path) -> None:
     count = len(targets(data))
-    refused(data, tmp_path, ["0.5"] * count, f"all {count} scores are 0.5")
+    refused(data, tmp_path, ["0.5"] * count, f"All {count} scores are 0.5")
 
 
 def test_scores_with_one_value_for_most_trials_are_refused(data: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_an_eer_of_50_percent_from_scores_that_vary_is_taken(data: Path, tmp_pat
     """Nothing but the audio can tell it from a perfect system: it is shown as not verified."""
     archive = tmp_path / "upload"
     archive.write_bytes(tar(submission(data, separation=0.0)))
-    figures = judge(Contest("vpc2024", data, "test", "t"), archive)
+    figures = judge(Contest("vpc2024", data, "test", "t"), archive).figures
     assert all(0.4 <= f.value <= 0.55 for f in figures if f.metric == "eer")
 
 
@@ -71,7 +71,7 @@ def test_invented_answers_of_text_dependent_verification_are_refused(tmp_path: P
     archive = tmp_path / "upload"
     rng = np.random.default_rng(0)
     inverted = [rng.normal() - 5.0 * (kind == "TC") for kind in kinds]
-    for scores, match in (([1.0] * 120, "all 120 scores are 1"), (inverted, "an EER of .*, above 55%")):
+    for scores, match in (([1.0] * 120, "All 120 scores are 1"), (inverted, "an EER of .*, above 55%")):
         archive.write_bytes(zipped({"answer.txt": "".join(f"{score:.6f}\n" for score in scores).encode()}))
         with pytest.raises(InputError, match=match):
             judge(contest, archive)

@@ -2,8 +2,8 @@
 
 Conventions: a team comes with a signed token, as a link (``/team/<token>``, which becomes a cookie) or in the header
 ``Authorization: Bearer <token>`` for scripts. An upload is the archive itself as the body of ``POST /submit``; it is
-streamed into a file in ``incoming`` of the contest's folder, judged, and gone when that ends: nothing of it stays but
-its figures or the reason why there are none. One submission is judged at a time.
+streamed into a file in ``incoming`` of the contest's folder and scored, one submission at a time. What is refused is
+deleted at once; what is to be verified waits for :mod:`voiceveil.board.worker`; of the rest nothing stays but figures.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hashlib
 import re
 import secrets
 import shutil
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from voiceveil.board.contest import Contest
-from voiceveil.board.judging import check_data, judge
-from voiceveil.board.standing import latest, ranking, tables
+from voiceveil.board.judging import judge
+from voiceveil.board.lists import check_data
+from voiceveil.board.standing import Entry, latest, ranking, shown_in_figure, tables
 from voiceveil.board.store import Full, Store
+from voiceveil.board.worker import put_in_queue
 from voiceveil.errors import InputError, OutputError
 from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.guard import Guard, form_mark, is_ours
@@ -58,7 +59,7 @@ def open_board(folder: Path, database: str | None = None) -> Starlette:
     store = Store(opened)
     store.recover()
     seal = Seal(read_key(folder / "key"))
-    return BoardApp(contest, store, Revocations(opened), seal, _empty_incoming(folder)).starlette()
+    return BoardApp(folder, contest, store, Revocations(opened), seal).starlette()
 
 
 def _empty_incoming(folder: Path) -> Path:
@@ -79,9 +80,9 @@ def _empty_incoming(folder: Path) -> Path:
 class BoardApp:
     """Handlers of all addresses."""
 
-    def __init__(self, contest: Contest, store: Store, revoked: Revocations, seal: Seal, incoming: Path) -> None:
-        self._contest, self._store, self._revoked = contest, store, revoked
-        self._seal, self._incoming = seal, incoming
+    def __init__(self, folder: Path, contest: Contest, store: Store, revoked: Revocations, seal: Seal) -> None:
+        self._folder, self._incoming = folder, _empty_incoming(folder)
+        self._contest, self._store, self._revoked, self._seal = contest, store, revoked, seal
         self._reads, self._writes, self._files = Workers(), Workers(), Workers()
         self._pages = Pages("voiceveil.board")
         self._strangers = RateLimit(rate=0.5, burst=30)
@@ -107,14 +108,17 @@ class BoardApp:
 
     def _board_page(self) -> Response:
         now = time.time()
-        entries = latest(self._contest, self._store.scored(), now)
+        entries = self._entries(now)
         context = {
             "contest": self._contest,
             "tables": tables(self._contest, entries),
-            "figure": ranking(self._contest, entries) is not None,
+            "figure": ranking(self._contest, shown_in_figure(self._contest, entries)) is not None,
             "hidden": self._contest.is_hidden(now, now),
         }
         return self._pages.page("board.html", context)
+
+    def _entries(self, now: float) -> dict[str, Entry]:
+        return latest(self._contest, self._store.scored(), self._store.verifications(), now)
 
     async def figure(self, request: Request) -> Response:
         """The privacy-utility plane."""
@@ -123,7 +127,7 @@ class BoardApp:
     def _figure(self) -> Response:
         from voiceveil.report.figures import privacy_utility_svg
 
-        found = ranking(self._contest, latest(self._contest, self._store.scored(), time.time()))
+        found = ranking(self._contest, shown_in_figure(self._contest, self._entries(time.time())))
         if found is None:
             raise HTTPException(404)
         headers = {"content-type": "image/svg+xml", "content-security-policy": _FIGURE_POLICY}
@@ -147,10 +151,12 @@ class BoardApp:
     def _team_page(self, team: str, session: str) -> Response:
         now = time.time()
         today, total = self._store.left(self._contest, team)
-        rows = [
-            {"one": one, "when": _utc(one.made), "hidden": self._contest.is_hidden(one.made, now)}
-            for one in self._store.of_team(team)
-        ]
+        verifications = self._store.verifications()
+        rows = []
+        for one in self._store.of_team(team):
+            entry, hidden = Entry(one, verifications.get(one.id)), self._contest.is_hidden(one.made, now)
+            status = entry.status(hidden=hidden) if one.state == "scored" else ""
+            rows.append({"entry": entry, "when": _utc(one.made), "hidden": hidden, "status": status})
         context = {"contest": self._contest, "team": team, "rows": rows, "today": today, "total": total}
         return self._pages.page("team.html", {**context, "mark": form_mark(self._seal, f"{team} {session}")})
 
@@ -169,12 +175,11 @@ class BoardApp:
             what = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
             raise HTTPException(409, f"no more than {what}") from full
         reason = "the upload was broken off"
+        archive = self._incoming / name
         try:
-            with tempfile.NamedTemporaryFile(dir=self._incoming) as file:
-                digest = await self._receive(request, file)
-                async with self._judging:
-                    figures = await self._files.run(judge, self._contest, Path(file.name))
-            await self._writes.run(self._store.score, name, digest, figures)
+            digest = await self._receive(request, archive)
+            async with self._judging:
+                verified = await self._files.run(self._score, name, archive, digest)
             reason = ""
         except InputError as error:
             reason = _reason(error).replace(f"{self._contest.data}/", "")  # the organiser's folders are theirs
@@ -187,21 +192,35 @@ class BoardApp:
             reason = "the server could not store the upload: please send it again later"
             raise HTTPException(503, reason, headers={"retry-after": "600"}) from error
         finally:
+            archive.unlink(missing_ok=True)
             if reason:
                 await self._writes.run(self._store.refuse, name, reason)
         if reason:
             return JSONResponse({"accepted": False, "reason": reason}, 422)
-        return JSONResponse({"accepted": True, "id": name, "sha256": digest})
+        return JSONResponse({"accepted": True, "id": name, "sha256": digest, "verification": verified})
 
-    async def _receive(self, request: Request, file: Any) -> str:
-        """Write the body into a file, up to the limit; its sha256."""
+    def _score(self, name: str, archive: Path, digest: str) -> str:
+        """Score an archive, put it into the queue of the verification if it is to be verified, and return which."""
+        judged = judge(self._contest, archive)
+        verify = self._contest.is_verified and judged.has_audio
+        queued = put_in_queue(self._folder, name, archive) if verify else None
+        try:
+            self._store.score(name, digest, judged.figures, verify=verify)
+        except BaseException:
+            if queued is not None:
+                queued.unlink(missing_ok=True)
+            raise
+        return "waiting" if verify else "none"
+
+    async def _receive(self, request: Request, path: Path) -> str:
+        """Write the body into a new file, up to the limit, and return its sha256."""
         digest, size = hashlib.sha256(), 0
-        async for piece in request.stream():
-            size += len(piece)
-            if size > self._contest.largest:
-                raise HTTPException(413, f"more than {self._contest.largest} bytes")
-            await self._files.run(_append, file, digest, piece)
-        await self._files.run(file.flush)
+        with path.open("xb") as file:
+            async for piece in request.stream():
+                size += len(piece)
+                if size > self._contest.largest:
+                    raise HTTPException(413, f"more than {self._contest.largest} bytes")
+                await self._files.run(_append, file, digest, piece)
         if not size:
             raise HTTPException(422, "an empty upload")
         return digest.hexdigest()

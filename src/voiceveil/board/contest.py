@@ -3,6 +3,9 @@
 Conventions: the organiser's data lie elsewhere and are only read: Kaldi directories with trials and texts for the
 VoicePrivacy Challenges, the folder of a challenge with its keys for TdSV. Days are those of UTC. In the hidden period
 the board stands still: submissions made in it are scored, but nobody sees their figures before it ends.
+
+Verification: ``verify`` is ``none`` (figures are shown as submitted), ``all``, or a number of trial utterances of each
+trial list, drawn at random for each submission with the contest's key. ``tolerance`` is a fraction: 0.02 is two points.
 """
 
 from __future__ import annotations
@@ -19,10 +22,19 @@ from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 from voiceveil.web.tokens import new_key, write_key
 
-__all__ = ["CHALLENGES", "Contest", "create_contest"]
+__all__ = ["CHALLENGES", "RANKS", "Contest", "create_contest", "is_learner"]
 
 #: Challenge -> the parts of its data that can be ranked on, the usual one first.
 CHALLENGES = {"vpc2022": ("test", "dev"), "vpc2024": ("test", "dev"), "tdsv2024": ("eval", "dev")}
+
+#: Which systems get a place: only verified ones, or the others too, behind those that are verified.
+RANKS = ("verified-only", "verified-first")
+_NOT_WITH_TDSV = "a tdsv2024 submission holds no audio: leave out require_audio and verify"
+
+
+def is_learner(attacker: str) -> bool:
+    """Return whether an attacker learns from anonymized training speech, as ``campplus-adapted`` does."""
+    return attacker.partition(":")[0].endswith("-adapted")
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,12 @@ class Contest:
     largest: int = 4 << 30  # bytes of an upload
     hidden_from: datetime | None = None
     hidden_until: datetime | None = None
+    require_audio: bool = False  # refuse submissions without the anonymized audio
+    verify: str | int = "none"  # "none", "all", or trial utterances of each trial list
+    attackers: tuple[str, ...] = ("campplus",)  # of the verification; the strongest counts
+    recogniser: str = "moonshine"  # of the verification
+    tolerance: float = 0.02  # beyond the 95% interval, before a submitted figure is said to differ
+    rank: str = "verified-first"
 
     def __post_init__(self) -> None:
         if self.challenge not in CHALLENGES:
@@ -50,6 +68,32 @@ class Contest:
             raise InputError(f"{self.daily} a day, {self.total} in all", fix="at least one a day, and no fewer in all")
         if (self.hidden_from is None) != (self.hidden_until is None):
             raise InputError("half of a hidden period", fix="give both hidden_from and hidden_until, or neither")
+        self._check_verification()
+
+    def _check_verification(self) -> None:
+        number = isinstance(self.verify, int) and not isinstance(self.verify, bool) and self.verify > 0
+        if self.verify not in ("none", "all") and not number:
+            what = f"verify is {self.verify!r}"
+            raise InputError(what, fix="none, all, or a number of trial utterances of each trial list, at least 1")
+        if self.challenge == "tdsv2024" and (self.is_verified or self.require_audio):
+            raise InputError("tdsv2024 cannot be verified", fix=_NOT_WITH_TDSV)
+        if self.rank not in RANKS:
+            raise InputError(f"unknown rank {self.rank!r}", fix=did_you_mean(self.rank, list(RANKS)))
+        if self.rank == "verified-only" and not self.is_verified:
+            raise InputError("rank is verified-only, but verify is none", fix='set verify to "all" or a number')
+        if not self.attackers:
+            raise InputError("no attackers to verify with", fix='write attackers = ["campplus"]')
+        if any(name.partition(":")[0] == "free" for name in self.attackers):
+            raise InputError("free is no attacker to verify with", fix="use an encoder, e.g. campplus")
+        if not 0.0 <= self.tolerance <= 0.5:
+            raise InputError(
+                f"a tolerance of {self.tolerance:g}", fix="give a fraction from 0 to 0.5; 0.02 is 2 points"
+            )
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the board attacks and transcribes submitted audio again."""
+        return self.verify != "none"
 
     def is_hidden(self, made: float, now: float) -> bool:
         """Whether the figures of a submission of that time are hidden now."""
@@ -77,11 +121,19 @@ class Contest:
             if name in data:
                 data[name] = _utc(data[name], path)
         try:
+            if "attackers" in data:
+                data["attackers"] = _names(data["attackers"], path)
             return cls(**{**data, "data": (folder / data["data"]).resolve()})
         except (KeyError, TypeError) as error:
             raise InputError(f"not of the right form: {error}", where=path) from error
         except InputError as error:
             raise InputError(error.what, where=path, fix=error.fix) from error
+
+
+def _names(value: object, path: Path) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise InputError(f"attackers is {value!r}", where=path, fix='write a list: attackers = ["campplus"]')
+    return tuple(value)
 
 
 def _utc(value: object, path: Path) -> datetime:
@@ -103,6 +155,12 @@ def create_contest(folder: Path, contest: Contest) -> None:
         f"daily = {contest.daily}          # submissions of a team",
         f"total = {contest.total}",
         f"largest = {contest.largest}  # bytes of an upload",
+        f"require_audio = {json.dumps(contest.require_audio)}  # refuse submissions without the anonymized audio",
+        f'verify = {json.dumps(contest.verify)}  # "none", "all", or trial utterances of each trial list, at random',
+        f"attackers = {json.dumps(list(contest.attackers))}  # of the verification; the strongest one counts",
+        f"recogniser = {json.dumps(contest.recogniser)}  # of the verification",
+        f"tolerance = {contest.tolerance:g}  # beyond the 95% interval, before a submitted figure is said to differ",
+        f"rank = {json.dumps(contest.rank)}  # who gets a place: {' or '.join(RANKS)}",
         "# hidden_from = 2026-06-01T12:00:00Z   # the board stands still from here",
         "# hidden_until = 2026-06-08T12:00:00Z  # to here",
     ]

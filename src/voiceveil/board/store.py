@@ -2,7 +2,10 @@
 
 Conventions: a submission takes its place when its judging begins, in one transaction with the count of the others, so
 that two uploads at once cannot exceed a limit. A refused one gives its place back and stays in the history with the
-reason. Times are seconds since 1970; a day is one of UTC.
+reason; one that the organiser removes does not give its place back. Times are seconds since 1970; a day is one of UTC.
+
+A verification is a row of its own: "waiting", "verifying" with its progress, and at its end "verified", "differs",
+"rejected" (for its audio) or "failed" (for a fault on this machine). A submission without such a row is not verified.
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ from voiceveil.board.contest import Contest
 from voiceveil.challenges.results import Figure
 from voiceveil.web.database import Database, Row, Transaction
 
-__all__ = ["Full", "Store", "Submission"]
+__all__ = ["Full", "Store", "Submission", "Verification"]
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS teams (name TEXT PRIMARY KEY, made DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS submissions (id TEXT PRIMARY KEY, team TEXT NOT NULL, system TEXT NOT NULL, "
     "state TEXT NOT NULL, made DOUBLE PRECISION NOT NULL, sha256 TEXT NOT NULL, reason TEXT NOT NULL, "
     "figures TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS verifications (submission TEXT PRIMARY KEY, state TEXT NOT NULL, "
+    "progress DOUBLE PRECISION NOT NULL, attempts INTEGER NOT NULL, reason TEXT NOT NULL, figures TEXT NOT NULL)",
 )
 _COLUMNS = "id, team, system, state, made, sha256, reason, figures"
 _DAY = 86400
@@ -39,7 +44,7 @@ class Full(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """One upload; ``state`` is "judging", "scored" or "refused"."""
+    """One upload; ``state`` is "judging", "scored", "refused" or "removed"."""
 
     id: str
     team: str
@@ -47,6 +52,18 @@ class Submission:
     state: str
     made: float
     sha256: str = ""
+    reason: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How far the verification of a submission is: ``progress`` from 0 to 1, ``figures`` as recomputed."""
+
+    submission: str
+    state: str
+    progress: float = 0.0
+    attempts: int = 0
     reason: str = ""
     figures: tuple[Figure, ...] = ()
 
@@ -96,11 +113,85 @@ class Store:
         self._database.write(work)
         return name
 
-    def score(self, name: str, sha256: str, figures: Sequence[Figure]) -> None:
-        """The submission is good: its figures."""
-        data = json.dumps([asdict(figure) for figure in figures])
-        sql = "UPDATE submissions SET state = ?, sha256 = ?, figures = ? WHERE id = ?"
-        self._database.write(lambda t: t.run(sql, "scored", sha256, data, name))
+    def score(self, name: str, sha256: str, figures: Sequence[Figure], *, verify: bool = False) -> None:
+        """Accept a submission with its figures; ``verify`` puts it into the queue of the verification as well."""
+
+        def work(transaction: Transaction) -> None:
+            sql = "UPDATE submissions SET state = ?, sha256 = ?, figures = ? WHERE id = ?"
+            transaction.run(sql, "scored", sha256, _encoded(figures), name)
+            if verify:
+                sql = "INSERT INTO verifications VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+                transaction.run(sql, name, "waiting", 0.0, 0, "", "[]")
+
+        self._database.write(work)
+
+    def remove(self, name: str, reason: str) -> bool:
+        """Take a scored submission off the board, and return whether there was one; it still counts for the limits."""
+
+        def work(transaction: Transaction) -> bool:
+            known = transaction.run("SELECT 1 FROM submissions WHERE id = ? AND state = ?", name, "scored")
+            sql = "UPDATE submissions SET state = ?, reason = ? WHERE id = ? AND state = ?"
+            transaction.run(sql, "removed", reason, name, "scored")
+            transaction.run("DELETE FROM verifications WHERE submission = ? AND state = ?", name, "waiting")
+            return bool(known)
+
+        return self._database.write(work)
+
+    def verifications(self) -> dict[str, Verification]:
+        """Return submission -> its verification, of all that have one."""
+        sql = "SELECT submission, state, progress, attempts, reason, figures FROM verifications"
+        return {row[0]: _verification(row) for row in self._database.read(sql)}
+
+    def next_verification(self) -> Submission | None:
+        """Take the oldest submission that waits, which is "verifying" from now on; None if none waits."""
+
+        def work(transaction: Transaction) -> Submission | None:
+            columns = ", ".join(f"s.{column}" for column in _COLUMNS.split(", "))
+            sql = f"SELECT {columns} FROM submissions s JOIN verifications v ON v.submission = s.id "  # noqa: S608
+            rows = transaction.run(
+                f"{sql} WHERE v.state = ? AND s.state = ? ORDER BY s.made LIMIT 1", "waiting", "scored"
+            )
+            if not rows:
+                return None
+            taken = _submission(rows[0])
+            sql = "UPDATE verifications SET state = ?, attempts = attempts + 1 WHERE submission = ?"
+            transaction.run(sql, "verifying", taken.id)
+            return taken
+
+        return self._database.write(work)
+
+    def note_progress(self, name: str, progress: float) -> None:
+        """Record how far a verification is, 0 to 1."""
+        sql = "UPDATE verifications SET progress = ? WHERE submission = ?"
+        self._database.write(lambda t: t.run(sql, progress, name))
+
+    def end_verification(self, name: str, state: str, reason: str, figures: Sequence[Figure] = ()) -> None:
+        """Record the outcome of a verification."""
+        sql = "UPDATE verifications SET state = ?, progress = ?, reason = ?, figures = ? WHERE submission = ?"
+        self._database.write(lambda t: t.run(sql, state, 1.0, reason, _encoded(figures), name))
+
+    def retry_verifications(self) -> int:
+        """Let verifications that have failed wait again, and return how many."""
+
+        def work(transaction: Transaction) -> int:
+            count = transaction.run("SELECT COUNT(*) FROM verifications WHERE state = ?", "failed")[0][0]
+            sql = "UPDATE verifications SET state = ?, attempts = 0, reason = ? WHERE state = ?"
+            transaction.run(sql, "waiting", "", "failed")
+            return int(count)
+
+        return self._database.write(work)
+
+    def requeue_verifications(self, most_attempts: int) -> None:
+        """Let what was being verified when its process died wait again; after too many attempts it has failed."""
+
+        def work(transaction: Transaction) -> None:
+            sql = "UPDATE verifications SET state = ?, reason = ? WHERE state = ? AND attempts >= ?"
+            transaction.run(
+                sql, "failed", f"the verification was broken off {most_attempts} times", "verifying", most_attempts
+            )
+            transaction.run("UPDATE verifications SET state = ? WHERE state = ?", "waiting", "verifying")
+
+        self._database.write(work)
 
     def refuse(self, name: str, reason: str) -> None:
         """The submission is not good, and gives its place back."""
@@ -126,7 +217,19 @@ class Store:
         return [_submission(row) for row in self._database.read(sql, "scored")]
 
 
+def _encoded(figures: Sequence[Figure]) -> str:
+    return json.dumps([asdict(figure) for figure in figures])
+
+
+def _figures(text: str) -> tuple[Figure, ...]:
+    return tuple(Figure(**row) for row in json.loads(text))
+
+
+def _verification(row: Row) -> Verification:
+    submission, state, progress, attempts, reason, figures = row
+    return Verification(submission, state, progress, attempts, reason, _figures(figures))
+
+
 def _submission(row: Row) -> Submission:
     name, team, system, state, made, sha256, reason, figures = row
-    found = tuple(Figure(**one) for one in json.loads(figures))
-    return Submission(name, team, system, state, made, sha256, reason, found)
+    return Submission(name, team, system, state, made, sha256, reason, _figures(figures))

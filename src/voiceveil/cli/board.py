@@ -2,6 +2,7 @@
 
 DATA is read only: the Kaldi directories of a VoicePrivacy Challenge with their trials and texts, or the folder of a
 TdSV challenge with its keys. No number that a team writes is believed: EERs come from scores, WERs from transcripts.
+Scores and transcripts can be invented: with --require-audio the board attacks and transcribes the audio again.
 """
 
 from __future__ import annotations
@@ -9,27 +10,37 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from voiceveil.board.store import Store
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
 EXAMPLES = """\
 examples:
   voiceveil board create contest --challenge vpc2024 --data data --title "Our challenge"
+  voiceveil board create contest --challenge vpc2024 --data data --require-audio --verify 200
   voiceveil board create contest --challenge tdsv2024 --data tdsv --daily 2 --total 10
   voiceveil board team contest "Team A" --url https://board.example.org --days 60
   voiceveil board revoke contest --team "Team A"
   voiceveil board serve contest --port 8080
+  voiceveil board submissions contest
+  voiceveil board remove contest 0123456789abcdef --reason "the audio is not that of the team"
   curl --data-binary @submission_b2.tar.gz -H "Authorization: Bearer TOKEN" "https://board.example.org/submit?system=b2"
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|team|revoke|serve")
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="create|team|revoke|serve|verify|submissions|remove"
+    )
     create = actions.add_parser("create", help="make the folder of a contest")
     create.add_argument("contest", type=Path, metavar="CONTEST", help="a new folder")
     create.add_argument("--challenge", required=True, metavar="NAME", help="vpc2022, vpc2024 or tdsv2024")
@@ -40,6 +51,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--title", default="Leaderboard", help="the heading of the pages")
     create.add_argument("--daily", type=int, default=2, metavar="N", help="submissions of a team a day (%(default)s)")
     create.add_argument("--total", type=int, default=10, metavar="N", help="submissions of a team (%(default)s)")
+    create.add_argument("--require-audio", action="store_true", help="refuse submissions without the anonymized audio")
+    create.add_argument(
+        "--verify",
+        metavar="none|all|N",
+        help="attack and transcribe submitted audio again: all of it, or a secret random sample of N utterances of "
+        "each trial list (default: all with --require-audio, else none)",
+    )
+    create.add_argument(
+        "--attackers",
+        default="campplus",
+        metavar="LIST",
+        help="to verify with, A,B: the strongest counts (%(default)s)",
+    )
+    create.add_argument("--recogniser", default="moonshine", metavar="NAME", help="to verify with (%(default)s)")
+    create.add_argument(
+        "--rank",
+        choices=["verified-only", "verified-first"],
+        help="systems that are not verified get no place, or one behind all that are (default: verified-only with "
+        "--verify)",
+    )
     team = actions.add_parser("team", help="add a team, and print its link and token")
     team.add_argument("contest", type=Path, metavar="CONTEST")
     team.add_argument("name", metavar="NAME")
@@ -57,7 +88,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
     )
-    for action in (team, revoke, serve):
+    serve.add_argument(
+        "--no-worker", action="store_true", help="verify nothing in this process: `voiceveil board verify` does it"
+    )
+    verify = actions.add_parser("verify", help="verify all submissions that wait, then end; `serve` does it as well")
+    verify.add_argument("contest", type=Path, metavar="CONTEST")
+    verify.add_argument("--retry", action="store_true", help="also those whose verification has failed")
+    submissions = actions.add_parser("submissions", help="list all scored submissions with their ids")
+    submissions.add_argument("contest", type=Path, metavar="CONTEST")
+    remove = actions.add_parser("remove", help="take a submission off the board; the team sees the reason")
+    remove.add_argument("contest", type=Path, metavar="CONTEST")
+    remove.add_argument("id", metavar="ID", help="see `voiceveil board submissions`")
+    remove.add_argument("--reason", required=True, help="what the team reads in its history")
+    for action in (team, revoke, serve, verify, submissions, remove):
         action.add_argument(
             "--database", metavar="PATH|URL", help="SQLite file or postgresql://... (default: CONTEST/board.sqlite)"
         )
@@ -73,38 +116,52 @@ def run(args: argparse.Namespace) -> int:
         "team": _team,
         "revoke": _revoke,
         "serve": _serve,
+        "verify": _verify,
+        "submissions": _submissions,
+        "remove": _remove,
     }
     return actions[args.action](args)
 
 
 def _create(args: argparse.Namespace) -> int:
     from voiceveil.board.contest import CHALLENGES, Contest, create_contest
-    from voiceveil.board.judging import check_data, find_split
+    from voiceveil.board.lists import check_data, find_split
 
     if args.challenge not in CHALLENGES:
         raise InputError(f"unknown challenge {args.challenge!r}", fix=did_you_mean(args.challenge, list(CHALLENGES)))
     split = args.split or find_split(args.challenge, args.data)
-    contest = Contest(args.challenge, args.data, split, args.title, args.daily, args.total)
+    verify = _number_or_word(args.verify or ("all" if args.require_audio else "none"))
+    attackers = tuple(name.strip() for name in args.attackers.split(",") if name.strip())
+    contest = Contest(
+        args.challenge, args.data, split, args.title, args.daily, args.total,
+        require_audio=args.require_audio, verify=verify, attackers=attackers, recogniser=args.recogniser,
+        rank=args.rank or ("verified-first" if verify == "none" else "verified-only"),
+    )  # fmt: skip
     check_data(contest)
+    if contest.is_verified:
+        from voiceveil.board.verification import check_models
+
+        check_models(contest)
     create_contest(args.contest, contest)
     print(f"the contest ranks on the {split} data of {args.challenge}")
     print(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
     return 0
 
 
+def _number_or_word(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
+
+
 def _team(args: argparse.Namespace) -> int:
     from voiceveil.board.app import NAME, team_token
-    from voiceveil.board.contest import Contest
-    from voiceveil.board.store import Store
-    from voiceveil.web.database import open_database
     from voiceveil.web.tokens import Seal, read_key
 
-    Contest.load(args.contest)
+    store = _store(args)
     if not NAME.fullmatch(args.name):
         raise InputError(f"a team {args.name!r}", fix="letters, digits, blanks and . _ + -, at most 40")
     if not 0 < args.days <= 36500:
         raise InputError(f"--days {args.days:g}", fix="give a positive number, at most 36500")
-    new = Store(open_database(args.database or args.contest / "board.sqlite")).add_team(args.name)
+    new = store.add_team(args.name)
     token = team_token(Seal(read_key(args.contest / "key")), args.name, time.time() + 86400 * args.days)
     print(f"{args.name}{'' if new else ' (known already; this is another token)'}")
     print(f"link: {args.url.rstrip('/')}/team/{token}\ntoken: {token}")
@@ -134,15 +191,54 @@ def _revoke(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from voiceveil.board.app import open_board
     from voiceveil.board.contest import Contest
+    from voiceveil.board.worker import background_worker
     from voiceveil.run.locking import alone_in
     from voiceveil.web.server import listening_socket, serve
 
-    Contest.load(args.contest)  # before the lock, which makes the folder
+    contest = Contest.load(args.contest)  # before the lock, which makes the folder
+    verified = contest.is_verified and not args.no_worker
+    worker = background_worker(args.contest, args.database) if verified else nullcontext()
     # The port first: an address in use must not end in the folder of uploads being emptied.
-    with alone_in(args.contest, "another server"), listening_socket(args.host, args.port) as bound:
+    with alone_in(args.contest, "another server"), listening_socket(args.host, args.port) as bound, worker:
         app = open_board(args.contest, args.database)
         host, port = bound.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(f"serving {args.contest} on http://{shown}:{port} (Ctrl-C ends)", flush=True)
         serve(app, bound, proxies=args.proxies)
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from voiceveil.board.worker import run_worker
+
+    count = run_worker(args.contest, args.database, retry=args.retry)
+    print(f"{count} submission(s) verified")
+    return 0
+
+
+def _store(args: argparse.Namespace) -> Store:
+    from voiceveil.board.contest import Contest
+    from voiceveil.board.store import Store
+    from voiceveil.web.database import open_database
+
+    Contest.load(args.contest)  # an error if there is none
+    return Store(open_database(args.database or args.contest / "board.sqlite"))
+
+
+def _submissions(args: argparse.Namespace) -> int:
+    from voiceveil.board.standing import Entry
+
+    store = _store(args)
+    verifications = store.verifications()
+    for one in store.scored():
+        when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.made))
+        status = Entry(one, verifications.get(one.id)).status()
+        print(f"{one.id}  {when} UTC  {one.team}/{one.system}  {status}")
+    return 0
+
+
+def _remove(args: argparse.Namespace) -> int:
+    if not _store(args).remove(args.id, args.reason):
+        raise InputError(f"no scored submission {args.id!r}", fix="see `voiceveil board submissions CONTEST`")
+    print(f"{args.id} is removed from the board; it still counts as one of the team's submissions")
     return 0

@@ -17,7 +17,7 @@
         headers: { "content-type": "application/octet-stream", "x-mark": form.dataset.mark },
       });
       const said = await answer.json();
-      if (said.accepted) { say("✓ Accepted and scored.", "good"); setTimeout(() => location.reload(), 800); return; }
+      if (said.accepted) { say(said.verification === "waiting" ? "✓ Accepted and scored; its verification runs in the background." : "✓ Accepted and scored.", "good"); setTimeout(() => location.reload(), 800); return; }
       say(`✖ Refused: ${said.reason}`, "poor");
     } catch {
       say("✖ No connection: please try again.", "poor");
