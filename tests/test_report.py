@@ -35,6 +35,7 @@ from voiceveil.report.page import Options, write_report
 from voiceveil.report.plane import planes
 from voiceveil.report.plots import similarity_svg
 from voiceveil.report.published import published
+from voiceveil.report.sections import command
 from voiceveil.report.speakers import by_speaker
 from voiceveil.report.summary import findings
 from voiceveil.report.words import lost_words
@@ -195,11 +196,18 @@ def test_the_plane_averages_what_the_evaluation_has(material: Material) -> None:
     assert "other" in planes(material, [other])[0].left_out  # it has no EER
 
 
+def test_the_command_of_a_report_is_quoted_for_the_shell(material: Material) -> None:
+    results = replace(material.results, system="x; rm -rf ~", info={**material.results.info, "attackers": ["$(id)"]})
+    shown = command(Material(results, material.folder))
+    assert "--system 'x; rm -rf ~' " in shown
+    assert "--attackers '$(id)' " in shown
+
+
 # -- details
 
 
 @settings(max_examples=25)
-@given(text=st.text(max_size=20), value=st.floats(-1e6, 1e6))
+@given(text=st.text(max_size=20), value=st.floats(0, 1e6))
 def test_details_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, text: str, value: float) -> None:
     text = text.encode("utf-8", "ignore").decode().replace("\r", " ").replace("\0", "")
     folder = tmp_path_factory.mktemp("details")

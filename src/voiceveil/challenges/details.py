@@ -15,15 +15,20 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
+from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
 
 __all__ = ["Details", "Heard", "Similarity", "read_details", "write_details"]
+
+_LARGEST_TABLE, _LARGEST_MATRICES = 256 << 20, 64 << 20  # bytes
+_LARGEST_NUMBER = 1e6  # seconds, Hz, similarities
+_FIX = "evaluate again"
 
 
 @dataclass(frozen=True)
@@ -98,44 +103,50 @@ def read_details(out: Path) -> Details:
 def _table(path: Path) -> tuple[Heard, ...]:
     known = {field.name: str(field.type) for field in fields(Heard)}
     try:
+        if path.stat().st_size > _LARGEST_TABLE:
+            raise InputError(f"more than {_LARGEST_TABLE} bytes", where=path, fix=_FIX)
         with path.open(newline="", encoding="utf-8") as stream:
             reader = csv.reader(stream, "excel-tab", strict=True)
             heading = next(reader, [])
             strange = [name for name in heading if name not in known]
             if strange or "utterance" not in heading:
-                raise InputError("not a table of utterances", where=path, line=1, fix="evaluate again")
+                raise InputError("not a table of utterances", where=path, line=1, fix=_FIX)
             return tuple(_row(dict(zip(heading, cells, strict=True)), known) for cells in reader)
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=path) from error
     except (ValueError, csv.Error) as error:
-        raise InputError(f"a row is not of the right form: {error}", where=path, fix="evaluate again") from error
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"a row is not of the right form: {error}", where=path, fix=_FIX) from error
 
 
 def _row(cells: Mapping[str, str], known: Mapping[str, str]) -> Heard:
     values: dict[str, Any] = {}
     for name, text in cells.items():
         if text or known[name] == "str":
-            values[name] = float(text) if known[name].startswith("float") else text
+            values[name] = _number(name, text) if known[name].startswith("float") else text
     if values.get("reference") is not None:  # a recogniser that heard nothing: measured, and empty
         values.setdefault("heard_original", "")
         values.setdefault("heard_anonymized", "")
     return Heard(**values)
 
 
+def _number(name: str, text: str) -> float:
+    """Return the number in a cell; a ``ValueError`` if the column cannot have it."""
+    least, most = (-1.0 - 1e-6, 1.0 + 1e-6) if name == "pitch_correlation" else (0.0, _LARGEST_NUMBER)
+    value = float(text)
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {text[:40]}")
+    return value
+
+
 def _matrices(path: Path) -> Similarity:
-    try:
-        data = json.loads(path.read_text())
-        speakers = tuple(str(name) for name in data["speakers"])
-        sides = [_square(data[key], len(speakers)) for key in ("oo", "oa", "aa")]
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=path) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"not similarity matrices: {error}", where=path, fix="evaluate again") from error
-    return Similarity(speakers, *sides)
-
-
-def _square(rows: Iterable[Iterable[Any]], size: int) -> tuple[tuple[float, ...], ...]:
-    matrix = tuple(tuple(float(value) for value in row) for row in rows)
-    if len(matrix) != size or any(len(row) != size for row in matrix):
-        raise ValueError(f"a matrix is not of {size} rows and columns")
-    return matrix
+    found = build(Similarity, read_json(path, largest=_LARGEST_MATRICES, fix=_FIX), where=path, fix=_FIX)
+    size = len(found.speakers)
+    for matrix in (found.oo, found.oa, found.aa):
+        if not size or len(matrix) != size or any(len(row) != size for row in matrix):
+            what = f"not similarity matrices: a matrix is not of {size} rows and columns"
+            raise InputError(what, where=path, fix=_FIX)
+        if any(abs(value) > _LARGEST_NUMBER for row in matrix for value in row):
+            raise InputError("not similarity matrices: a value is too large", where=path, fix=_FIX)
+    return found

@@ -19,6 +19,7 @@ __all__ = ["write_comparison"]
 
 _FRAME: Box = (56.0, 12.0, 608.0, 360.0)
 _SIZE = 4.5
+_FARTHEST = 1e5  # percent or dB on an axis
 _TITLES = {
     "eer_oa": "EER of the ignorant attacker (%)",
     "eer_aa": "EER of the lazy-informed attacker (%), higher is more private",
@@ -104,10 +105,11 @@ def _ends(column: str, average: Average) -> tuple[float, float]:
 
 
 def _axis(rows: Sequence[Row], column: str, start: float, end: float) -> Axis:
-    values = [value for row in rows for value in _ends(column, row.values[column])]
+    ends = [end for row in rows for end in _ends(column, row.values[column])]
+    values = [min(max(end, -_FARTHEST), _FARTHEST) for end in ends]
     low, high = min([*values, 0.0]), max([*values, 0.0])
     if low >= 0:
         return scale(values, start, end, from_zero=True)
-    step = next(s for k in range(-2, 4) for s in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / s <= 8)
+    step = next(s for k in range(-2, 6) for s in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / s <= 8)
     first, last = step * (low // step), step * -(-high // step)
     return Axis(first, last, step, start, end)

@@ -6,6 +6,7 @@ report says so.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,9 +88,10 @@ class Material:
 
 def attacks_of(results: Results) -> tuple[Attack, ...]:
     """All attacks of some results, in their order."""
-    figures = results.find("eer")
-    keys = dict.fromkeys((figure.model, figure.conditions) for figure in figures)
-    return tuple(Attack(m, c, tuple(f for f in figures if (f.model, f.conditions) == (m, c))) for m, c in keys)
+    found: dict[tuple[str, str], list[Figure]] = {}
+    for figure in results.find("eer"):
+        found.setdefault((figure.model, figure.conditions), []).append(figure)
+    return tuple(Attack(*names, tuple(figures)) for names, figures in found.items())
 
 
 def set_name(figure: Figure) -> str:
@@ -127,16 +129,19 @@ def _score_file(folder: Path, figure: Figure) -> Path | None:
 def _read(file: Path, figure: Figure, speaker_of: dict[str, str]) -> Scored:
     """Scores ``<enrolled speaker> <utterance> <score>``; who speaks is in the details."""
     enroll, utterance, score, heard = [], [], [], []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            claimed, name, value = line.split()
-            score.append(float(value))
-            heard.append(speaker_of[name])
-        except (ValueError, KeyError) as error:
-            what = f"not `<speaker> <utterance> <score>` of the details: {error}"
-            raise InputError(what, where=file, line=number, fix="evaluate again") from None
-        enroll.append(claimed)
-        utterance.append(name)
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                claimed, name, value = line.decode("utf-8").split()
+                if math.isnan(float(value)):
+                    raise ValueError("the score is not a number")
+                score.append(float(value))
+                heard.append(speaker_of[name])
+            except (ValueError, KeyError) as error:
+                what = f"not `<speaker> <utterance> <score>` of the details: {str(error)[:100]}"
+                raise InputError(what, where=file, line=number, fix="evaluate again") from None
+            enroll.append(claimed)
+            utterance.append(name)
     claims, speakers = np.array(enroll), np.array(heard)
     names, codes = np.unique(np.concatenate([claims, speakers]), return_inverse=True)
     codes = codes.reshape(-1).astype(np.int64)

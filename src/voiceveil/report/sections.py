@@ -5,9 +5,9 @@ Conventions: ``missing`` is a sentence for the reader where a part could not be 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -240,22 +240,27 @@ def notes(material: Material) -> dict[str, list[str]]:
 
 
 def command(material: Material) -> str:
-    """The command that makes these results anew, with DATA for the folder of the corpora."""
+    """Return the command that makes these results anew, with DATA for the folder of the corpora.
+
+    Whatever comes from the results is quoted: the command may be pasted into a shell.
+    """
     info = material.results.info
     if "voiceveil" not in info:
         return ""
-    parts = ["voiceveil evaluate", f"--protocol {material.results.protocol}", "--data DATA"]
-    parts.append(f"--anon {info.get('suffix')}" if info.get("given") else f"--system {material.results.system}")
+    parts = ["voiceveil evaluate", f"--protocol {quote(material.results.protocol)}", "--data DATA"]
+    chosen = f"--anon {quote(str(info.get('suffix')))}" if info.get("given") else ""
+    parts.append(chosen or f"--system {quote(material.results.system)}")
     for name, value in dict(info.get("parameters") or {}).items():
-        parts.append(f"--set {name}={','.join(map(str, value)) if isinstance(value, list) else value}")
+        setting = f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
+        parts.append(f"--set {quote(setting)}")
     if info.get("training"):
-        parts.append(f"--train {' '.join(map(str, info['training']))}")
+        parts.append(f"--train {' '.join(map(quote, info['training']))}")
     emotional = dict.fromkeys(f.dataset for f in material.results.find("uar") if not f.split)
     if emotional:
-        parts.append(f"--emotion {' '.join(emotional)}")
+        parts.append(f"--emotion {' '.join(map(quote, emotional))}")
     if info.get("attackers"):
-        parts.append(f"--attackers {','.join(map(str, info['attackers']))}")
-    parts.append(f"--recogniser {info.get('recogniser', 'moonshine')}")
+        parts.append(f"--attackers {quote(','.join(info['attackers']))}")
+    parts.append(f"--recogniser {quote(info.get('recogniser') or 'moonshine')}")
     if info.get("seed") is not None:
-        parts.append(f"--seed {json.dumps(info['seed'])}")
+        parts.append(f"--seed {quote(str(info['seed']))}")
     return " \\\n    ".join([*parts, "--out OUT"])

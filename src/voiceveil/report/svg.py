@@ -14,6 +14,7 @@ from html import escape
 __all__ = ["GLYPH", "Axis", "Box", "grid", "place_names", "scale", "shorten", "svg", "text"]
 
 Box = tuple[float, float, float, float]
+_LARGEST = 1e8  # value on an axis
 GLYPH = 6.6  # the width of a letter of 12 pixels, roughly
 
 
@@ -38,7 +39,11 @@ class Axis:
 
 
 def scale(values: Sequence[float], start: float, end: float, *, from_zero: bool, most: int = 8) -> Axis:
-    """An axis with at most ``most`` + 1 ticks at round numbers that holds all values."""
+    """Return an axis with at most ``most`` + 1 ticks at round numbers that holds all values up to 10^8.
+
+    Values beyond that, or infinite ones, stand at its ends.
+    """
+    values = [min(max(value, -_LARGEST), _LARGEST) for value in values]
     low, high = (0.0 if from_zero else min(values, default=0.0)), max(values, default=1.0)
     room = max(high - low, 1.0) * 0.06
     low, high = (0.0 if from_zero else max(0.0, low - room)), high + room

@@ -88,7 +88,7 @@ def _suffix(results: Results, out: Path) -> str:
         what = f"results of {results.protocol}; the archive is that of the 2024 challenge"
         raise InputError(what, where=out, fix="evaluate with --protocol vpc2024")
     suffix = str(results.info.get("suffix", ""))
-    if not _PLAIN.fullmatch(suffix) or "official" not in results.info:
+    if not _PLAIN.fullmatch(suffix) or not results.info.get("official"):
         raise InputError("results without the challenge's own files", where=out, fix="evaluate again")
     return suffix
 
