@@ -135,7 +135,7 @@ def _npz(**arrays: object) -> bytes:
 
 
 def _results() -> bytes:
-    figures = [{"metric": "eer", "value": 0.1, "dataset": "libri_dev", "low": 0.0, "high": "inf", "detail": {"a": 1}}]
+    figures = [{"metric": "cllr", "value": 0.1, "dataset": "libri_dev", "low": 0.0, "high": "inf", "detail": {"a": 1}}]
     whole = {"format": "voiceveil results 1", "system": "b2", "protocol": "vpc2024", "figures": figures, "info": {}}
     return json.dumps(whole).encode()
 
@@ -347,5 +347,5 @@ def test_figures_of_a_system_are_those_of_the_sample(tmp_path: Path) -> None:
     """The samples are no empty shells."""
     (tmp_path / "results.json").write_bytes(_results())
     assert Results.load(tmp_path / "results.json").figures == (
-        Figure("eer", 0.1, "libri_dev", low=0.0, high=float("inf"), detail={"a": 1}),
+        Figure("cllr", 0.1, "libri_dev", low=0.0, high=float("inf"), detail={"a": 1}),
     )
