@@ -19,6 +19,7 @@ from voiceveil.anonymization.digests import digest_secret, source_digest
 from voiceveil.anonymization.draws import Level
 from voiceveil.anonymization.item import Done, Job, run_job
 from voiceveil.anonymization.layout import Layout, plan_layout
+from voiceveil.anonymization.release import PlannedRelease, Published, Release, plan_release, write_release
 from voiceveil.anonymization.settings import Draws, Format, Settings, make_settings
 from voiceveil.audio import PART_PREFIX, Encoding, info
 from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
@@ -44,7 +45,8 @@ class Failure:
 class Summary:
     """What a run did: new items, items that were there already, failures, seconds of output audio and of the clock.
 
-    ``left_over``: ids in the output, from an earlier run, that the input does not have any more.
+    ``left_over``: ids in the output, from an earlier run, that the input does not have any more. ``published``: the
+    release, if one was asked for and there was something to publish.
     """
 
     output: Path
@@ -55,6 +57,7 @@ class Summary:
     mixed_down: int
     audio_seconds: float
     seconds: float
+    published: Published | None = None
 
 
 def anonymize(
@@ -72,6 +75,7 @@ def anonymize(
     encoding: Encoding = "int16",
     suffix: str | None = None,
     overwrite: bool | Literal["changed"] = False,
+    publish: str | Path | Release | None = None,
     quiet: bool = True,
 ) -> Summary:
     """Anonymize a file, folder, Kaldi directory, manifest, ``"name:path"`` or Corpus into ``output``.
@@ -82,6 +86,9 @@ def anonymize(
     directory (default: ``_`` and the system). A run that was interrupted goes on where it stopped; one with other
     settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). Bad recordings are
     in the summary's ``failures``; the rest is done.
+
+    ``publish``: a new folder for a release of the result, without names, order and times of the input, or a
+    :class:`~voiceveil.anonymization.release.Release` that says more.
 
     ``jobs``: processes, or an executor (:mod:`voiceveil.run.executor`) that has a cluster do the work. With more than
     one, scripts need the usual ``if __name__ == "__main__":``.
@@ -101,10 +108,11 @@ def anonymize(
         extension=f".{format}",
         manifest_name=None if isinstance(source, Corpus) else Path(source).name,
     )
+    release = None if publish is None else _planned_release(publish, corpus, layout, settings)
     # Drawn before anything is written: this finds utterances without a speaker, or systems without official draws.
     for job in _jobs(corpus, layout, settings):
         if corpus.kind == "file":
-            return _one_file(job, settings, overwrite=bool(overwrite))
+            return _one_file(job, corpus, layout, settings, release, overwrite=bool(overwrite))
         if settings.level == "utterance":  # what holds for one holds for all
             break
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
@@ -121,10 +129,12 @@ def anonymize(
         if executor_of(jobs).distant:  # a node that died may have left some
             _remove_parts(layout)
         finished = corpus.filter(lambda u: batch.has(u.id))
-        layout.write_metadata(layout.outputs(finished, lambda id: ledger.entries[id].seconds))
+        outputs = layout.outputs(finished, lambda id: ledger.entries[id].seconds)
+        layout.write_metadata(outputs)
         left_over = ledger.others(plan.stamps)
         others = set(left_over)
         ledger.finish(lambda id: batch.has(id) or id in others)
+        published = write_release(release, outputs, lambda id: ledger.entries[id].sha256)
     return Summary(
         output=layout.folder,
         done=plan.waiting - len(batch.failed),
@@ -134,16 +144,38 @@ def anonymize(
         mixed_down=batch.mixed_down,
         audio_seconds=batch.audio,
         seconds=time.monotonic() - start,
+        published=published,
     )
 
 
-def _one_file(job: Job, settings: Settings, *, overwrite: bool) -> Summary:
-    """A single file needs no ledger; what is wrong with it is raised."""
+def _planned_release(
+    publish: str | Path | Release, corpus: Listing, layout: Layout, settings: Settings
+) -> PlannedRelease:
+    """Check what is to be published, before the work begins."""
+    output = next(layout.target(u.id) for u in corpus) if corpus.kind == "file" else layout.folder
+    return plan_release(publish, corpus, output, settings)
+
+
+def _one_file(
+    job: Job, corpus: Listing, layout: Layout, settings: Settings, release: PlannedRelease | None, *, overwrite: bool
+) -> Summary:
+    """Convert a single file, which needs no ledger; what is wrong with it is raised."""
     if job.target.exists() and not overwrite:
         raise InputError("the output exists", where=job.target, fix="give another name, or --overwrite")
     start = time.monotonic()
     done = run_job(job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
-    return Summary(job.target, 1, 0, (), (), int(done.channels > 1), done.seconds, time.monotonic() - start)
+    published = write_release(release, layout.outputs(corpus, lambda id: done.seconds), lambda id: done.sha256)
+    return Summary(
+        output=job.target,
+        done=1,
+        already_done=0,
+        failures=(),
+        left_over=(),
+        mixed_down=int(done.channels > 1),
+        audio_seconds=done.seconds,
+        seconds=time.monotonic() - start,
+        published=published,
+    )
 
 
 @dataclass

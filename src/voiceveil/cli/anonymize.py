@@ -12,9 +12,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from voiceveil.anonymization import Summary, anonymize
+from voiceveil.anonymization import Anonymizer, Summary, anonymize
 from voiceveil.anonymization.finding import default_system, find_system
+from voiceveil.anonymization.release import FIELDS, Release
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.errors import InputError
 
 EXAMPLES = """\
 examples:
@@ -25,6 +27,7 @@ examples:
   voiceveil anonymize data/libri_dev_trials_f data --system b2 --draws official --set edges=official
   voiceveil anonymize librispeech:/corpora/LibriSpeech/dev-clean out --system d1
   voiceveil anonymize recordings/ hidden/ --system b1b --weights exp/decoder --set gender=random
+  voiceveil anonymize recordings/ hidden/ --publish release             see docs/anonymize.md, "Before you publish"
   voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/cluster.md
 """
 AFTER_INTERRUPTION = "; the same command goes on where it stopped (at speaker level only with --seed or --key-file)"
@@ -63,6 +66,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", choices=["int16", "int24"], default="int16", help="default: int16")
     parser.add_argument("--suffix", help="ends the name of an output Kaldi directory (default: _SYSTEM)")
     parser.add_argument("--overwrite", action="store_true", help="start again where another run left its results")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="DIR",
+        help="also write a release folder: neutral names in shuffled order, fixed times, no record of the run",
+    )
+    parser.add_argument(
+        "--publish-map",
+        type=Path,
+        metavar="FILE",
+        help="private map from new names to original ids (default: DIR.private-map.csv beside DIR)",
+    )
+    parser.add_argument(
+        "--publish-fields",
+        metavar="LIST",
+        help=f"metadata in the release, of {','.join(FIELDS)}; '' for none (default: text; at speaker level also "
+        "speaker, as a pseudonym)",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
@@ -76,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"voiceveil: {warning}", file=sys.stderr)
     else:
         made = find_system(args.system, chosen)
+    publish = _release(args)
     named = args.output.suffix.lower().removeprefix(".")
     with chosen_jobs(args) as jobs:
         summary = anonymize(
@@ -92,16 +114,62 @@ def run(args: argparse.Namespace) -> int:
             encoding=args.encoding,
             suffix=args.suffix,
             overwrite=args.overwrite,
+            publish=publish,
             quiet=args.quiet,
         )
-    _print(summary, as_json=args.json)
+    advice = _advice(summary, made, key_file=args.key_file, seeded=args.seed is not None or args.draws == "official")
+    if args.json:
+        print(json.dumps({**asdict(summary), "before_publishing": advice}, default=str))
+    else:
+        _print(summary)
+        print("\n".join(advice))
     return 1 if summary.failures else 0
 
 
-def _print(summary: Summary, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({**asdict(summary), "output": str(summary.output)}))
-        return
+def _release(args: argparse.Namespace) -> Release | None:
+    """Return the release that the arguments ask for."""
+    if args.publish is None:
+        if args.publish_map is not None or args.publish_fields is not None:
+            raise InputError("--publish-map and --publish-fields describe a release", fix="give --publish DIR as well")
+        return None
+    fields = None if args.publish_fields is None else tuple(filter(None, args.publish_fields.split(",")))
+    return Release(args.publish, args.publish_map, fields)
+
+
+def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seeded: bool) -> list[str]:
+    """Return what a user has to know before publishing, a line each."""
+    release = summary.published
+    private = [f"  keep {key_file} secret: whoever has the key can repeat the draws"] if key_file else []
+    if seeded:
+        private.append("  these draws can be guessed by anybody: leave out --seed and --draws official for publication")
+    if release is None:
+        if summary.output.is_dir():
+            private.insert(0, f"  remove {summary.output / '.voiceveil'}: the record of the run, with ids and digests")
+        if summary.left_over:
+            private.append(f"  remove the {len(summary.left_over)} file(s) whose recordings the input has no more")
+        return [
+            f"before you publish {summary.output}:",
+            *private,
+            "  names and order of recordings and speakers are still those of the input, and so are texts and labels",
+            "  or give --publish DIR: it writes a release folder without all that, see docs/anonymize.md",
+        ]
+    if "text" in release.fields:
+        private.append("  read the texts: the words can tell who speaks (--publish-fields '' leaves them out)")
+    if system.keeps_length:
+        private.append(
+            f"  {system.name} keeps the length of each recording: a list of the original lengths tells which"
+        )
+    held = f" and their {', '.join(release.fields)}" if release.fields else ""
+    return [
+        f"release: {release.folder}: {release.recordings} recording(s){held}",
+        f"private map: {release.map_file}: tells which recording is which; keep it apart from the release or delete it",
+        "before you publish the release:",
+        *private,
+        "  listen to it: a voice is hidden, not what is said",
+    ]
+
+
+def _print(summary: Summary) -> None:
     if summary.left_over:
         count, first = len(summary.left_over), summary.left_over[0]
         print(f"{count} file(s) of an earlier run are in the output, but not in the input any more, e.g. {first}")
