@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import pickle
+import socket
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.draws import Key, Level, keyed_rng
+from voiceveil.anonymization.draws import Key, KeyFileWarning, Level, keyed_rng
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
 
@@ -179,23 +182,114 @@ def test_fingerprints_tell_keys_apart() -> None:
     assert Key.from_seed(3).fingerprint() == Key.from_seed(3).fingerprint()
 
 
-def test_key_file(tmp_path: Path) -> None:
-    (tmp_path / "key").write_bytes(bytes(range(16)))
-    key = Key.from_file(tmp_path / "key")
-    assert key == Key(bytes(range(16)), repeatable=True)
-    (tmp_path / "key").write_bytes(bytes(range(17)))
-    assert first(Key.from_file(tmp_path / "key").rng("a")) != first(key.rng("a")), "every byte counts"
+RANDOM = bytes.fromhex("8f1d4bc207a95e36f0187c2d93ba64e1")
+
+
+def key_file(folder: Path, content: bytes = RANDOM, mode: int = 0o600) -> Path:
+    path = folder / "key"
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def test_every_byte_of_a_key_file_counts(tmp_path: Path) -> None:
+    """Zero bytes at the end too, with which HMAC would fill a short key up."""
+    variants = [RANDOM, RANDOM + b"\0", RANDOM + b"\0\0", b"\0" + RANDOM, RANDOM + b"\n", RANDOM[:-1] + b"!"]
+    keys = [Key.from_file(key_file(tmp_path, content)) for content in variants]
+    assert len({first(key.rng("a")) for key in keys}) == len({key.fingerprint() for key in keys}) == len(variants)
+    assert Key.from_file(key_file(tmp_path)) == keys[0]
 
 
 @pytest.mark.parametrize("size", [0, 1, 15])
 def test_a_short_key_is_refused(tmp_path: Path, size: int) -> None:
-    (tmp_path / "key").write_bytes(b"x" * size)
-    with pytest.raises(InputError, match=f"a key of {size} bytes is too short .*head -c 32 /dev/urandom") as caught:
-        Key.from_file(tmp_path / "key")
+    with pytest.raises(InputError, match=f"a key of {size} bytes is too short.*head -c 32 /dev/urandom") as caught:
+        Key.from_file(key_file(tmp_path, RANDOM[:size]))
     assert caught.value.where == str(tmp_path / "key")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [bytes(32), b"k" * 1000, b"secret" * 6, b"password" * 4, bytes(range(64)), bytes(range(64, 0, -1)), b"01" * 16],
+    ids=["zeros", "one letter", "a word again and again", "another", "counting", "counting down", "two values"],
+)
+def test_a_key_that_can_be_guessed_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(InputError, match=r"not drawn at random can be guessed .make one: \(umask 077; head -c 32"):
+        Key.from_file(key_file(tmp_path, content))
+
+
+@given(st.randoms(use_true_random=True))
+def test_a_random_key_is_taken(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
+    folder = tmp_path_factory.mktemp("keys")
+    for content in (random.randbytes(16), random.randbytes(32).hex().encode(), random.randbytes(65536)):
+        Key.from_file(key_file(folder, content))
+
+
+def test_a_huge_key_is_refused_and_not_read_whole(tmp_path: Path) -> None:
+    path = key_file(tmp_path)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(InputError, match="a key has at most 65536 bytes"):
+        Key.from_file(path)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o444])
+def test_a_key_that_others_can_read_is_warned_about(tmp_path: Path, mode: int) -> None:
+    path = key_file(tmp_path, mode=mode)
+    with pytest.warns(KeyFileWarning, match=rf"{path}: others can read this key.*\(chmod 600 {path}\)"):
+        Key.from_file(path)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o777])
+def test_a_key_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(InputError, match="a key that others can write to"):
+        Key.from_file(key_file(tmp_path, mode=mode))
+
+
 def test_a_key_that_cannot_be_read(tmp_path: Path) -> None:
-    for path, why in [(tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")]:
-        with pytest.raises(InputError, match=f"{path}: cannot read the key: {why} .make one: head"):
-            Key.from_file(path)
+    """Nothing is waited for: neither at a named pipe nor at a terminal."""
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        for path, why in [
+            (tmp_path / "none", "no such file"),
+            (tmp_path, "a folder, not a file"),
+            (tmp_path / "pipe", "a named pipe, not a regular file"),
+            (tmp_path / "socket", "a socket, not a regular file"),
+            (Path("/dev/zero"), "a device, not a regular file"),
+            (Path("/dev/tty"), "a device, not a regular file"),
+        ]:
+            with pytest.raises(InputError, match=f"{path}: cannot read the key: {why}.*make one: .umask 077; head"):
+                Key.from_file(path)
+
+
+# --- Namespaces ---------------------------------------------------------------------------------------------------
+
+
+def test_one_key_draws_differently_in_two_corpora(tmp_path: Path) -> None:
+    key = Key.from_file(key_file(tmp_path))
+    drawn = [first(key.in_corpus(name).rng("speaker", "trial", "1272")) for name in ("a", "b", "")]
+    assert len({*drawn, first(key.rng("speaker", "trial", "1272"))}) == 3, "no namespace is the empty one"
+    again = Key.from_file(key_file(tmp_path), namespace="a")
+    assert first(again.in_corpus("b").rng("speaker", "trial", "1272")) == drawn[0], "a namespace that is given stays"
+
+
+def test_seeds_and_fresh_keys_have_no_namespace_of_their_own() -> None:
+    for key in (Key.from_seed(1), Key.fresh()):
+        assert key.in_corpus("a") == key
+    assert first(Key.from_seed(1, namespace="a").rng("x")) != first(Key.from_seed(1).rng("x"))
+
+
+@given(st.text(min_size=1), contexts, st.text(min_size=1), contexts)
+def test_namespaces_and_contexts_never_collide(one: str, left: list[str], other: str, right: list[str]) -> None:
+    same = (one, left) == (other, right)
+    keys = Key.from_seed(1, namespace=one), Key.from_seed(1, namespace=other)
+    assert (first(keys[0].rng(*left)) == first(keys[1].rng(*right))) == same
+    assert first(keys[0].rng(*left)) != first(Key.from_seed(1).rng(*right))
+
+
+def test_the_record_of_a_namespace_does_not_tell_it(tmp_path: Path) -> None:
+    key = Key.from_file(key_file(tmp_path))
+    assert key.namespace_fingerprint() == ""
+    told = [key.in_corpus(name).namespace_fingerprint() for name in ("patients", "visitors", "patients")]
+    assert told[0] == told[2] != told[1]
+    assert len(bytes.fromhex(told[0])) == 8
+    assert key.in_corpus("patients").fingerprint() == key.fingerprint()

@@ -128,7 +128,8 @@ def ledger_of(output: Path) -> list[dict[str, str]]:
 
 def key_file(tmp_path: Path) -> Path:
     path = tmp_path / "secret.key"
-    path.write_bytes(b"0123456789abcdef0123456789abcdef")
+    path.write_bytes(b"a secret of thirty-two bytes ok.")
+    path.chmod(0o600)
     return path
 
 
@@ -138,6 +139,7 @@ def test_a_candidate_recording_cannot_be_confirmed_from_the_ledger(tmp_path: Pat
     source = make_input(tmp_path, "folder")
     other = tmp_path / "other.key"
     other.write_bytes(b"another secret, of 30 letters.")
+    other.chmod(0o600)
     one = anonymize(source, tmp_path / "1", key_file=key_file(tmp_path) if keyed else None)
     two = anonymize(source, tmp_path / "2", key_file=other if keyed else None)
     digests = [{row["id"]: row["source"] for row in ledger_of(out.output)} for out in (one, two)]

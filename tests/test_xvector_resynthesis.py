@@ -286,7 +286,8 @@ def test_bytes_do_not_depend_on_the_number_of_workers(weights: Path, tmp_path: P
         for number in range(2):
             save(tmp_path / "in" / f"s{speaker}" / f"u{number}.wav", synthetic_voice(speaker, number, seconds=0.7))
     key = tmp_path / "secret.key"
-    key.write_bytes(bytes(range(32)))
+    key.write_bytes(b"a secret of thirty-two bytes ok.")
+    key.chmod(0o600)
     outputs = []
     for jobs in ("1", "2"):
         out = tmp_path / f"out{jobs}"

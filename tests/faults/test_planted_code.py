@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import voiceveil
 from tests.faults.runs import PROTOCOL
 from voiceveil.audio import save
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
@@ -161,3 +163,24 @@ def test_settings_of_the_compiler_in_the_working_directory_are_not_read(command:
         "print(repr(config.CACHE_DIR), config.DISABLE_JIT)"
     )
     assert run([sys.executable, "-P", "-c", code], folder) == "'' 0\n"
+
+
+def test_python_without_its_environment_starts_no_workers(command: list[str], folder: Path, tmp_path: Path) -> None:
+    """With -E, workers would ignore the variable that keeps them from the working directory."""
+    words = [command[0], "-E", command[1], "anonymize", "audio", str(tmp_path / "out"), "--system", "b2", "--jobs", "2"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "start it with -I or with -E -P, or use --jobs 1" in done.stderr
+
+
+def test_every_start_of_a_process_is_safe() -> None:
+    """Whatever module starts Python processes does so with a safe path."""
+    package = Path(voiceveil.__file__).parent
+    starts = re.compile(r"subprocess\.|get_context\(|Process\(|ProcessPoolExecutor\(|Popen\(|os\.exec|os\.spawn")
+    guards = ("with safe_path():", '[sys.executable, "-P"')
+    unguarded = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if starts.search(path.read_text()) and not any(guard in path.read_text() for guard in guards)
+    ]
+    assert unguarded == []

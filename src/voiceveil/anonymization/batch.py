@@ -69,6 +69,7 @@ def anonymize(
     jobs: Jobs = 1,
     seed: int | None = None,
     key_file: str | Path | None = None,
+    key_namespace: str | None = None,
     draws: Draws = "keyed",
     rate: int | None = None,
     format: Format = "wav",
@@ -81,7 +82,9 @@ def anonymize(
     """Anonymize a file, folder, Kaldi directory, manifest, ``"name:path"`` or Corpus into ``output``.
 
     ``level``: a pseudo-speaker for each utterance, or for each speaker (and role: enrollment, trial).
-    ``seed`` or ``key_file`` make the run repeatable; without them a fresh key is drawn and forgotten.
+    ``seed`` or ``key_file`` make the run repeatable; without them a fresh key is drawn and forgotten. The draws of a
+    key file depend on the name of the corpus as well, so that equal ids in two corpora get different pseudo-speakers;
+    ``key_namespace`` takes the place of that name.
     ``rate``: sampling rate of the output in Hz (default: the system's). ``suffix``: ending of the name of a Kaldi
     directory (default: ``_`` and the system). A run that was interrupted goes on where it stopped; one with other
     settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). Bad recordings are
@@ -96,9 +99,18 @@ def anonymize(
     start = time.monotonic()
     check_jobs(jobs)
     settings = make_settings(
-        system, level=level, draws=draws, seed=seed, key_file=key_file, rate=rate, format=format, encoding=encoding
+        system,
+        level=level,
+        draws=draws,
+        seed=seed,
+        key_file=key_file,
+        key_namespace=key_namespace,
+        rate=rate,
+        format=format,
+        encoding=encoding,
     )
     corpus: Listing = source if isinstance(source, Corpus) else open_listing(source)
+    settings = settings.in_corpus(corpus.name)
     if len(corpus) == 0:
         raise InputError("no utterances to anonymize", where=corpus.root)
     layout = plan_layout(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -40,6 +40,10 @@ class Settings:
         """Whether a later run draws the same pseudo-speaker for a speaker that this one has begun with."""
         return self.draws == "official" or self.key.repeatable or self.level == "utterance"
 
+    def in_corpus(self, name: str) -> Settings:
+        """Return the settings for a corpus, whose name is part of the draws of a key file; see :class:`Key`."""
+        return replace(self, key=self.key.in_corpus(name))
+
     def record(self) -> dict[str, Any]:
         """For the ledger; tells keys apart without telling the key."""
         return {
@@ -53,6 +57,7 @@ class Settings:
             "format": self.format,
             "encoding": self.encoding,
             **({"models": self.models} if self.models else {}),
+            **({"key_namespace": self.key.namespace_fingerprint()} if self.key.namespace else {}),
         }
 
     def rng(self, index: int, utterance: Utterance) -> np.random.Generator:
@@ -71,6 +76,7 @@ def make_settings(
     draws: Draws,
     seed: int | None,
     key_file: str | Path | None,
+    key_namespace: str | None = None,
     rate: int | None,
     format: Format,
     encoding: Encoding,
@@ -92,10 +98,12 @@ def make_settings(
         raise InputError("both a seed and a key file", fix="give one of them")
     if draws == "official" and (seed is not None or key_file is not None):
         raise InputError("official draws need neither a seed nor a key", fix="leave it out")
+    if key_namespace is not None and seed is None and key_file is None:
+        raise InputError("a key namespace without a key to repeat", fix="give a key file as well, or a seed")
     if key_file is not None:
-        key = Key.from_file(Path(key_file))
+        key = Key.from_file(Path(key_file), namespace=key_namespace)
     else:
-        key = Key.fresh() if seed is None else Key.from_seed(seed)
+        key = Key.fresh() if seed is None else Key.from_seed(seed, namespace=key_namespace or "")
     made = (system(chosen) if isinstance(chosen, str) else chosen).at_level(level)
     return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
 

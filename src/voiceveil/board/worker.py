@@ -27,6 +27,7 @@ from voiceveil.board.verification import Outcome, check_models, compare, draw_sa
 from voiceveil.errors import InputError, OutputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.locking import alone_in
+from voiceveil.run.safe_path import safe_path
 from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.tokens import Seal, read_key
 
@@ -162,7 +163,8 @@ def background_worker(folder: Path, database: str | None = None) -> Iterator[Non
     def supervise() -> None:
         while not stopping.is_set():
             process = context.Process(target=_in_background, args=(folder, database), daemon=True)
-            process.start()
+            with safe_path():
+                process.start()
             while process.is_alive() and not stopping.is_set():
                 process.join(0.2)
             if stopping.is_set():

@@ -124,6 +124,7 @@ def evaluate(
     jobs: Jobs = 1,
     seed: int | None = None,
     key_file: str | Path | None = None,
+    key_namespace: str | None = None,
     cache_file: Path | None = None,
     details: bool = True,
     quiet: bool = True,
@@ -148,7 +149,8 @@ def evaluate(
         make_recogniser(recogniser)
     with _alone_with_cache(evaluation.out, cache_file) as cache:
         time = started(evaluation.out)
-        anonymized = _anonymize(evaluation, cache, jobs=jobs, seed=seed, key_file=key_file, quiet=quiet, say=say)
+        key = {"seed": seed, "key_file": key_file, "key_namespace": namespace_of(evaluation, key_file, key_namespace)}
+        anonymized = _anonymize(evaluation, cache, key, jobs=jobs, quiet=quiet, say=say)
         tools = Tools(chosen, recogniser, cache, jobs, quiet)
         measured = _measure(evaluation, anonymized, tools, say)
         if details:
@@ -191,13 +193,20 @@ def able(attackers: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
     return tuple(name for name in attackers if inventory.training or not name.split(":")[0].endswith("-adapted"))
 
 
+def namespace_of(evaluation: Evaluation, key_file: str | Path | None, given: str | None) -> str | None:
+    """Return the one key namespace of all sets: a speaker of several sets is one pseudo-speaker in each role.
+
+    It is the name of the data folder unless it is ``given``, and None where there is no key file.
+    """
+    return evaluation.data.resolve().name if key_file is not None and given is None else given
+
+
 def _anonymize(
     evaluation: Evaluation,
     cache: Cache,
+    key: dict[str, Any],
     *,
     jobs: Jobs,
-    seed: int | None,
-    key_file: str | Path | None,
     quiet: bool,
     say: Say,
 ) -> dict[str, Corpus]:
@@ -214,8 +223,7 @@ def _anonymize(
             system=system or "",
             level="speaker" if inventory.level(name) == "speaker" else "utterance",
             jobs=jobs,
-            seed=seed,
-            key_file=key_file,
+            **key,
             suffix=evaluation.suffix,
             overwrite="changed",
             quiet=quiet,

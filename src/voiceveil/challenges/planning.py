@@ -26,7 +26,7 @@ from voiceveil.attack.encoders import Layered, SpeakerEncoder
 from voiceveil.attack.free import Cues
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.audio import info
-from voiceveil.challenges.evaluation import Evaluation, able
+from voiceveil.challenges.evaluation import Evaluation, able, namespace_of
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.run.cache import Cache, result_key
 from voiceveil.run.extract import Evaluator
@@ -106,12 +106,13 @@ def make_plan(
     recogniser: str,
     seed: int | None = None,
     key_file: str | Path | None = None,
+    key_namespace: str | None = None,
     cache_file: Path | None = None,
 ) -> Plan:
     """Look at the data, the ledgers and the cache; takes the options of :func:`voiceveil.challenges.evaluate`."""
     store = Cache(evaluation.out / "cache.sqlite" if cache_file is None else cache_file, readonly=True)
     try:
-        looked = _Look(evaluation, store, seed, key_file)
+        looked = _Look(evaluation, store, seed, key_file, namespace_of(evaluation, key_file, key_namespace))
         steps = [looked.anonymization()] if evaluation.system is not None else []
         for name, evaluator, parts in _work(evaluation, attackers, recogniser):
             steps.append(looked.at(name, evaluator, parts))
@@ -196,6 +197,7 @@ class _Look:
     cache: Cache
     seed: int | None
     key_file: str | Path | None
+    key_namespace: str | None
     sampled: bool = False
     made: dict[str, dict[str, str]] = field(default_factory=dict)  # set -> id -> sha256 of what is anonymized already
     digests: dict[Path, str] = field(default_factory=dict)
@@ -221,6 +223,7 @@ class _Look:
                 draws="keyed",
                 seed=self.seed,
                 key_file=self.key_file,
+                key_namespace=self.key_namespace,
                 rate=None,
                 format="wav",
                 encoding="int16",

@@ -16,6 +16,7 @@ from voiceveil.anonymization import Anonymizer, Summary, anonymize
 from voiceveil.anonymization.finding import default_system, find_system
 from voiceveil.anonymization.release import FIELDS, Release
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.cli.keys import add_key_arguments
 from voiceveil.errors import InputError
 
 EXAMPLES = """\
@@ -52,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     add_executor_arguments(parser)
-    key = parser.add_mutually_exclusive_group()
-    key.add_argument("--seed", type=int, help="repeatable, but guessable: for experiments")
-    key.add_argument("--key-file", type=Path, metavar="FILE", help="repeatable for who has the file: for protection")
+    add_key_arguments(parser, corpus="the name of IN without its folder")
     parser.add_argument(
         "--draws",
         choices=["keyed", "official"],
@@ -108,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
             jobs=jobs,
             seed=args.seed,
             key_file=args.key_file,
+            key_namespace=args.key_namespace,
             draws=args.draws,
             rate=args.rate,
             format=args.format or (named if named in ("wav", "flac") else "wav"),

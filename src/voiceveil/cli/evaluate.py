@@ -21,6 +21,7 @@ from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.evaluate_many import made_system, run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.cli.keys import add_key_arguments
 
 EXAMPLES = """\
 examples:
@@ -62,9 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache", type=Path, metavar="FILE", help="keep results here, for several systems (default: in OUT)"
     )
-    key = parser.add_mutually_exclusive_group()
-    key.add_argument("--seed", type=int, help="makes the anonymization repeatable")
-    key.add_argument("--key-file", type=Path, metavar="FILE", help="the same, for who has the file")
+    add_key_arguments(parser, corpus="the name of DATA without its folder, for all sets")
     parser.add_argument("--no-report", action="store_true", help="no report.html, and nothing kept for one")
     parser.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -79,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         "recogniser": args.recogniser,
         "seed": args.seed,
         "key_file": args.key_file,
+        "key_namespace": args.key_namespace,
         "cache_file": args.cache,
     }
     if args.system and (args.system == "all" or "," in args.system):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.draws import Key
+from voiceveil.cli.keys import add_key_arguments
 from voiceveil.errors import InputError
 from voiceveil.live.session import Session, live_system
 
@@ -41,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
     parser.add_argument("--sessions", type=int, default=20, metavar="N", help="at most so many at once (%(default)s)")
-    key = parser.add_mutually_exclusive_group()
-    key.add_argument("--seed", type=int, help="the same pseudo-speaker again, for everybody: for experiments")
-    key.add_argument("--key-file", type=Path, metavar="FILE", help="the same, for who has the file")
+    add_key_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if len(chosen) != 1 or args.stdin != args.stdout or (args.input is None) != (args.output is None):
         raise InputError("nothing to do" if not chosen else "not one whole way", fix="--stdin --stdout, or --serve")
     system = live_system(args.system, args.set)
-    key = Key.from_seed(args.seed) if args.seed is not None else None
-    key = Key.from_file(args.key_file) if args.key_file is not None else key
+    key = _key(args)
     if args.serve:
         return _serve(args, system, key)
     block = _block(args.block, system.rate)
@@ -80,6 +77,17 @@ def run(args: argparse.Namespace) -> int:
     finally:
         _say(str(session.timings))
     return 0
+
+
+def _key(args: argparse.Namespace) -> Key | None:
+    """Return the key to repeat a session with, None for a fresh one."""
+    if args.key_file is not None:
+        return Key.from_file(args.key_file, namespace=args.key_namespace)
+    if args.seed is not None:
+        return Key.from_seed(args.seed, namespace=args.key_namespace or "")
+    if args.key_namespace is not None:
+        raise InputError("--key-namespace without a key to repeat", fix="add --key-file, or --seed")
+    return None
 
 
 def _block(milliseconds: float, rate: int) -> int:

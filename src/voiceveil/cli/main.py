@@ -18,7 +18,10 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
@@ -70,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add_arguments(sub)
     try:
-        return int(module.run(sub.parse_args(arguments[1:])))
+        with _plain_warnings():
+            return int(module.run(sub.parse_args(arguments[1:])))
     except InputError as error:
         print(f"voiceveil {verb}: {error}", file=sys.stderr)
         return 1
@@ -80,6 +84,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `voiceveil ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show the warnings of VoiceVeil itself as plain lines, without the place in the source."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if category.__module__.startswith("voiceveil."):
+            print(f"voiceveil: warning: {message}", file=sys.stderr)
+        else:
+            shown(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _top_parser() -> argparse.ArgumentParser:

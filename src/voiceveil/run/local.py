@@ -11,18 +11,17 @@ import multiprocessing.forkserver
 import os
 import pickle
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from voiceveil.errors import InputError
 from voiceveil.named_modules import installed_modules, with_named_modules
+from voiceveil.run.safe_path import safe_path
 
 __all__ = ["in_worker", "outcome", "run_items"]
 
@@ -50,7 +49,7 @@ def run_items(
     # process, safe whatever threads run here.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(installed_modules(preload))
-    with _safe_path():
+    with safe_path():
         multiprocessing.forkserver.ensure_running()  # starts the resource tracker as well
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
     try:
@@ -61,26 +60,6 @@ def run_items(
     finally:
         # Items at work are finished (their files are written whole); those waiting are not begun.
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Start Python processes in this block without the working directory on their module search path.
-
-    ``python -c``, which multiprocessing uses, puts it first: a ``selectors.py`` beside the recordings would run.
-    """
-    if sys.flags.ignore_environment and not sys.flags.safe_path:  # -E: children get it too, and ignore the variable
-        what = "Python was started with -E: its worker processes would import modules from the working directory"
-        raise InputError(what, fix="start it with -I or with -E -P, or use --jobs 1")
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _in_pool(
