@@ -283,6 +283,31 @@ def test_a_verification_that_dies_each_time_fails_and_can_be_tried_again(
     assert board.status() == "verified"
 
 
+def test_attempts_are_counted_only_where_a_verification_gets_stuck(board: Board, data: Path, audio: Audio) -> None:
+    """A long verification may see many restarts of the server."""
+    name = board.upload({**honest(data), **audio})
+    for progress in (0.1, 0.2, 0.3, 0.4):
+        assert board.store.next_verification() is not None
+        board.store.note_progress(name, progress)
+        board.worker.recover()
+        assert board.status() == "waiting for verification"
+    for _ in range(3):  # it dies before it gets further
+        assert board.store.next_verification() is not None
+        board.store.note_progress(name, 0.4)
+        board.worker.recover()
+    assert board.status().startswith("not verified: ")
+
+
+def test_a_worker_without_its_server_stops(board: Board, data: Path, audio: Audio) -> None:
+    board.upload({**honest(data), **audio})
+    lonely = Worker(board.folder, board.contest, board.store, Seal(read_key(board.folder / "key")), lambda: False)
+    with pytest.raises(SystemExit):
+        lonely.step()
+    board.worker.recover()
+    assert board.worker.step()
+    assert board.status() == "verified"
+
+
 def test_places_of_systems_that_are_not_verified(data: Path, tmp_path: Path) -> None:
     first = Contest("vpc2024", data, "dev", "t", **{**RULES, "rank": "verified-first"})  # type: ignore[arg-type]
     store = Store(open_database(tmp_path / "b.sqlite"))

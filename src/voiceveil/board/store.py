@@ -161,9 +161,9 @@ class Store:
         return self._database.write(work)
 
     def note_progress(self, name: str, progress: float) -> None:
-        """Record how far a verification is, 0 to 1."""
-        sql = "UPDATE verifications SET progress = ? WHERE submission = ?"
-        self._database.write(lambda t: t.run(sql, progress, name))
+        """Record how far a verification is, 0 to 1; one that gets further than before has all its attempts again."""
+        sql = "UPDATE verifications SET progress = ?, attempts = 0 WHERE submission = ? AND progress < ?"
+        self._database.write(lambda t: t.run(sql, progress, name, progress))
 
     def end_verification(self, name: str, state: str, reason: str, figures: Sequence[Figure] = ()) -> None:
         """Record the outcome of a verification."""

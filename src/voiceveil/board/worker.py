@@ -49,8 +49,10 @@ def put_in_queue(folder: Path, name: str, archive: Path) -> Path:
 class Worker:
     """Verifies the submissions of one contest; only one may be at work, see :func:`run_worker`."""
 
-    def __init__(self, folder: Path, contest: Contest, store: Store, seal: Seal) -> None:
-        self._folder, self._contest, self._store, self._seal = folder, contest, store, seal
+    def __init__(
+        self, folder: Path, contest: Contest, store: Store, seal: Seal, goes_on: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._folder, self._contest, self._store, self._seal, self._goes_on = folder, contest, store, seal, goes_on
 
     def recover(self) -> None:
         """Take up again what a killed worker has left, and delete files that belong to no submission in the queue.
@@ -109,6 +111,8 @@ class Worker:
 
         def report(progress: float) -> None:
             nonlocal last
+            if not self._goes_on():  # the next worker takes it up again
+                raise SystemExit
             if time.monotonic() - last > _SELDOM:
                 self._store.note_progress(name, progress)
                 last = time.monotonic()
@@ -134,12 +138,16 @@ def run_worker(folder: Path, database: str | None = None, *, forever: bool = Fal
     check_models(contest)
     store = Store(open_database(database or folder / "board.sqlite"))
     parent, count = os.getppid(), 0
+
+    def goes_on() -> bool:
+        return not forever or os.getppid() == parent  # a server that was killed leaves its worker to another parent
+
     with alone_in(folder / "verifying", "another verification"):
-        worker = Worker(folder, contest, store, Seal(read_key(folder / "key")))
+        worker = Worker(folder, contest, store, Seal(read_key(folder / "key")), goes_on)
         worker.recover()
         if retry:
             store.retry_verifications()
-        while not forever or os.getppid() == parent:
+        while goes_on():
             try:
                 busy = worker.step()
             except Unavailable:
