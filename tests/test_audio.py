@@ -294,10 +294,10 @@ def test_bad_files_are_named_with_their_fault(tmp_path: Path) -> None:
         ("text.wav", "not readable as audio: Format not recognised$"),
         ("folder.wav", "a folder, not an audio file"),
         ("missing.wav", "no such audio file"),
-        ("text.wav/below.wav", "not readable as audio: Not a directory"),
-        ("loop.wav", "not readable as audio: Too many levels of symbolic links"),
-        ("pipe.wav", "not a regular file"),
-        ("x" * 300, "not readable as audio: File name too long"),
+        ("text.wav/below.wav", "a part of its path is not a folder"),
+        ("loop.wav", "a symbolic link that leads back to itself"),
+        ("pipe.wav", "a named pipe, not a regular file"),
+        ("x" * 300, "the path is too long for a file"),
     ]:
         for read in (load, info):
             with pytest.raises(InputError, match=what) as caught:

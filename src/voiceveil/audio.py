@@ -12,7 +12,6 @@ import hashlib
 import io
 import math
 import os
-import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -24,8 +23,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.containers import COPY_AGAIN, complete_file
+from voiceveil.compressed import COPY_AGAIN, check_mp3, estimated_mp3_frame
+from voiceveil.containers import complete_file
 from voiceveil.errors import InputError, OutputError
+from voiceveil.files import open_file
 
 __all__ = [
     "AUDIO_SUFFIXES",
@@ -62,6 +63,9 @@ _SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
 PART_PREFIX = ".part-"
 _FORMATS = {".wav": "WAV", ".flac": "FLAC"}
 _LONGEST = 1 << 48  # frames; libsndfile gives 2^63 - 1 for a FLAC file that was written to a pipe
+_MOST_IN_MEMORY = 1 << 30  # samples: 18 hours at 16 kHz
+_RATES = (1000, 384_000)  # Hz
+_MOST_CHANNELS = 64
 
 
 class MixedDownWarning(UserWarning):
@@ -143,36 +147,44 @@ def resample(samples: ArrayLike, rate: int, new_rate: int) -> Samples:
 
 
 @contextmanager
-def open_audio(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """A ``soundfile.SoundFile`` for reading; every way it can fail is an ``InputError`` with the path."""
+def open_audio(path: str | os.PathLike[str], *, header_only: bool = False) -> Iterator[Any]:
+    """Open a file as ``soundfile.SoundFile`` for reading; every failure is an ``InputError`` with the path.
+
+    A file that is truncated, or that has a second part which libsndfile would leave out, is refused; ``header_only``
+    leaves out the checks that read all of a FLAC file.
+    """
     import soundfile
 
     path = Path(path)
     with ExitStack() as stack:
         try:
-            status = path.stat()
-            if stat.S_ISDIR(status.st_mode):
-                raise InputError("a folder, not an audio file", where=path)
-            if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for ever
-                raise InputError("not a regular file", where=path)
-            if status.st_size == 0:
-                raise InputError("the file is empty", where=path, fix=COPY_AGAIN)
-            file = stack.enter_context(soundfile.SoundFile(stack.enter_context(complete_file(path))))
-        except FileNotFoundError as error:
-            raise InputError("no such audio file", where=path) from error
-        except PermissionError as error:
-            raise InputError("no permission to read this file", where=path) from error
+            source = stack.enter_context(complete_file(path, header_only=header_only))
+            file = stack.enter_context(soundfile.SoundFile(source, closefd=False))
         except (OSError, soundfile.LibsndfileError) as error:
             foreign = path.suffix.lower() in FOREIGN_SUFFIXES
             fix = f"convert it first: ffmpeg -i {path.name} {path.stem}.wav" if foreign else ""
             raise InputError(f"not readable as audio: {_reason(error)}", where=path, fix=fix) from error
-        if file.frames > _LONGEST:
-            fix = "write it again to a file, not to a pipe: ffmpeg -i OLD.flac NEW.flac"
-            raise InputError("its header does not say how long it is", where=path, fix=fix)
+        _check_header(file, path)
         try:
             yield file
         except soundfile.LibsndfileError as error:  # an OSError of the block is about something else
             raise InputError(f"damaged or truncated: {_reason(error)}", where=path, fix=COPY_AGAIN) from error
+
+
+def _check_header(file: Any, path: Path) -> None:
+    """Refuse what no recording of speech has, and what would take memory without bound."""
+    if file.frames > _LONGEST:
+        fix = "write it again to a file, not to a pipe: ffmpeg -i OLD.flac NEW.flac"
+        raise InputError("its header does not say how long it is", where=path, fix=fix)
+    if not _RATES[0] <= file.samplerate <= _RATES[1]:
+        what = f"a sampling rate of {file.samplerate} Hz; {_RATES[0]} to {_RATES[1]} Hz can be read"
+        raise InputError(what, where=path, fix="its header may be damaged: copy it again, or resample it")
+    if file.channels > _MOST_CHANNELS:
+        what = f"{file.channels} channels; up to {_MOST_CHANNELS} can be read"
+        raise InputError(what, where=path, fix="its header may be damaged: copy it again, or extract the speech")
+    if file.format == "MP3":
+        with open_file(path) as raw:
+            check_mp3(raw, path, int(file.frames))
 
 
 def _reason(error: Exception) -> str:
@@ -182,8 +194,8 @@ def _reason(error: Exception) -> str:
 
 
 def info(path: str | os.PathLike[str]) -> AudioInfo:
-    """Rate, channels and length of a file, from its header."""
-    with open_audio(path) as file:
+    """Return rate, channels and length of a file, from its header."""
+    with open_audio(path, header_only=True) as file:
         return AudioInfo(int(file.samplerate), int(file.channels), int(file.frames))
 
 
@@ -196,6 +208,10 @@ def load(
     A file that ends before its header says so is an ``InputError``: half an utterance is not the utterance.
     """
     with open_audio(path) as file:
+        length = file.frames if duration is None else duration * file.samplerate
+        if length > _MOST_IN_MEMORY:
+            what = f"{length / file.samplerate / 3600:.1f} hours of audio are too long to be held in memory"
+            raise InputError(what, where=path, fix="cut it into parts")
         blocks = list(read_blocks(file, path, start=start, duration=duration))
         if file.channels > 1:
             warnings.warn(f"{path}: {file.channels} channels mixed down to one", MixedDownWarning, stacklevel=2)
@@ -223,13 +239,21 @@ def read_blocks(
         file.seek(first)
     while wanted > 0:
         try:
-            data = file.read(min(wanted, size), dtype="float32", always_2d=True)
+            data = file.read(min(wanted, max(size // file.channels, 1)), dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as error:
             raise InputError(f"damaged or truncated: {_reason(error)}", where=path, fix=COPY_AGAIN) from error
         if len(data) == 0:
+            if file.format == "MP3" and wanted <= _estimated_frame(path):
+                return
             raise InputError(f"truncated: {wanted} frames are missing", where=path, fix=COPY_AGAIN)
         wanted -= len(data)
         yield mix_down(data)
+
+
+def _estimated_frame(path: str | os.PathLike[str]) -> int:
+    """Return by how many samples the length of an MP3 file may be wrong."""
+    with open_file(path) as raw:
+        return estimated_mp3_frame(raw)
 
 
 def mix_down(frames: NDArray[np.float32]) -> Samples:

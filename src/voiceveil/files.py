@@ -21,8 +21,7 @@ __all__ = ["exists", "file_stamp", "open_file", "read_bytes", "read_json", "read
 
 #: Bytes of the largest file that is read into memory at once, unless the caller allows more.
 MOST_BYTES = 1 << 28
-_KINDS = {
-    stat.S_IFDIR: "a folder, not a file",
+_SPECIAL = {
     stat.S_IFIFO: "a named pipe, not a regular file",
     stat.S_IFSOCK: "a socket, not a regular file",
     stat.S_IFCHR: "a device, not a regular file",
@@ -30,27 +29,31 @@ _KINDS = {
 }
 _KERNEL = ("/proc/", "/sys/", "/dev/")
 _REASONS = {
-    errno.ENOENT: ("no such file", ""),
-    errno.ENOTDIR: ("no such file: a part of its path is not a folder", ""),
+    errno.ENOTDIR: ("a part of its path is not a folder", ""),
     errno.EACCES: ("no permission to read this file", ""),
     errno.ELOOP: ("a symbolic link that leads back to itself", "remove the link"),
     errno.ENAMETOOLONG: ("the path is too long for a file", "shorten it"),
-    errno.ENXIO: (_KINDS[stat.S_IFSOCK], ""),
+    errno.ENXIO: (_SPECIAL[stat.S_IFSOCK], ""),
 }
 
 
-def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a regular file for reading bytes; anything else is an ``InputError``, at once."""
+def open_file(path: str | os.PathLike[str], kind: str = "a file") -> io.BufferedReader:
+    """Open a regular file for reading bytes; anything else is an ``InputError``, at once.
+
+    ``kind``: what the error calls the file if it is missing or a folder, with its article ("an audio file").
+    """
     try:
-        _refuse_special(Path(path).stat(), path)  # before it is opened: opening some devices has an effect
+        _refuse_special(Path(path).stat(), path, kind)  # before it is opened: opening some devices has an effect
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _refuse_special(os.fstat(handle), path)  # what is there may have changed meanwhile
+            _refuse_special(os.fstat(handle), path, kind)  # what is there may have changed meanwhile
             _refuse_kernel(handle, path)
             return os.fdopen(handle, "rb")
         except BaseException:
             os.close(handle)
             raise
+    except FileNotFoundError as error:
+        raise InputError(f"no such {kind.partition(' ')[2]}", where=_shortened(path)) from error
     except OSError as error:
         what, fix = _REASONS.get(error.errno or 0, (f"cannot read this file: {error.strerror or error}", ""))
         raise InputError(what, where=_shortened(path), fix=fix) from error
@@ -60,9 +63,11 @@ def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
         raise InputError("no such file: its path holds a zero byte", where=repr(path)) from error
 
 
-def _refuse_special(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+def _refuse_special(status: os.stat_result, path: str | os.PathLike[str], kind: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"a folder, not {kind}", where=_shortened(path))
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(_KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file"), where=_shortened(path))
+        raise InputError(_SPECIAL.get(stat.S_IFMT(status.st_mode), "not a regular file"), where=_shortened(path))
 
 
 def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:

@@ -22,6 +22,7 @@ from voiceveil.audio import (
     Samples,
     create_audio,
     encoded,
+    info,
     load,
     open_audio,
     read_blocks,
@@ -70,9 +71,8 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
     system = system.told(job.gender)
     try:
         source = _content(job.source)
-        with open_audio(job.source) as file:
-            channels, length = int(file.channels), file.frames / file.samplerate
-        length = length - job.start if job.duration is None else job.duration
+        header = info(job.source)
+        length = header.duration - job.start if job.duration is None else job.duration
         stream = system.stream(job.rng) if length > LONG else None
         if stream is not None:
             seconds, sha256 = _convert_blocks(job, stream, system.rate, rate or system.rate, encoding)
@@ -87,7 +87,7 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
         if error.where is None:
             raise InputError(error.what, where=job.source, fix=error.fix) from error
         raise
-    return Done(seconds, channels, source, sha256)
+    return Done(seconds, header.channels, source, sha256)
 
 
 def _content(path: Path) -> str:
