@@ -374,10 +374,10 @@ def test_a_protocol_with_plda_gets_plda_where_there_is_training_speech(made: Pat
     protocol = load_protocol(tmp_path / "toy.toml")
     tools = Tools(("pitch-bumps",), "", Cache(None))
     with_training = take_inventory(protocol, made, train=["train"])
-    figures, _, notes = verification(with_training, made, made, "_b2", tmp_path / "a", tools)
+    figures, _, notes, _ = verification(with_training, made, made, "_b2", tmp_path / "a", tools)
     assert {(f.metric, f.conditions) for f in figures} == {(m, c) for m in ("eer", "cllr") for c in ("oo", "oa", "aa")}
     assert notes == []
-    figures, _, notes = verification(take_inventory(protocol, made), made, made, "_b2", tmp_path / "b", tools)
+    figures, _, notes, _ = verification(take_inventory(protocol, made), made, made, "_b2", tmp_path / "b", tools)
     assert {f.metric for f in figures} == {"eer"}
     assert notes[0] == "scores are cosines: the PLDA of the protocol needs training speech, and there is none"
     assert "no Cllr of pitch-bumps" in notes[1]

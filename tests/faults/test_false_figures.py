@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged, read_checks
+import tests.small_challenge  # noqa: F401 -- registers the encoder `bumps`
+from voiceveil import attack
+from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
+from voiceveil.audio import Waveform, load, save
+from voiceveil.challenges.results import Results
+from voiceveil.cli.main import main
+from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
+from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
+from voiceveil.errors import InputError
 from voiceveil.stats import ScoredTrials
+from voiceveil.testing import synthetic_voice
+
+Samples = NDArray[np.float32]
+SPEAKERS = {"f": (10, 11, 12, 13), "m": (20, 21, 22, 23)}
 
 
 def names(checks: list[Check] | tuple[Check, ...]) -> list[str]:
@@ -68,16 +86,28 @@ def test_shared_utterances_by_id_and_by_content() -> None:
     assert by_content.seen == "1 of 3 trial utterances have the content of an enrolled one, e.g. d is b (toy)."
 
 
-def test_checks_survive_json_and_are_merged_by_name() -> None:
+def test_checks_are_merged_by_name() -> None:
     checks = [failed("tied-scores", "Two."), failed("silent-audio", "One."), failed("tied-scores", "Three.")]
     once = merged([*checks, *checks])
     assert [(check.name, check.seen) for check in once] == [("silent-audio", "One."), ("tied-scores", "Two. Three.")]
-    assert read_checks([check.as_dict() for check in once]) == once
+    (many,) = merged(failed("tied-scores", f"{n}.") for n in range(1000))
+    assert many.seen == "0. 1. 2. 3. 4. 5. And 994 more such cases."
+
+
+def test_checks_survive_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    results = Results("mine", "vpc2024", (), {}, (failed("tied-scores", "Two."), failed("silent-audio", "One.")))
+    results.save(path)
+    assert Results.load(path) == results
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", [1, None, {"title": "x"}], {"name": "x"}])
-def test_checks_of_a_strange_file_are_none(value: object) -> None:
-    assert read_checks(value) == ()
+def test_checks_of_a_strange_file_are_refused(value: object, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    Results("mine", "vpc2024", ()).save(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "checks": value}))
+    with pytest.raises(InputError, match="checks"):
+        Results.load(path)
 
 
 def test_names_are_stable() -> None:
@@ -92,3 +122,245 @@ def test_names_are_stable() -> None:
         "tied-scores",
         "eer-above-half",
     )
+
+
+# Audio
+
+
+def spoken(number: int = 0, seconds: float = 3.0) -> Samples:
+    return synthetic_voice(number % 7, number, seconds=seconds).samples
+
+
+def whispered(samples: Samples) -> Samples:
+    """Noise with the spectral envelope of a voice, frame by frame."""
+    from scipy.signal import istft, stft
+
+    rng = np.random.default_rng(0)
+    voice = stft(samples, 16000, nperseg=512)[2]
+    noise = stft(rng.standard_normal(len(samples)), 16000, nperseg=512)[2]
+    smooth = np.apply_along_axis(lambda column: np.convolve(column, np.hanning(15) / 7, "same"), 0, np.abs(voice))
+    return np.asarray(istft(smooth * noise)[1], dtype=np.float32)
+
+
+def noise(power: int, seconds: float = 3.0) -> Samples:
+    rng = np.random.default_rng(power)
+    spectrum = np.fft.rfft(rng.standard_normal(int(16000 * seconds)))
+    made = np.fft.irfft(spectrum * np.arange(1, len(spectrum) + 1.0) ** (-power / 2))
+    return np.asarray(0.3 * made / np.abs(made).max(), dtype=np.float32)
+
+
+@pytest.mark.parametrize("power", [0, 1, 2])
+@pytest.mark.parametrize("seconds", [0.6, 3.0])
+def test_noise_of_any_color_is_noise(power: int, seconds: float) -> None:
+    assert is_noise(noise(power, seconds))
+    louder = np.linspace(0.1, 1.0, int(16000 * seconds), dtype=np.float32)
+    assert is_noise(noise(power, seconds) * louder)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_voiced_and_whispered_speech_are_not_noise(number: int) -> None:
+    assert not is_noise(spoken(number))
+    assert not is_noise(whispered(spoken(number)))
+
+
+def test_a_steady_tone_is_taken_for_noise_and_too_little_for_nothing() -> None:
+    tone = np.sin(2 * np.pi * 440 * np.arange(32000) / 16000).astype(np.float32)
+    assert is_noise(tone)
+    assert not is_noise(tone[:4000])
+    assert not is_noise(tone[:0])
+
+
+def test_silence() -> None:
+    assert is_silent(np.zeros(16000, np.float32))
+    assert is_silent(np.zeros(0, np.float32))
+    assert is_silent(noise(0) * np.float32(1e-3))
+    click = np.zeros(16000, np.float32)
+    click[50] = 1.0
+    assert is_silent(click)
+    assert not is_silent(spoken() * np.float32(0.03))
+
+
+COPIES: dict[str, Callable[[Samples], Samples]] = {
+    "itself": lambda x: x,
+    "gain": lambda x: np.float32(0.1) * x,
+    "polarity": lambda x: -x,
+    "16 bits": lambda x: (np.round(x * 32767) / 32768).astype(np.float32),
+    "later": lambda x: np.concatenate([np.zeros(3000, np.float32), x]),
+    "earlier": lambda x: x[3000:],
+    "noise": lambda x: (x + 0.02 * np.std(x) * np.random.default_rng(0).standard_normal(len(x))).astype(np.float32),
+    "narrow": lambda x: load_again(x, 8000),
+}
+
+
+def load_again(samples: Samples, rate: int) -> Samples:
+    return Waveform(Waveform(samples, 16000).resampled(rate).samples, rate).resampled(16000).samples
+
+
+@pytest.mark.parametrize("how", list(COPIES))
+def test_a_copy_is_the_same_signal(how: str) -> None:
+    for number in range(3):
+        assert same_signal(spoken(number), COPIES[how](spoken(number)))
+
+
+@pytest.mark.parametrize("format_", ["OGG", "MP3"])
+def test_a_copy_in_a_lossy_format_is_the_same_signal(format_: str, tmp_path: Path) -> None:
+    import soundfile
+
+    path = tmp_path / f"copy.{format_.lower()}"
+    soundfile.write(path, spoken(2), 16000, format=format_)
+    assert same_signal(spoken(2), load(path, rate=16000).samples)
+
+
+def test_other_speech_and_anonymized_speech_are_not_the_same_signal() -> None:
+    from voiceveil.dsp.mcadams import McAdams
+
+    assert not any(same_signal(spoken(n), spoken(n + 7)) for n in range(4))
+    for alpha in (0.5, 0.7, 0.9):
+        assert not any(same_signal(spoken(n), McAdams(alpha)(spoken(n)).astype(np.float32)) for n in range(3))
+    assert not same_signal(spoken(), np.zeros(48000, np.float32))
+    assert not same_signal(np.zeros(48000, np.float32), spoken())
+    assert not same_signal(spoken(), np.zeros(0, np.float32))
+
+
+# The verbs
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight speakers, sets to enroll and to try, and the same by B2."""
+    import voiceveil as vv
+
+    data = tmp_path_factory.mktemp("world")
+    for part, gender, numbers in (
+        ("enrolls", "fm", range(2)),
+        ("trials_f", "f", range(2, 6)),
+        ("trials_m", "m", range(2, 6)),
+    ):
+        name = f"libri_dev_{part}"
+        role = "enroll" if part == "enrolls" else "trial"
+        utterances = tuple(
+            Utterance(f"{s}-{i}", data / name / f"{s}-{i}.wav", speaker=str(s), gender=sex, role=role, text="ONE TWO")
+            for sex in gender
+            for s in SPEAKERS[sex]
+            for i in numbers
+        )
+        for utterance in utterances:
+            number, index = map(int, utterance.id.split("-"))
+            save(utterance.path, synthetic_voice(number, index, seconds=1.2))
+        pairs = [(str(s), u.id, str(s) == u.speaker) for s in SPEAKERS[gender[0]] for u in utterances]
+        columns = [np.array(column) for column in zip(*pairs, strict=True)]
+        trials = Trials(*columns) if role == "trial" else None
+        write_kaldi(Corpus(name, utterances, trials), data / name)
+        assert not vv.anonymize(data / name, data, system="b2", seed=1).failures
+    return data
+
+
+@pytest.fixture
+def data(world: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(world, tmp_path / "data"))
+
+
+def spoil(data: Path, how: Callable[[str], Samples], *, every: int = 1) -> None:
+    """Replace the audio of every so many anonymized utterances."""
+    utterances = [u for name in sorted(data.glob("*_b2")) for u in open_corpus(name)]
+    for utterance in utterances[::every]:
+        save(utterance.path, Waveform(how(utterance.id), 16000))
+
+
+def original(data: Path) -> Callable[[str], Samples]:
+    """Utterance id -> the original samples."""
+    paths = {u.id: u.path for name in data.glob("libri*") if not name.name.endswith("_b2") for u in open_corpus(name)}
+    return lambda key: load(paths[key]).samples
+
+
+def attacked(data: Path, attackers: tuple[str, ...] = ("bumps",)) -> attack.AttackResult:
+    return attack.run(data, anon="_b2", attackers=attackers, resamples=20)
+
+
+def test_honest_speech_has_no_warnings(world: Path) -> None:
+    assert attacked(world).checks == ()
+    assert attack.run(world, attackers=["bumps"], resamples=20).checks == ()
+
+
+def test_speech_that_was_not_anonymized(data: Path) -> None:
+    source = original(data)
+    spoil(data, lambda key: np.float32(0.5) * source(key)[200:], every=4)
+    (check,) = attacked(data).checks
+    assert check.name == "identical-audio"
+    assert "12 of 48 utterances" in check.seen
+
+
+def test_silent_and_noisy_output(data: Path) -> None:
+    spoil(data, lambda key: np.zeros(16000, np.float32), every=6)
+    assert "silent-audio" in names(attacked(data).checks)
+    spoil(data, lambda key: noise(len(key) % 3, 1.2))
+    assert "noise-audio" in names(attacked(data).checks)
+
+
+def test_a_cue_that_does_not_vary_is_no_fault(world: Path) -> None:
+    assert attacked(world, ("free:duration",)).checks == ()  # all utterances have one length
+
+
+def test_one_recording_for_everybody(data: Path) -> None:
+    spoil(data, lambda key: spoken(3, 1.2))
+    checks = attacked(data).checks
+    assert set(names(checks)) >= {"repeated-audio", "constant-scores"}
+    assert "48 of 48 utterances have one and the same audio" in checks[0].seen
+    gain = iter(np.linspace(0.2, 0.9, 100))
+    spoil(data, lambda key: np.float32(next(gain)) * spoken(3, 1.2))
+    checks = attacked(data).checks
+    assert "47 of 47 pairs of utterances that were compared sound the same" in checks[0].seen
+
+
+def test_silence_in_the_original_is_not_held_against_the_system(data: Path) -> None:
+    for name in ("libri_dev_enrolls", "libri_dev_enrolls_b2"):
+        save(next(iter(open_corpus(data / name))).path, Waveform(np.zeros(16000, np.float32), 16000))
+    assert attacked(data, ("free:duration",)).checks == ()
+
+
+def test_enrollment_among_the_trials(data: Path) -> None:
+    enrolled = next(u for u in open_corpus(data / "libri_dev_enrolls") if u.gender == "f")
+    trial = next(u for u in open_corpus(data / "libri_dev_trials_f") if u.speaker == enrolled.speaker)
+    shutil.copy(enrolled.path, trial.path)
+    (check,) = attacked(data).checks
+    assert check.name == "shared-utterances"
+    assert f"{trial.id} is {enrolled.id} (libri_dev_trials_f)" in check.seen
+
+
+def test_training_speech_among_the_trials_under_other_names(data: Path) -> None:
+    heard = open_corpus(data / "libri_dev_trials_f_b2")
+    renamed = [Utterance(f"x{u.id}", u.path, speaker=f"x{u.speaker}", gender="f") for u in heard]
+    write_kaldi(Corpus("learned", tuple(renamed)), data / "learned", {u.id: u.path for u in renamed})
+    result = attack.run(data, anon="_b2", attackers=["bumps"], train=[data / "learned"], resamples=20)
+    check = next(check for check in result.checks if check.name == "training-speakers-in-test")
+    assert "16 of 16 training utterances of learned are in the test data" in check.seen
+
+
+def test_the_command_says_it_twice_and_writes_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = original(data)
+    spoil(data, source)
+    options = ["attack", "--data", str(data), "--anon", "_b2", "--attacker", "bumps", "--resamples", "20", "--quiet"]
+    assert main([*options, "--out", str(data / "out")]) == 0
+    printed = capsys.readouterr()
+    for text in printed:
+        assert "WARNING identical-audio: Anonymized speech is the original speech." in text
+        assert "Do not use or publish these figures" in text
+    written = json.loads((data / "out" / "attack.json").read_text())["checks"]
+    assert [check["name"] for check in written] == ["identical-audio"]
+    assert main([*options, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["checks"] == written
+    assert "WARNING identical-audio" in printed.err
+
+
+def test_an_evaluation_says_it_everywhere(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recogniser", "counter", "--jobs", "1"]
+    assert main([*options, "--system", "identity", "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    for text in capsys.readouterr():
+        assert "WARNING identical-audio" in text
+    results = Results.load(tmp_path / "out" / "results.json")
+    assert names(results.checks) == ["identical-audio"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    first = page[page.index("Read this first") :]
+    assert first.index("WARNING identical-audio") < first.index("No attacker has learned")

@@ -23,7 +23,10 @@ from voiceveil.attack.backends import Floats
 from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.result import AttackResult, Health, Knowledge, Row
+from voiceveil.attack.sanity import check_trials
+from voiceveil.attack.sanity_data import check_sets
 from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
+from voiceveil.checks import merged
 from voiceveil.corpus import open_corpus
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
@@ -78,14 +81,20 @@ def run(
         _check(chosen, found, means)
         folder = None if out is None else Path(out)
         rows, health = [], []
+        checks = check_sets(found, (*training, *original), store)
         for one in chosen:
             new, scored = _attack(one, found, means, folder, resamples, seed)
             rows += new
             health.append(_diagnose(one, new, scored, found, means))
+            if isinstance(one, FreeAttacker):
+                continue  # a cue may be equal for all, or mislead, without anything being wrong
+            for row, (trial_set, scores) in zip(new, scored, strict=True):
+                trials = ScoredTrials.of_trials(trial_set.trials, scores, trial_set.speaker_of)
+                checks += check_trials(trials, where=f"{row.attacker}, {row.condition}, {row.set}")
     finally:
         if not isinstance(cache, Cache):
             store.close()
-    return AttackResult(tuple(rows), tuple(health), time.monotonic() - start)
+    return AttackResult(tuple(rows), tuple(health), time.monotonic() - start, merged(checks))
 
 
 def _conditions(one: Attacker, trial_set: TrialSet) -> dict[Condition, Knowledge]:
@@ -108,7 +117,9 @@ def _check(chosen: list[Attacker], found: list[TrialSet], means: Means) -> None:
     for corpus in (*means.training, *means.original):
         both = sorted(attacked & set(corpus.speakers()))
         if both:
-            what = f"{len(both)} training speaker(s) are among those attacked, e.g. {both[0]}"
+            what = (
+                f"training-speakers-in-test: {len(both)} training speaker(s) are among those attacked, e.g. {both[0]}"
+            )
             raise InputError(what, where=corpus.root, fix="train on other speakers")
     minimum = max(one.minimum for one in chosen)
     for trial_set in found:

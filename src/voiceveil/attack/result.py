@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.attack.sets import Condition
+from voiceveil.checks import Check
 from voiceveil.errors import InputError
 from voiceveil.stats import Estimate, average
 
@@ -75,6 +76,7 @@ class AttackResult:
     rows: tuple[Row, ...]
     health: tuple[Health, ...]
     seconds: float = 0.0
+    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.checks`
 
     def mean(self, attacker: str, condition: Condition) -> Estimate:
         """The mean over the sets, e.g. of women and men."""
@@ -102,5 +104,6 @@ class AttackResult:
             "strongest": None
             if best is None
             else {"attacker": best[0], "condition": best[1], "eer": self.mean(*best).as_dict()},
+            "checks": [check.as_dict() for check in self.checks],
             "seconds": self.seconds,
         }

@@ -1,118 +1,26 @@
-"""Named checks for figures that say nothing: broken scores, broken audio, test data that the attacker knows.
+"""Checks of scores, ids and vectors: input from which no figure should be believed.
 
-A check that fails gives a :class:`Check`; no checks is good news. The names are stable: they stand in ``results.json``,
-in ``attack.json``, in the reports and in what the command line prints.
-
-Conventions: rates are fractions. Scores are higher for the same speaker. This module looks at scores, ids and vectors;
-:mod:`voiceveil.attack.sanity_audio` looks at audio.
+Conventions: rates are fractions. Scores are higher for the same speaker. See :mod:`voiceveil.checks` for the names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from voiceveil import metrics
+from voiceveil.checks import NAMES, Check, failed, merged
 from voiceveil.metrics import tally
 from voiceveil.stats import ScoredTrials, estimate
 from voiceveil.stats.measures import eer as eer_measure
 
-__all__ = ["NAMES", "Check", "check_scores", "check_shared", "check_trials", "failed", "merged", "read_checks"]
-
-#: Check -> its title, and what a failure means for the figures.
-_TEXTS = {
-    "identical-audio": (
-        "Anonymized speech is the original speech",
-        "Nothing protects these utterances: the figures describe unprotected speech, at least in part.",
-    ),
-    "silent-audio": (
-        "Anonymized speech is silent",
-        "Silence has no speaker: an attacker who cannot recognize anybody in it proves no privacy.",
-    ),
-    "noise-audio": (
-        "Anonymized speech is noise",
-        "Noise has no speaker: an attacker who cannot recognize anybody in it proves no privacy.",
-    ),
-    "repeated-audio": (
-        "One recording stands for several utterances",
-        "The anonymization has lost the speech: figures on copies of one recording prove no privacy.",
-    ),
-    "shared-utterances": (
-        "Enrollment and trials share utterances",
-        "The attacker compares recordings with themselves: recognition looks easier than it is.",
-    ),
-    "training-speakers-in-test": (
-        "The attacker has learned from the test data",
-        "It knows these voices already: recognition looks easier than it is for new speakers.",
-    ),
-    "constant-scores": (
-        "All scores are equal",
-        "The attacker has decided nothing: its EER of 50% is no privacy, it is a failure of the attack.",
-    ),
-    "tied-scores": (
-        "Most scores have one value",
-        "The attacker decides hardly anything: its EER is no measure of privacy.",
-    ),
-    "eer-above-half": (
-        "The EER is well above 50%",
-        "Targets score lower than nontargets. Usually labels are swapped or scores are distances: find out first. "
-        "If not, an attacker who inverts the decision does better than chance.",
-    ),
-}
-#: The names of all checks.
-NAMES = tuple(_TEXTS)
+__all__ = ["NAMES", "Check", "check_scores", "check_shared", "check_trials", "failed", "merged"]
 
 _TIED = 0.5  # share of the most frequent score
 _ABOVE = 0.55  # EER that calls for a look at its interval
-
-
-@dataclass(frozen=True)
-class Check:
-    """A check that failed: its name, a title, what was seen (with counts), and what that means for the figures."""
-
-    name: str
-    title: str
-    seen: str
-    meaning: str
-
-    def __str__(self) -> str:
-        return f"WARNING {self.name}: {self.title}. {self.seen} {self.meaning}"
-
-    def as_dict(self) -> dict[str, str]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
-
-def failed(name: str, seen: str) -> Check:
-    """Return the named check as failed; ``seen`` is a sentence with counts.
-
-    >>> print(failed("constant-scores", "All 40 scores are 0."))
-    WARNING constant-scores: All scores are equal. All 40 scores are 0. The attacker has decided nothing: its EER of \
-50% is no privacy, it is a failure of the attack.
-    """
-    title, meaning = _TEXTS[name]
-    return Check(name, title, seen, meaning)
-
-
-def merged(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Return one check for each name, in the order of `NAMES`, with all distinct sentences of what was seen."""
-    seen: dict[str, dict[str, Check]] = {}
-    for check in checks:
-        seen.setdefault(check.name, {})[check.seen] = check
-    order = sorted(seen, key=lambda name: NAMES.index(name) if name in NAMES else len(NAMES))
-    firsts = {name: next(iter(seen[name].values())) for name in order}
-    return tuple(Check(name, firsts[name].title, " ".join(seen[name]), firsts[name].meaning) for name in order)
-
-
-def read_checks(values: Any) -> tuple[Check, ...]:
-    """Return the checks of a JSON value as :meth:`Check.as_dict` gives them; what has no name is left out."""
-    rows = [row for row in values if isinstance(row, Mapping)] if isinstance(values, Sequence) else []
-    texts = [[str(row.get(key, "")) for key in ("name", "title", "seen", "meaning")] for row in rows]
-    return tuple(Check(*text) for text in texts if text[0])
 
 
 def check_scores(target: ArrayLike, nontarget: ArrayLike, *, low: float | None = None, where: str = "") -> list[Check]:

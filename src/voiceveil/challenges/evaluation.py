@@ -14,6 +14,7 @@ from typing import Any
 
 from voiceveil.anonymization import Anonymizer, anonymize
 from voiceveil.attack.attackers import attacker as make_attacker
+from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import find_sets
 from voiceveil.audio import PART_PREFIX
 from voiceveil.challenges import measuring
@@ -26,6 +27,7 @@ from voiceveil.challenges.measuring import Tools
 from voiceveil.challenges.official.tree import write_tree
 from voiceveil.challenges.protocol import Protocol, load_protocol
 from voiceveil.challenges.results import Figure, Results
+from voiceveil.checks import Check, merged
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.metrics import WordErrors
@@ -165,13 +167,23 @@ def evaluate(
             "given": evaluation.system is None,
             "time": time.isoformat(),
         }
-        results = Results(evaluation.name, inventory.protocol.name, tuple(measured.figures), info)
+        checks = merged([*measured.checks, *_check_other_sets(inventory, anonymized, cache)])
+        results = Results(evaluation.name, inventory.protocol.name, tuple(measured.figures), info, checks)
         trials = {name: corpus.trials for name, corpus in inventory.corpora.items() if corpus.trials is not None}
         results = write_tree(
             results, evaluation.out, suffix=evaluation.suffix, heard=measured.heard, trials=trials, time=time
         )
         results.save(evaluation.out / "results.json")
     return results
+
+
+def _check_other_sets(inventory: Inventory, anonymized: Mapping[str, Corpus], cache: Cache) -> Iterator[Check]:
+    """Yield the failed checks of the audio of sets that are in no attack: to learn from, with emotions, with words."""
+    attacked = {name for one in inventory.verification for name in (one.enroll, *(trials.set for trials in one.trials))}
+    for name, corpus in anonymized.items():
+        if name not in attacked:
+            originals = {u.id: u for u in inventory.corpora[name]}
+            yield from check_audio({u.id: u for u in corpus}, originals, cache, where=name)
 
 
 @contextmanager
@@ -244,6 +256,7 @@ class _Measured:
     notes: list[str] = field(default_factory=list)
     health: dict[str, Any] = field(default_factory=dict)
     heard: dict[str, WordErrors] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
 
 
 def _measure(evaluation: Evaluation, anonymized: dict[str, Corpus], tools: Tools, say: Say) -> _Measured:
@@ -252,7 +265,7 @@ def _measure(evaluation: Evaluation, anonymized: dict[str, Corpus], tools: Tools
     measured = _Measured()
     if inventory.verification:
         say(f"attacking: {', '.join(tools.attackers)}")
-        measured.figures, measured.health, measured.notes = measuring.verification(
+        measured.figures, measured.health, measured.notes, measured.checks = measuring.verification(
             inventory, evaluation.data, evaluation.out / "data", evaluation.suffix, evaluation.out, tools
         )
     if "wer" in wanted and inventory.recognition:

@@ -19,6 +19,7 @@ from voiceveil.challenges.attackers import scoring_of
 from voiceveil.challenges.inventory import Inventory
 from voiceveil.challenges.protocol import Verification
 from voiceveil.challenges.results import Figure
+from voiceveil.checks import Check
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
@@ -50,8 +51,8 @@ class Tools:
 
 def verification(
     inventory: Inventory, data: Path, anon_data: Path, suffix: str, out: Path, tools: Tools
-) -> tuple[list[Figure], dict[str, Any], list[str]]:
-    """EERs of all attackers (and what else the protocol asks of trials), the attackers' health, and notes."""
+) -> tuple[list[Figure], dict[str, Any], list[str], tuple[Check, ...]]:
+    """Return EERs of all attackers and other metrics of trials, the attackers' health, notes, and failed checks."""
     places = {trials.set: one for one in inventory.verification for trials in one.trials}
     scoring, notes = scoring_of(inventory)
     result = attack.run(
@@ -86,7 +87,7 @@ def verification(
     health = {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
     without = sorted({row.attacker for row in result.rows if cllr and not row.llr})
     notes += [f"no Cllr of {', '.join(without)}: {_NO_CLLR}"] if without else []
-    return figures, health, list(dict.fromkeys(notes))
+    return figures, health, list(dict.fromkeys(notes)), result.checks
 
 
 def _place(one: Verification, gender: str, conditions: str, model: str) -> dict[str, Any]:

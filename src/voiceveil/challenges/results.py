@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
+from voiceveil.checks import Check
 from voiceveil.documents import Extended, build, read_json
 from voiceveil.errors import InputError
 
@@ -66,6 +67,7 @@ class Results:
     info: Mapping[str, Any] = field(
         default_factory=dict
     )  # versions, seeds, hashes, parameters, health, what is missing
+    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.checks`
 
     def find(self, metric: str, **wanted: str) -> tuple[Figure, ...]:
         """The figures of a metric, e.g. ``find("eer", split="test", conditions="aa")``."""
@@ -103,7 +105,7 @@ class Results:
             if fault := _fault(figure):
                 raise InputError(f"figures[{number}]: {fault}", where=path, fix="rates are fractions: 0.05, not 5")
         build(_Info, document.info, where=f"{path}: info", unknown=True, fix=_FIX)
-        return cls(document.system, document.protocol, document.figures, document.info)
+        return cls(document.system, document.protocol, document.figures, document.info, document.checks)
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class _Document:
     protocol: str
     figures: tuple[Figure, ...]
     info: dict[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _write(args.out / "attack.json", text)
     print(text if args.json else table(result))
+    print_checks(result.checks)
     return 0
 
 
@@ -136,6 +138,8 @@ def table(result: AttackResult) -> str:
     best = result.strongest
     if best is not None:
         lines += ["", f"strongest attacker: {best[0]} ({best[1]}), EER {result.mean(*best)} over the sets"]
+    if result.checks:
+        lines += ["", *check_lines(result.checks)]
     return "\n".join(lines)
 
 

@@ -22,6 +22,7 @@ from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.evaluate_many import made_system, run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
+from voiceveil.cli.sanity import check_lines, print_checks
 
 EXAMPLES = """\
 examples:
@@ -118,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         print_results(results, out)
         if report is not None:
             print(f"report: {report}")
+    print_checks(results.checks)
     return 0
 
 
@@ -182,6 +184,8 @@ def print_results(results: Results, out: Path) -> None:
             f"strongest attacker: {strongest['attacker']} ({strongest['condition']}), EER "
             f"{100 * value['value']:.1f} % [{100 * value['low']:.1f}, {100 * value['high']:.1f}], mean over the sets"
         )
+    for line in check_lines(results.checks):
+        print(line)
     print(f"results: {out / 'results.json'}")
 
 

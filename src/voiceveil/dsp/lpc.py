@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from voiceveil.compiled import njit
 
-__all__ = ["EPSILON", "LANES", "ORDER", "burg", "filter_frames", "move_poles", "poles", "polynomial"]
+__all__ = ["EPSILON", "LANES", "ORDER", "burg", "filter_frames", "move_poles", "pole_angles", "poles", "polynomial"]
 
 Array = NDArray[np.float64]
 
@@ -268,3 +268,34 @@ def move_poles(
             offset = (start + k) * hop
             for t in range(length):
                 out[offset + t] += result[ORDER + t, k] * window[t]
+
+
+@njit(cache=True)
+def pole_angles(samples: NDArray[np.float32], window: Array, angles: Array, power: Array) -> None:
+    """Measure the pole angles of the frames of ``samples``; frames overlap by half.
+
+    ``angles`` (frames, ORDER) receives the angles of the poles in the upper half plane in radians, and 0 in the place
+    of all others; ``power`` (frames,) the mean square of each windowed frame.
+    """
+    length = window.shape[0]
+    hop = length // 2
+    count = angles.shape[0]
+    frames = np.empty((length, LANES))
+    forward, backward = np.empty((length, LANES)), np.empty((length, LANES))
+    a = np.empty((ORDER + 1, LANES))
+    real, imag = np.empty((ORDER, LANES)), np.empty((ORDER, LANES))
+    for start in range(0, count, LANES):
+        for k in range(LANES):
+            offset = min(start + k, count - 1) * hop  # the last batch repeats its last frame
+            for t in range(length):
+                frames[t, k] = samples[offset + t] * window[t] + EPSILON
+        burg(frames, a, forward, backward)
+        poles(a, real, imag)
+        for k in range(min(LANES, count - start)):
+            total = 0.0
+            for t in range(length):
+                total += frames[t, k] ** 2
+            power[start + k] = total / length
+            for i in range(ORDER):
+                upper = imag[i, k] > 1e-6
+                angles[start + k, i] = math.atan2(imag[i, k], real[i, k]) if upper else 0.0

@@ -70,6 +70,7 @@ def render(material: Material, others: Sequence[Results], options: Options) -> s
         "results": material.results,
         "info": material.results.info,
         "findings": findings(material),
+        "checks": material.results.checks,
         "warnings": warnings(material),
         "caveats": caveats(material),
         "notes": sections.notes(material),

@@ -1,0 +1,23 @@
+"""Print failed checks so that nobody overlooks them: on the standard error output, whatever else is quiet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from voiceveil.checks import Check
+
+__all__ = ["check_lines", "print_checks"]
+
+
+def check_lines(checks: Sequence[Check]) -> list[str]:
+    """Return the lines of a summary: one for each failed check, and what to do; nothing if none failed."""
+    if not checks:
+        return []
+    return [*map(str, checks), "Do not use or publish these figures before the WARNINGs above are explained."]
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print failed checks on the standard error output, last of all."""
+    for line in check_lines(checks):
+        print(line, file=sys.stderr)
