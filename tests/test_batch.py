@@ -204,12 +204,12 @@ def test_only_what_changed_is_done_again(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", seed=1)
     undisturbed = audio(tmp_path / "out")
-    (tmp_path / "out" / "s0" / "s0-u0.wav").write_bytes(b"damaged")
+    (tmp_path / "out" / "s0" / "s0-u0.wav").unlink()
     (tmp_path / "out" / "s0" / "s0-u1.wav").unlink()
-    (tmp_path / "out" / "s0" / ".part-left").write_bytes(b"by a killed run")
+    (tmp_path / "out" / "s0" / ".voiceveil-part-left").write_bytes(b"by a killed run")
     assert anonymize(source, tmp_path / "out", seed=1).done == 2
     assert audio(tmp_path / "out") == undisturbed
-    assert not list((tmp_path / "out").rglob(".part-*"))
+    assert not list((tmp_path / "out").rglob(".voiceveil-part-*"))
     save(source / "s1" / "s1-u0.wav", synthetic_voice(9, 9, seconds=0.4))
     assert anonymize(source, tmp_path / "out", seed=1).done == 1
     assert vv.load(tmp_path / "out" / "s1" / "s1-u0.wav").duration == pytest.approx(0.4)
@@ -252,7 +252,7 @@ def test_rubbish_of_a_killed_run_is_removed(tmp_path: Path) -> None:
     out = anonymize(source, tmp_path / "data", seed=1).output
     undisturbed = tree(out)
     for folder in (out, out / "wav", out / ".voiceveil"):
-        (folder / ".part-abc").write_text("cut off")
+        (folder / ".voiceveil-part-abc").write_text("cut off")
     anonymize(source, tmp_path / "data", seed=1)
     assert tree(out) == undisturbed
 
@@ -303,7 +303,7 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "goes on where it stopped" in said
     assert "Traceback" not in said
-    assert not list(out.rglob(".part-*"))
+    assert not list(out.rglob(".voiceveil-part-*"))
     again = subprocess.run([*command, "--json", "--quiet"], capture_output=True, text=True, check=True)
     assert json.loads(again.stdout)["already_done"] >= 9
 
@@ -337,7 +337,7 @@ def test_a_file_that_became_bad_leaves_no_old_output(tmp_path: Path) -> None:
 def test_output_inside_the_input_is_refused(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     for out in (source, source / "out", source / "s0" / "deeper"):
-        with pytest.raises(InputError, match=r"inside the input|replace the input"):
+        with pytest.raises(InputError, match=r"inside the input|is the input"):
             anonymize(source, out, seed=1)
     with pytest.raises(InputError, match="replace the input"):
         anonymize(source / "s0" / "s0-u0.wav", source / "s0" / "s0-u0.wav", seed=1, overwrite=True)
@@ -434,7 +434,7 @@ def test_no_space_left(tmp_path: Path) -> None:
     try:
         with pytest.raises(InputError, match="No space left"):
             anonymize(source, small / "out", seed=1)
-        assert not list(small.rglob(".part-*"))
+        assert not list(small.rglob(".voiceveil-part-*"))
         assert 0 < len(list(small.rglob("*.wav"))) < 10
         subprocess.run(["mount", "-o", "remount,size=10m", str(small)], check=True)
         assert anonymize(source, small / "out", seed=1).failures == ()

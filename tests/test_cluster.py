@@ -269,7 +269,7 @@ class Slow(B2):
     """B2 that takes its time, so that there is a middle, and counts how often it is called, in the working folder."""
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
-        part = Path("ray/s0/.part-of-a-dead-node")  # as if it were killed while it writes
+        part = Path("ray/s0/.voiceveil-part-of-a-dead-node")  # as if it were killed while it writes
         part.parent.mkdir(parents=True, exist_ok=True)
         part.touch()
         time.sleep(0.15)

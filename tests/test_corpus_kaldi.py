@@ -202,11 +202,18 @@ def test_written_after_anonymization(tmp_path: Path) -> None:
         (Utterance("a", Path("r.wav"), "s", start=1.0, duration=2.0), Utterance("b", Path("r.wav"), "s", start=3.0)),
         trials(("s", "a", True), ("s", "b", True)),
     )
-    kaldi(tmp_path, segments="stale x 0 1\n", utt2emo="stale ang\n")
     write_kaldi(corpus, tmp_path, audio={"a": tmp_path / "wav/a.wav"})
     assert (tmp_path / "wav.scp").read_text() == "a wav/a.wav\n"
     assert (tmp_path / "trials").read_text() == "s a target\ns b target\n"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["spk2utt", "trials", "utt2spk", "wav.scp"]
+
+
+def test_a_table_that_the_corpus_has_no_data_for_is_not_removed(tmp_path: Path) -> None:
+    kaldi(tmp_path, utt2emo="stale ang\n")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"utt2emo: the corpus has no data for utt2emo"):
+        write_kaldi(Corpus("x", (Utterance("a", Path("r.wav"), "s"),)), tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def _half_finished(data: Path) -> None:
     (folder / ".voiceveil" / "ledger.jsonl").write_text("")
     for path in sorted((folder / "wav").iterdir())[5:]:
         path.unlink()
-    (folder / "wav" / ".part-abc.wav").write_bytes(b"RIFF")
+    (folder / "wav" / ".voiceveil-part-abc.wav").write_bytes(b"RIFF")
 
 
 def _another_rate(data: Path) -> None:

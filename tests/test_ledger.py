@@ -190,7 +190,7 @@ def test_items_that_are_no_longer_wanted_go(tmp_path: Path) -> None:
         ledger.finish({"c", "a", "never seen"}.__contains__)
     with opened(tmp_path) as ledger:
         assert list(ledger.entries) == ["a", "c"]
-    assert not list(tmp_path.glob(".part-*"))
+    assert not list(tmp_path.glob(".voiceveil-part-*"))
 
 
 def test_an_item_done_again_counts_as_done_last(tmp_path: Path) -> None:

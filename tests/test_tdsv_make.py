@@ -173,7 +173,7 @@ def test_a_challenge_on_disk_is_good_and_whole(tmp_path: Path) -> None:
     file, said = next(iter(made.evaluation.items()))
     assert load(challenge.path("evaluation", file)).duration == pytest.approx(0.1 * len(said.parts), abs=1e-3)
     assert "it is not the data of that challenge" in (out / "README.txt").read_text()
-    assert not list(tmp_path.glob(".part-*"))
+    assert not list(tmp_path.glob(".voiceveil-part-*"))
     with pytest.raises(InputError, match="it is there already"):
         write_challenge(made, out)
     save(utterances[0].path, Waveform(np.zeros(800, np.float32), 8000))
@@ -182,4 +182,4 @@ def test_a_challenge_on_disk_is_good_and_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the file is empty"):
         write_challenge(made, tmp_path / "other")
     assert not (tmp_path / "other").exists()
-    assert not list(tmp_path.glob(".part-*"))
+    assert not list(tmp_path.glob(".voiceveil-part-*"))

@@ -12,7 +12,6 @@ import hashlib
 import io
 import math
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,9 +22,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from voiceveil.atomic import PART_PREFIX, atomic_path, scratch_path
 from voiceveil.compressed import COPY_AGAIN, check_mp3, estimated_mp3_frame
 from voiceveil.containers import complete_file
-from voiceveil.errors import InputError, OutputError
+from voiceveil.errors import InputError
 from voiceveil.files import open_file
 
 __all__ = [
@@ -59,8 +59,6 @@ AUDIO_SUFFIXES = FOREIGN_SUFFIXES | {
 }  # fmt: skip
 # No floating-point files: libsndfile puts a time stamp into them (the PEAK chunk).
 _SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
-#: Temporary files start with this; a killed run may leave some behind.
-PART_PREFIX = ".part-"
 _FORMATS = {".wav": "WAV", ".flac": "FLAC"}
 _LONGEST = 1 << 48  # frames; libsndfile gives 2^63 - 1 for a FLAC file that was written to a pipe
 _MOST_IN_MEMORY = 1 << 30  # samples: 18 hours at 16 kHz
@@ -306,41 +304,3 @@ def _output_format(path: Path, rate: int, encoding: Encoding) -> dict[str, Any]:
     if kind is None:
         raise InputError(f"cannot write {path.suffix or 'a file without suffix'}", where=path, fix="use .wav or .flac")
     return {"samplerate": rate, "channels": 1, "subtype": _SUBTYPES[encoding], "format": kind}
-
-
-@contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
-    with scratch_path(path) as part:
-        yield part
-        part.replace(path)
-
-
-@contextmanager
-def scratch_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary file in the folder of ``path``, which is made if need be; it is gone when the block ends.
-
-    Failure to write (no space, no permission) is an :class:`OutputError`.
-    """
-    path = Path(path)
-    part: Path | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=PART_PREFIX, suffix=path.suffix, dir=path.parent)
-        part = Path(name)
-        os.fchmod(handle, 0o666 & ~_umask())
-        os.close(handle)
-        yield part
-    except OSError as error:
-        if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ):  # the item's fault, not the disk's
-            raise InputError(f"cannot be the name of a file: {error.strerror}", where=path, fix="rename it") from error
-        raise OutputError(f"cannot write: {error.strerror or error}", where=path) from error
-    finally:
-        if part is not None:
-            part.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -52,7 +52,7 @@ def test_a_full_disk(victim: Victims, data: Path, tmp_path: Path, verb: str) -> 
                 assert f"voiceveil {verb}: " in victim.said
                 assert "cannot write" in victim.said or "not usable as a cache" in victim.said
                 assert "Traceback" not in victim.said
-            assert not list(out.rglob(".part-*"))
+            assert not list(out.rglob(".voiceveil-part-*"))
             remount("size=20m")
             if not (out / ".started").exists():
                 out.mkdir(exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -26,23 +27,34 @@ CREATE TRIGGER counting AFTER INSERT ON results BEGIN INSERT INTO written VALUES
 
 
 def check_whole(out: Path, whole: dict[str, bytes]) -> None:
-    """After a kill: what has its final name is what an undisturbed run writes; ledgers list an item once."""
+    """After a kill: what has its final name is what an undisturbed run writes, and a ledger lists it."""
+    recorded = {}
+    for ledger in out.rglob("ledger.jsonl"):
+        for row in rows(ledger):
+            recorded[(ledger.parent / row["file"]).resolve()] = row["sha256"]
     for name, content in tree(out).items():
+        if name.endswith(".wav") and not Path(name).name.startswith(".voiceveil-part-"):
+            assert recorded[(out / name).resolve()] == hashlib.sha256(content).hexdigest(), f"{name} is not recorded"
         if name.endswith("ledger.jsonl"):
-            ids = [json.loads(line)["id"] for line in content.split(b"\n")[1:-1]]
-            assert len(ids) == len(set(ids)), name
-        elif not Path(name).name.startswith(".part-"):
+            continue
+        if not Path(name).name.startswith(".voiceveil-part-"):
             assert content == whole[name], f"{name} is not whole"
 
 
 def booked(out: Path) -> dict[Path, tuple[int, int]]:
-    """The files that ledgers list as finished, and by what we see that they were not written again."""
+    """The items that ledgers list as finished, and by what we see that they were not written again."""
     files = {}
     for ledger in out.rglob("ledger.jsonl"):
-        for line in ledger.read_bytes().split(b"\n")[1:-1]:
-            file = (ledger.parent / json.loads(line)["file"]).resolve()
-            files[file] = (file.stat().st_ino, file.stat().st_mtime_ns)
+        for row in rows(ledger):
+            file = (ledger.parent / row["file"]).resolve()
+            if "id" in row and file.exists():  # else it was killed after the line and before the name
+                files[file] = (file.stat().st_ino, file.stat().st_mtime_ns)
     return files
+
+
+def rows(ledger: Path) -> list[dict[str, str]]:
+    """The whole lines of a ledger, but for the settings."""
+    return [json.loads(line) for line in ledger.read_bytes().split(b"\n")[1:-1]]
 
 
 def killed_again_and_again(

@@ -35,8 +35,8 @@ def test_a_second_run_is_refused_until_the_first_is_dead(
         for _ in range(2):
             assert victim.run(command(data, out)) == 1
             assert refusal in victim.said
-        assert {name: text for name, text in tree(out).items() if ".part-" not in name} == {
-            name: text for name, text in before.items() if ".part-" not in name
+        assert {name: text for name, text in tree(out).items() if ".voiceveil-part-" not in name} == {
+            name: text for name, text in before.items() if ".voiceveil-part-" not in name
         }, "who is refused touches nothing"
     finally:
         os.kill(first, signal.SIGKILL)

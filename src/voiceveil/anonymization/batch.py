@@ -6,11 +6,13 @@ process does not grow with a manifest.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -21,13 +23,15 @@ from voiceveil.anonymization.item import Done, Job, run_job
 from voiceveil.anonymization.layout import Layout, plan_layout
 from voiceveil.anonymization.release import PlannedRelease, Published, Release, plan_release, write_release
 from voiceveil.anonymization.settings import Draws, Format, Settings, make_settings
-from voiceveil.audio import PART_PREFIX, Encoding, info
+from voiceveil.atomic import guarded, remove_parts
+from voiceveil.audio import Encoding, info
 from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
 from voiceveil.errors import InputError, OutputError
 from voiceveil.files import file_stamp
 from voiceveil.ondisk import DiskDict
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
+from voiceveil.run.outputs import refuse_existing
 from voiceveil.run.progress import Progress
 
 __all__ = ["Failure", "Summary", "anonymize"]
@@ -87,8 +91,10 @@ def anonymize(
     ``key_namespace`` takes the place of that name.
     ``rate``: sampling rate of the output in Hz (default: the system's). ``suffix``: ending of the name of a Kaldi
     directory (default: ``_`` and the system). A run that was interrupted goes on where it stopped; one with other
-    settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). Bad recordings are
-    in the summary's ``failures``; the rest is done.
+    settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). A file in the output
+    that the program did not write, or that was changed since, stops the run before anything is written unless
+    ``overwrite`` is True; an output that is, holds or lies in the input is always refused. Bad recordings are in the
+    summary's ``failures``; the rest is done.
 
     ``publish``: a new folder for a release of the result, without names, order and times of the input, or a
     :class:`~voiceveil.anonymization.release.Release` that says more.
@@ -124,25 +130,33 @@ def anonymize(
     # Drawn before anything is written: this finds utterances without a speaker, or systems without official draws.
     for job in _jobs(corpus, layout, settings):
         if corpus.kind == "file":
-            return _one_file(job, corpus, layout, settings, release, overwrite=bool(overwrite))
+            return _one_file(job, corpus, layout, settings, release, overwrite=overwrite is True)
         if settings.level == "utterance":  # what holds for one holds for all
             break
+    if overwrite is not True:
+        _refuse_without_ledger(corpus, layout)
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
-        _remove_parts(layout)
         secret = digest_secret(settings, layout.ledger)
         plan = _plan(corpus, layout, ledger, secret)
         if plan.waiting and ledger.entries and not settings.can_go_on:
             if overwrite != "changed":
                 raise _not_resumable(layout)
             plan = _plan(corpus, layout, None, secret)
+        if overwrite is not True:
+            waiting = (layout.target(utterance.id) for utterance in corpus if plan.stamp(utterance.id))
+            refuse_existing(chain(waiting, layout.metadata), ledger.owns)
+        parts = {layout.folder, layout.ledger.parent, *layout.folders}
+        remove_parts(parts)
         progress = Progress(plan.waiting, plan.work, style="quiet" if quiet else "auto")
         batch = _Batch(ledger, plan, progress, secret)
-        batch.run((job for job in _jobs(corpus, layout, settings) if plan.stamp(job.id)), settings, jobs)
-        if executor_of(jobs).distant:  # a node that died may have left some
-            _remove_parts(layout)
+        try:
+            batch.run((job for job in _jobs(corpus, layout, settings) if plan.stamp(job.id)), settings, jobs)
+        finally:  # workers may have finished items that were not booked, and a node that died leaves some
+            remove_parts(parts)
         finished = corpus.filter(lambda u: batch.has(u.id))
         outputs = layout.outputs(finished, lambda id: ledger.entries[id].seconds)
-        layout.write_metadata(outputs)
+        with guarded(layout.folder, ledger):
+            layout.write_metadata(outputs)
         left_over = ledger.others(plan.stamps)
         others = set(left_over)
         ledger.finish(lambda id: batch.has(id) or id in others)
@@ -172,10 +186,16 @@ def _one_file(
     job: Job, corpus: Listing, layout: Layout, settings: Settings, release: PlannedRelease | None, *, overwrite: bool
 ) -> Summary:
     """Convert a single file, which needs no ledger; what is wrong with it is raised."""
-    if job.target.exists() and not overwrite:
-        raise InputError("the output exists", where=job.target, fix="give another name, or --overwrite")
+    if not overwrite:
+        refuse_existing([job.target])
     start = time.monotonic()
-    done = run_job(job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
+    try:
+        done = run_job(job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
+        if not overwrite:
+            refuse_existing([job.target])
+        job.part.replace(job.target)
+    finally:
+        job.part.unlink(missing_ok=True)
     published = write_release(release, layout.outputs(corpus, lambda id: done.seconds), lambda id: done.sha256)
     return Summary(
         output=job.target,
@@ -261,8 +281,8 @@ class _Batch:
         if _stamp(job.source) != stamp:  # what was converted may not be what the ledger would say
             result = InputError(CHANGED, where=job.source, fix=RUN_AGAIN)
         if isinstance(result, Done):
-            source = source_digest(self._secret, result.source, job)
-            self._ledger.add(job.id, source, job.target, result.sha256, result.seconds)
+            result = self._placed(job, result)
+        if isinstance(result, Done):
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
             self._progress.add(work=_work(stamp), audio=result.seconds)
@@ -270,12 +290,27 @@ class _Batch:
             raise result  # the next item would fail in the same way
         elif isinstance(result, InputError):
             self.failed[job.id] = str(result)
-            with suppress(OSError):
-                job.target.unlink()  # of an earlier run, made from other input
+            job.part.unlink(missing_ok=True)
+            if self._ledger.owns(job.target):  # of an earlier run, made from other input
+                job.target.unlink(missing_ok=True)
             self._progress.note(f"failed: {result}")
             self._progress.add(work=_work(stamp), failed=True)
         else:
             raise result
+
+    def _placed(self, job: Job, done: Done) -> Done | InputError:
+        """Record the item and give its file its name; the error, if another's file has appeared there meanwhile."""
+        source = source_digest(self._secret, done.source, job)
+        try:
+            self._ledger.place(job.part, job.id, source, job.target, done.sha256, done.seconds)
+        except InputError as error:
+            return error
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ):
+                what = f"cannot be the name of a file: {error.strerror}"
+                return InputError(what, where=job.target, fix="rename it")
+            raise
+        return done
 
 
 def _jobs(corpus: Listing, layout: Layout, settings: Settings) -> Iterator[Job]:
@@ -300,11 +335,15 @@ def _not_resumable(layout: Layout) -> InputError:
     )
 
 
-def _remove_parts(layout: Layout) -> None:
-    """Temporary files that a killed run left."""
-    for folder in {layout.folder, layout.ledger.parent, *layout.folders}:
-        for part in folder.glob(f"{PART_PREFIX}*"):
-            part.unlink(missing_ok=True)
+def _refuse_without_ledger(corpus: Listing, layout: Layout) -> None:
+    """Refuse files in the way where no run has begun, before even a ledger is written."""
+    if not layout.folder.exists() or layout.ledger.exists():
+        return
+    try:
+        refuse_existing(layout.targets(corpus))
+    except InputError:
+        if not layout.ledger.exists():  # else another run has just begun, and opening its ledger will say so
+            raise
 
 
 def _stamp(path: Path) -> str:

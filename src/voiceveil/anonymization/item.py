@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from voiceveil.anonymization.contract import Anonymizer, Stream, check_finite
+from voiceveil.atomic import part_beside, scratch_path
 from voiceveil.audio import (
     Encoding,
     MixedDownWarning,
@@ -27,7 +28,6 @@ from voiceveil.audio import (
     open_audio,
     read_blocks,
     save,
-    scratch_path,
 )
 from voiceveil.errors import InputError
 from voiceveil.run.ledger import recording_hash, sha256_file
@@ -43,6 +43,8 @@ _BLOCK = 1 << 20  # samples
 class Job:
     """What to convert: a file or a part of it (seconds), where to, and the generator for its pseudo-speaker.
 
+    A worker writes ``part``, a temporary file; who has sent the job records it and gives it its final name, ``target``.
+
     ``length``: seconds of audio, and ``gender``: "f" or "m" of who speaks, as far as the metadata say.
     """
 
@@ -54,6 +56,11 @@ class Job:
     rng: np.random.Generator
     length: float | None = None
     gender: str | None = None
+
+    @property
+    def part(self) -> Path:
+        """The temporary file beside the target that the worker writes."""
+        return part_beside(self.target)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Done:
 
 
 def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: Encoding = "int16") -> Done:
-    """Convert one recording; the output is at ``rate`` Hz (default: the system's)."""
+    """Convert one recording into ``job.part``; the output is at ``rate`` Hz (default: the system's)."""
     system = system.told(job.gender)
     try:
         source = _content(job.source)
@@ -82,10 +89,11 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
                 wave = load(job.source, start=job.start, duration=job.duration)
             result = system.convert(wave, job.rng)
             result = result.resampled(rate or result.rate)
-            seconds, sha256 = result.duration, save(job.target, result, encoding=encoding)
+            seconds, sha256 = result.duration, save(job.part, result, encoding=encoding)
     except InputError as error:
-        if error.where is None:
-            raise InputError(error.what, where=job.source, fix=error.fix) from error
+        if error.where is None or error.where == str(job.part):
+            where = job.source if error.where is None else job.target
+            raise type(error)(error.what, where=where, fix=error.fix) from error
         raise
     return Done(seconds, header.channels, source, sha256)
 
@@ -101,18 +109,18 @@ def _content(path: Path) -> str:
 def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encoding: Encoding) -> tuple[float, str]:
     """Convert block by block; return the seconds and the sha256 of the output."""
     peak, count = 0.0, 0
-    with scratch_path(job.target) as scratch:
+    with scratch_path(job.part) as scratch:
         with open_audio(job.source) as file, scratch.open("wb") as raw:
             blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
             for samples in _pushed(stream, blocks):
                 peak = max(peak, float(np.abs(samples).max(initial=0.0)))
                 raw.write(samples.tobytes())  # not tofile: it does not say that the disk is full
-        with create_audio(job.target, rate, encoding=encoding) as out:
+        with create_audio(job.part, rate, encoding=encoding) as out:
             final = (stream.finish(samples, peak) for samples in _raw_blocks(scratch))
             for samples in _resampled(final, work_rate, rate):
                 out.write(encoded(samples, encoding))
                 count += len(samples)
-    return count / rate, sha256_file(job.target)
+    return count / rate, sha256_file(job.part)
 
 
 def _checked(file: Any, job: Job) -> Iterator[Samples]:

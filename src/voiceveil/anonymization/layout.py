@@ -12,14 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus import Corpus, Listing, Trials, Utterance, write_kaldi, write_manifest
+from voiceveil.corpus.kaldi import kaldi_files
+from voiceveil.corpus.lhotse import lhotse_files, write_lhotse
+from voiceveil.corpus.manifest import manifest_files
 from voiceveil.corpus.model import Utterances
 from voiceveil.errors import InputError
 from voiceveil.ondisk import DiskDict
+from voiceveil.run.outputs import ledger_of, refuse_overlap, refuse_same_files
 
 __all__ = ["Layout", "plan_layout"]
 
@@ -30,12 +35,14 @@ _MANIFESTS = {"manifest", "lhotse"}
 class Layout:
     """The output's folder, the audio file of an utterance (by its id), and how to write the metadata at the end.
 
-    ``write_metadata`` takes what :meth:`outputs` returns. ``folders``: all that audio goes to.
+    ``write_metadata`` takes what :meth:`outputs` returns. ``metadata``: the files that it writes, or removes when there
+    is nothing to write into them. ``folders``: all that audio goes to.
     """
 
     folder: Path
     target: Callable[[str], Path]
     write_metadata: Callable[[Utterances], None]
+    metadata: tuple[Path, ...] = ()
     folders: frozenset[Path] = frozenset()
 
     def outputs(self, corpus: Listing, seconds: Callable[[str], float]) -> Utterances:
@@ -47,8 +54,12 @@ class Layout:
 
     @property
     def ledger(self) -> Path:
-        """Where the record of finished items is kept."""
-        return self.folder / ".voiceveil" / "ledger.jsonl"
+        """Where the record of finished items and of written files is kept."""
+        return ledger_of(self.folder)
+
+    def targets(self, corpus: Listing) -> Iterator[Path]:
+        """All files that a run on the corpus may write: audio, then metadata."""
+        return chain((self.target(utterance.id) for utterance in corpus), self.metadata)
 
 
 def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, manifest_name: str | None = None) -> Layout:
@@ -62,13 +73,16 @@ def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, mani
     elif corpus.kind in _MANIFESTS:
         manifest = out / (manifest_name or f"{corpus.name}.jsonl")
         target = partial(_below, out / "audio", extension)
-        write = _write_lhotse if corpus.kind == "lhotse" else write_manifest
-        layout = Layout(out, target, lambda outputs: write(outputs, manifest))
+        if corpus.kind == "lhotse":
+            layout = Layout(out, target, partial(_write_lhotse, out), lhotse_files(out))
+        else:
+            layout = Layout(out, target, lambda outputs: write_manifest(outputs, manifest), manifest_files(manifest))
     else:
         folder = out / f"{corpus.name}{suffix}"
         target = partial(_below, folder / "wav", extension)
-        layout = Layout(folder, target, partial(_write_kaldi, folder, corpus.name))
-    return replace(layout, folders=_protect_input(corpus, layout))
+        layout = Layout(folder, target, partial(_write_kaldi, folder, corpus.name), kaldi_files(folder))
+    manifest_path = corpus.root / manifest_name if manifest_name and corpus.root and corpus.kind in _MANIFESTS else None
+    return replace(layout, folders=_protect_input(corpus, layout, manifest_path))
 
 
 def _of_file(corpus: Listing, out: Path, extension: str) -> Layout:
@@ -88,26 +102,19 @@ def _below(folder: Path, extension: str, id: str) -> Path:
     return folder / path.parent / f"{path.name}{extension}"
 
 
-def _protect_input(corpus: Listing, layout: Layout) -> frozenset[Path]:
-    """The folders that audio goes to; an ``InputError`` if anything of the input or of the output is in danger."""
-    # First by folders, of which there are few: in flat memory, and without asking the system for every file.
-    resolved = _Resolving()
+def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None) -> frozenset[Path]:
+    """Return the folders that audio goes to; an ``InputError`` if the input or the output is in danger."""
+    # By folders, of which there are few: in flat memory, and without asking the system for every file.
     sources, targets, plain = set(), set(), True
     for utterance in corpus:
-        sources.add(resolved(utterance.path).parent)
+        path = utterance.path
+        sources.add((path.resolve() if path.is_symlink() else path).parent)
         targets.add(layout.target(utterance.id).parent)
         plain = plain and str(PurePosixPath(utterance.id)) == utterance.id
-    both = sources & {folder.resolve() for folder in targets}
-    there = {path for path in (resolved(u.path) for u in corpus) if path.parent in both} if both else set()
-    for target in (layout.target(u.id) for u in corpus) if both else ():
-        if resolved(target) in there:
-            raise InputError("the output would replace the input", where=target, fix="give another output folder")
-    # A file or a manifest may lie in the folder that its output goes below; other corpora are folders of their own.
-    root = None if corpus.root is None or corpus.kind in {"file", *_MANIFESTS} else corpus.root.resolve()
-    if root is not None and layout.folder.resolve().is_relative_to(root):
-        raise InputError(
-            f"the output folder lies inside the input {corpus.root}", where=layout.folder, fix="give one outside of it"
-        )
+    if corpus.kind != "file":  # a file may lie beside what becomes of it
+        _refuse_overlap(corpus, layout.folder, sources, manifest)
+    metadata = () if manifest is None else manifest_files(manifest)
+    refuse_same_files(layout.targets(corpus), lambda: chain((u.path for u in corpus), metadata))
     taken = DiskDict()
     for id in (utterance.id for utterance in corpus) if not plain else ():  # ids are unique, and plain ones are paths
         target = layout.target(id)
@@ -117,14 +124,17 @@ def _protect_input(corpus: Listing, layout: Layout) -> frozenset[Path]:
     return frozenset(targets)
 
 
-class _Resolving:
-    """Paths without symbolic links; asking the system for every part of each would take longer than all the rest."""
-
-    def __init__(self) -> None:
-        self._folder = lru_cache(maxsize=1024)(Path.resolve)
-
-    def __call__(self, path: Path) -> Path:
-        return path.resolve() if path.is_symlink() else self._folder(path.parent) / path.name
+def _refuse_overlap(corpus: Listing, folder: Path, sources: set[Path], manifest: Path | None) -> None:
+    """Refuse an output folder that holds recordings or metadata of the input, or lies in a corpus that is a folder."""
+    if corpus.kind not in _MANIFESTS and corpus.root is not None:
+        refuse_overlap(folder, [corpus.root])
+    elif manifest is not None:
+        refuse_overlap(folder, [manifest])
+    # Recordings that a manifest or a Kaldi directory lists may lie anywhere, and the output may lie beside them.
+    out = folder.resolve()
+    for source in sources:
+        if source.resolve().is_relative_to(out):
+            refuse_overlap(folder, [source])
 
 
 def _write_kaldi(folder: Path, name: str, outputs: Utterances) -> None:
@@ -132,10 +142,8 @@ def _write_kaldi(folder: Path, name: str, outputs: Utterances) -> None:
     write_kaldi(corpus, folder, {u.id: u.path for u in corpus})
 
 
-def _write_lhotse(outputs: Utterances, manifest: Path) -> None:
-    from voiceveil.corpus.lhotse import write_lhotse
-
-    write_lhotse(Corpus(manifest.stem, tuple(outputs), outputs.trials), manifest.parent)
+def _write_lhotse(folder: Path, outputs: Utterances) -> None:
+    write_lhotse(Corpus(folder.name, tuple(outputs), outputs.trials), folder)
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ def _copy_audio(names: _Renamed, sha256: Callable[[str], str]) -> None:
                 digest.update(block)
                 copy.write(block)
         if digest.hexdigest() != sha256(id):
-            fix = "run the same command again: it will be anonymized again"
+            fix = "move it away, and run the same command again"
             raise InputError("not what this run wrote: it is not published", where=source, fix=fix)
 
 

@@ -64,7 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=["wav", "flac"], default=None, help="of the output (default: wav)")
     parser.add_argument("--encoding", choices=["int16", "int24"], default="int16", help="default: int16")
     parser.add_argument("--suffix", help="ends the name of an output Kaldi directory (default: _SYSTEM)")
-    parser.add_argument("--overwrite", action="store_true", help="start again where another run left its results")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start again where another run left its results, and replace files that are in the way (never the input)",
+    )
     parser.add_argument(
         "--publish",
         type=Path,

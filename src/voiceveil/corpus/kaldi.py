@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from voiceveil.atomic import remove_if_recorded
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
 from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
@@ -26,11 +27,12 @@ from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.errors import InputError
 
-__all__ = ["Segment", "Tables", "assemble", "read_kaldi", "read_tables", "write_kaldi"]
+__all__ = ["Segment", "Tables", "assemble", "kaldi_files", "read_kaldi", "read_tables", "write_kaldi"]
 
 UTTERANCE_TABLES = {"text": "text", "utt2emo": "emotion", "utt2phrase": "phrase", "utt2subset": "subset"}
 FILES = ("wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "spk2fold", "utt2dur", *UTTERANCE_TABLES, "enrolls")
 _FOLDERS_ABOVE = 3  # data/<language>/<set>, and the folder that holds data
+TRIALS = "trials"
 PIPE_FIX = "data is never code: convert to plain audio files and write their plain paths"
 
 
@@ -193,12 +195,18 @@ def _audio(tables: Tables, report: Report) -> dict[str, tuple[Path, Segment | No
     return audio
 
 
+def kaldi_files(directory: Path) -> tuple[Path, ...]:
+    """Return the files that :func:`write_kaldi` writes, or leaves out when there is nothing to write into them."""
+    return tuple(directory / name for name in (*FILES, TRIALS))
+
+
 def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | None = None) -> None:
     """Write the metadata of ``corpus`` as a Kaldi directory; each file appears when it is complete.
 
     ``audio`` tells where the audio of each utterance is now, as a file of its own; utterances that it does not name
     are left out. Without it the corpus's own files (and segments) are written. Paths below the directory are written
-    relative to it, others absolute. Files of the directory that the corpus has no data for are removed.
+    relative to it, others absolute. A file of the directory that the corpus has no data for is removed if the program
+    has recorded it as its own (see :mod:`voiceveil.atomic`), and an ``InputError`` before anything is written if not.
     """
     directory = Path(directory)
     kept = corpus.utterances if audio is None else tuple(u for u in corpus if u.id in audio)
@@ -226,17 +234,19 @@ def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | Non
 
 def _write_all(directory: Path, tables: dict[str, dict[str, str]], trials: Trials | None) -> None:
     """Write the files that hold something, wav.scp last: a directory is one when it has a wav.scp."""
+    empty = [name for name in tables if not tables[name] and name != "wav.scp"] + [TRIALS] * (trials is None)
+    for name in empty:
+        if not remove_if_recorded(directory / name):
+            what = f"the corpus has no data for {name}, and this file would be taken for its {name}"
+            raise InputError(what, where=directory / name, fix="remove it, or name another directory")
     for name in sorted(tables, key=lambda name: name == "wav.scp"):
-        if tables[name] or name == "wav.scp":
+        if name not in empty:
             write_table(directory / name, tables[name])
-        else:
-            (directory / name).unlink(missing_ok=True)
     if trials is None:
-        (directory / "trials").unlink(missing_ok=True)
         return
     labels = ("nontarget", "target")
     columns = zip(trials.enroll.tolist(), trials.utterance.tolist(), trials.target.tolist(), strict=True)
-    write_lines(directory / "trials", [f"{spk} {utt} {labels[target]}" for spk, utt, target in columns])
+    write_lines(directory / TRIALS, [f"{spk} {utt} {labels[target]}" for spk, utt, target in columns])
 
 
 def _of_speakers(utterances: tuple[Utterance, ...], attribute: str) -> dict[str, str]:

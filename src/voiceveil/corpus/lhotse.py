@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path, info
+from voiceveil.atomic import atomic_path, remove_if_recorded
+from voiceveil.audio import info
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.kaldi import PIPE_FIX
 from voiceveil.corpus.lines import gender_of
@@ -182,6 +183,11 @@ def _utterance(
     )
 
 
+def lhotse_files(directory: Path) -> tuple[Path, ...]:
+    """Return the files that :func:`write_lhotse` writes; the last, of trials, only if there are any."""
+    return tuple(directory / name for name in ("recordings.jsonl.gz", "supervisions.jsonl.gz", "trials.csv"))
+
+
 def write_lhotse(corpus: Corpus, directory: Path) -> list[Path]:
     """Write ``recordings.jsonl.gz`` and ``supervisions.jsonl.gz`` (and ``trials.csv``) into a directory, atomically.
 
@@ -208,12 +214,15 @@ def write_lhotse(corpus: Corpus, directory: Path) -> list[Path]:
                 custom=custom or None,
             )
         )
-    written = [directory / "recordings.jsonl.gz", directory / "supervisions.jsonl.gz"]
+    *written, trials = lhotse_files(directory)
+    if corpus.trials is None and not remove_if_recorded(trials):
+        what = "the corpus has no trials, and this file would be taken for its trial list"
+        raise InputError(what, where=trials, fix="remove it, or name another directory")
     _write(written[0], (recording.to_dict() for recording in recordings.values()))
     _write(written[1], (supervision.to_dict() for supervision in supervisions))
     if corpus.trials is not None:
-        written.append(directory / "trials.csv")
-        write_trials(corpus.trials, written[-1])
+        write_trials(corpus.trials, trials)
+        written.append(trials)
     return written
 
 

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import atomic_path, remove_if_recorded
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Trials, Utterance, Utterances, paused_collector
@@ -208,6 +208,11 @@ def read_trials(path: Path, report: Report) -> Trials:
     return Trials(enroll, utterance, target)  # type: ignore[arg-type]  # lists become arrays
 
 
+def manifest_files(path: Path) -> tuple[Path, ...]:
+    """Return the files that :func:`write_manifest` writes: the manifest and, if there are trials, their list."""
+    return path, path.with_suffix(".trials.csv")
+
+
 def write_manifest(corpus: Utterances, path: Path) -> None:
     """Write a ``.csv`` or ``.jsonl`` manifest (by the suffix), atomically, with the trials beside it.
 
@@ -227,7 +232,9 @@ def write_manifest(corpus: Utterances, path: Path) -> None:
         raise InputError("a manifest is a .csv or a .jsonl file", where=path)
     trials = path.with_suffix(".trials.csv")
     if corpus.trials is None:
-        trials.unlink(missing_ok=True)
+        if not remove_if_recorded(trials):
+            what = "the corpus has no trials, and this file would be taken for its trial list"
+            raise InputError(what, where=trials, fix="remove it, or give the manifest another name")
     else:
         write_trials(corpus.trials, trials)
     _write(path, lines)

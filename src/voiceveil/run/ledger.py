@@ -1,9 +1,15 @@
-"""The ledger: which items of a run are finished, so that a killed run goes on and ends as if nothing had happened.
+"""The ledger: the items that a run has finished and every file that it wrote, each with its hash.
 
-A JSON-lines file. The first line holds the settings that the results depend on; each further line is one finished
-item. A line is appended only after the item's file has its final name, and counts only if that file still has the
-recorded hash. When all is done, the lines are sorted: two runs with the same result leave the same ledger, whatever
-the order of the work was.
+A JSON-lines file. The first line holds the settings that the results depend on. A further line is an item (an
+utterance and its audio file) or a plain file (``wav.scp``, ``results.json``), and is appended *before* the file gets
+its final name. So
+
+* an item is finished if its file has the recorded hash: a killed run goes on, and ends as if nothing had happened;
+* a file is the program's own if it has a hash that the ledger records for it. Any other file is the user's, and a file
+  that somebody has edited is so too: neither is replaced or removed, unless the user says ``--overwrite``.
+
+When all is done, the lines are sorted: two runs with the same result leave the same ledger, whatever the order of the
+work was.
 """
 
 from __future__ import annotations
@@ -14,25 +20,27 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import atomic_path
 from voiceveil.errors import InputError, OutputError
 from voiceveil.files import file_stamp, open_file
 from voiceveil.ondisk import DiskDict
 
 __all__ = [
-    "CHANGED", "RUN_AGAIN", "Entries", "Entry", "Ledger", "changed_settings", "finished_items", "open_ledger",
-    "recording_hash", "sha256_file",
+    "CHANGED", "NOT_OURS", "RUN_AGAIN", "Entries", "Entry", "Ledger", "changed_settings", "finished_items",
+    "open_ledger", "recording_hash", "sha256_file",
 ]  # fmt: skip
 
 #: Said of a file that is not what it was when the run began.
 CHANGED = "changed during the run"
 RUN_AGAIN = "run the same command again when nobody writes to it"
+#: Said of a file that would be replaced, but is not the program's own.
+NOT_OURS = "would be replaced, but this run did not write it, or somebody has changed it since"
 
 
 @dataclass(frozen=True)
@@ -79,12 +87,20 @@ class Entries(Mapping[str, Entry]):
 class Ledger:
     """An open ledger, held by this process alone; made by :func:`open_ledger`."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], handle: int) -> None:
+    def __init__(
+        self, path: Path, settings: Mapping[str, Any], handle: int, *, start_again: bool = False, replace: bool = False
+    ) -> None:
         self.path = path
         self.settings = dict(settings)
         self._handle = handle
+        self._replace = replace  # also what the ledger does not list
         self.entries = Entries()
-        self._read()
+        self._hashes = DiskDict()  # file -> all hashes that are recorded for it, the last one last
+        self._old = start_again  # the file still holds the lines of the run before
+        if start_again:
+            self._read_files()
+        else:
+            self._read()
 
     def has(self, id: str, source: str, file: Path) -> bool:
         """Whether this very item is finished and its file is still what was written."""
@@ -100,23 +116,72 @@ class Ledger:
         """Record a finished item; one write, so that a kill leaves a whole line or a piece that is ignored."""
         entry = Entry(id, source, self._relative(file), sha256, float(seconds))
         self._append(vars(entry))
-        self.entries.note(entry)
+        self._note(entry)
+
+    def place(self, part: Path, id: str, source: str, file: Path, sha256: str, seconds: float) -> None:
+        """Record a finished item, then give its temporary file ``part`` the final name ``file``."""
+        self._check_replaceable(file)
+        self.add(id, source, file, sha256, seconds)
+        part.replace(file)
+
+    def owns(self, file: Path) -> bool:
+        """Return whether the file is as this program wrote it; False if there is none."""
+        known = self._hashes.get(self._relative(file), "")
+        if known == "" or os.path.islink(file):  # noqa: PTH114 -- Path.is_symlink raises if the name is too long
+            return False
+        return _hash_or_none(file) in known.split()
+
+    def before_replace(self, part: Path, path: Path) -> None:
+        """Record ``part`` as the next content of ``path``; an ``InputError`` if another's file is there."""
+        self._check_replaceable(path)
+        row = {"file": self._relative(path), "sha256": sha256_file(part)}
+        self._append(row)
+        self._note_file(**row)
+
+    def may_remove(self, path: Path) -> bool:
+        """Return whether the file is the program's own, or the user lets everything be replaced."""
+        return self._replace or self.owns(path)
+
+    def _check_replaceable(self, path: Path) -> None:
+        try:
+            path.lstat()  # raises if the name can be no file's: it must not be recorded
+        except FileNotFoundError:
+            return
+        if not self.may_remove(path):
+            raise InputError(NOT_OURS, where=path, fix="move it away, or add --overwrite")
 
     def others(self, ids: Container[str]) -> list[str]:
         """Items that are not of ``ids`` and whose files are still there: left by a run with more input."""
         others = (entry for entry in self.entries.in_order() if entry.id not in ids)
         return [entry.id for entry in others if (self.path.parent / entry.file).is_file()]
 
-    def finish(self, keep: Callable[[str], bool]) -> None:
-        """Rewrite the ledger, sorted, with the items whose ids are to be kept."""
+    def finish(self, keep: Callable[[str], bool] = lambda id: True) -> None:
+        """Rewrite the ledger, sorted, with the items whose ids are to be kept and all other files that are there."""
         with atomic_path(self.path) as part, part.open("wb") as file:
+            items = DiskDict()
             file.write(_line(self.settings))
-            file.writelines(_line(vars(entry)) for entry in self.entries.in_order() if keep(entry.id))
+            for entry in self.entries.in_order():
+                if keep(entry.id):
+                    items[entry.file] = ""
+                    file.write(_line(vars(entry)))
+            for name, hashes in self._hashes.in_order():
+                if name not in items and (self.path.parent / name).is_file():
+                    file.write(_line({"file": name, "sha256": hashes.split()[-1]}))
+
+    def _note(self, entry: Entry) -> None:
+        self.entries.note(entry)
+        self._note_file(entry.file, entry.sha256)
+
+    def _note_file(self, file: str, sha256: str) -> None:
+        known = self._hashes.get(file, "")
+        if sha256 and known.split()[-1:] != [sha256]:
+            self._hashes[file] = f"{known} {sha256}" if known else sha256
 
     def _relative(self, file: Path) -> str:
         return Path(os.path.relpath(file, self.path.parent)).as_posix()
 
     def _append(self, row: Mapping[str, Any]) -> None:
+        self.start()
         line = _line(row)
         try:
             if os.write(self._handle, line) != len(line):  # some of it fitted: the next write would say why not all
@@ -135,12 +200,34 @@ class Ledger:
                 row = self._parse(number, line)
                 if number == 1:
                     self._compare(row)
-                elif {key: type(value) for key, value in row.items()} != _ENTRY:
-                    raise self._not_a_line(number)
+                elif _types(row) == _ENTRY:
+                    self._note(Entry(**row))
+                elif _types(row) == _FILE:
+                    self._note_file(**row)
                 else:
-                    self.entries.note(Entry(**row))
+                    raise self._not_a_line(number)
         if not whole:
             self._append(self.settings)
+
+    def _read_files(self) -> None:
+        """Read which files are the program's own, and no items; bad lines are left out."""
+        with self.path.open("rb") as file:
+            for line in file:
+                with suppress(InputError):
+                    row = self._parse(0, line)
+                    if _types(row) in (_ENTRY, _FILE):
+                        self._note_file(row["file"], row["sha256"])
+
+    def start(self) -> None:
+        """Forget the items of the run before, if it is to start again; done before the first line is written."""
+        if not self._old:
+            return
+        self._old = False
+        os.ftruncate(self._handle, 0)
+        self._append(self.settings)
+        for name, hashes in self._hashes.items():
+            for sha256 in hashes.split():
+                self._append({"file": name, "sha256": sha256})
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
@@ -161,7 +248,12 @@ class Ledger:
 
 
 _ENTRY = {"id": str, "source": str, "file": str, "sha256": str, "seconds": float}
+_FILE = {"file": str, "sha256": str}
 _OVERWRITE = "give another output, or --overwrite to start again"
+
+
+def _types(row: Mapping[str, Any]) -> dict[str, type]:
+    return {key: type(value) for key, value in row.items()}
 
 
 def _differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
@@ -187,7 +279,7 @@ def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
         first, *rest = path.read_bytes().split(b"\n")
         if _differences(json.loads(first), settings):
             return {}
-        return {row["id"]: Entry(**row) for row in map(json.loads, rest[:-1])}
+        return {row["id"]: Entry(**row) for row in map(json.loads, rest[:-1]) if "id" in row}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
@@ -198,18 +290,20 @@ def open_ledger(
 ) -> Iterator[Ledger]:
     """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ.
 
-    ``overwrite`` empties it first; ``"changed"`` does so if its settings differ.
+    ``overwrite`` forgets the items first, and lets files be replaced that the ledger does not list; ``"changed"``
+    forgets the items if the settings differ, and lets only those files be replaced that the ledger lists.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
     try:
         _lock(handle, path)
-        if overwrite is True or (overwrite == "changed" and changed_settings(path, settings)):
-            os.ftruncate(handle, 0)
-        yield Ledger(path, settings, handle)
+        start_again = overwrite is True or (overwrite == "changed" and changed_settings(path, settings) != "")
+        ledger = Ledger(path, settings, handle, start_again=start_again, replace=overwrite is True)
+        yield ledger
+        ledger.start()
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else path
         raise OutputError(f"cannot write: {error.strerror or error}", where=where) from error
