@@ -15,7 +15,7 @@ import tests.small_challenge  # noqa: F401 -- registers the encoder `bumps`
 from voiceveil import attack
 from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
 from voiceveil.audio import Waveform, load, save
-from voiceveil.challenges.results import Results
+from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
@@ -46,6 +46,17 @@ def test_constant_scores_are_said_to_be() -> None:
     assert check.name == "constant-scores"
     assert "All 40 scores are 0 (campplus, libri_dev)." in check.seen
     assert str(check).startswith("WARNING constant-scores: All scores are equal.")
+
+
+def test_scores_that_differ_by_rounding_are_constant() -> None:
+    noise = np.random.default_rng(0).standard_normal(40)
+    assert names(check_scores(1.0 + 1e-9 * noise[:10], 1.0 + 1e-9 * noise[10:])) == ["constant-scores"]
+    assert check_scores(100.0 + 1e-2 * noise[:10], 100.0 + 1e-2 * noise[10:]) == []
+
+
+def test_infinite_scores_are_scores() -> None:
+    assert check_scores([np.inf, 2.0, 3.0], [-np.inf, 0.0, 1.0]) == []
+    assert names(check_scores([np.inf, np.inf], [np.inf])) == ["constant-scores"]
 
 
 def test_scores_that_are_mostly_one_value_are_said_to_be() -> None:
@@ -364,3 +375,137 @@ def test_an_evaluation_says_it_everywhere(world: Path, tmp_path: Path, capsys: p
     page = (tmp_path / "out" / "report.html").read_text()
     first = page[page.index("Read this first") :]
     assert first.index("WARNING identical-audio") < first.index("No attacker has learned")
+
+
+def test_score_files_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, nontarget = scores(2.0, 60)
+    lines = [f"{-s} {kind}" for kind, side in (("target", target), ("nontarget", nontarget)) for s in side]
+    (tmp_path / "scores").write_text("\n".join(lines) + "\n")
+    assert main(["score", str(tmp_path / "scores"), "--metrics", "eer"]) == 0
+    for text in capsys.readouterr():
+        assert "WARNING eer-above-half" in text
+    assert main(["score", str(tmp_path / "scores"), "--metrics", "eer", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [check["name"] for check in printed["files"][0]["checks"]] == ["eer-above-half"]
+
+
+def test_a_ranking_marks_systems_with_failed_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tuple(
+        Figure(metric, 0.3, dataset, split="test", gender=gender, conditions=conditions, model="a")
+        for metric, dataset, gender, conditions in (
+            ("eer", "libri_test", "f", "aa"),
+            ("eer", "libri_test", "m", "aa"),
+            ("wer", "libri_test", "", "a"),
+            ("uar", "IEMOCAP_test", "", "a"),
+        )
+    )
+    Results("good", "vpc2024", figures).save(tmp_path / "good.json")
+    bad = Results("bad", "vpc2024", figures, {}, (failed("silent-audio", "40 of 48 are silent."),))
+    bad.save(tmp_path / "bad.json")
+    files = [str(tmp_path / name) for name in ("good.json", "bad.json")]
+    assert main(["rank", *files]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("bad (!)") == 3  # in the table, by WER and by UAR
+    assert "good (!)" not in printed.out
+    for text in printed:
+        assert "(!) bad: WARNING silent-audio: Anonymized speech is silent. 40 of 48 are silent." in text
+    assert main(["rank", *files, "--json"]) == 0
+    systems = json.loads(capsys.readouterr().out)["systems"]
+    assert [[check["name"] for check in system["checks"]] for system in systems] == [[], ["silent-audio"]]
+
+
+def test_a_comparison_marks_systems_with_failed_checks(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recogniser", "counter", "--jobs", "1"]
+    assert main([*options, "--system", "identity,b2", "--out", str(tmp_path / "out"), "--quiet", "--no-report"]) == 0
+    printed = capsys.readouterr()
+    assert "identity (!)" in printed.out
+    assert "b2 (!)" not in printed.out
+    for text in printed:
+        assert "(!) identity: WARNING identical-audio" in text
+    page = (tmp_path / "out" / "comparison.html").read_text()
+    assert page.index("Read this first") < page.index("WARNING identical-audio") < page.index("All systems")
+    rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["rows"]
+    assert {row["system"]: len(row["checks"]) for row in rows} == {"original": 0, "identity": 1, "b2": 0}
+
+
+# The risk assessment
+
+
+def table(path: Path, vectors: NDArray[np.float64]) -> Path:
+    """Write embeddings of ten speakers, four utterances each in A and in B."""
+    numbers = [divmod(number, 8) for number in range(len(vectors))]
+    np.savez(
+        path,
+        utterance=np.array([f"{speaker}-{utterance}" for speaker, utterance in numbers]),
+        speaker=np.array([f"s{speaker}" for speaker, _ in numbers]),
+        set=np.array(["AB"[utterance % 2] for _, utterance in numbers]),
+        vector=vectors.astype(np.float32),
+    )
+    return path
+
+
+def embeddings(spread: float = 0.5) -> NDArray[np.float64]:
+    rng = np.random.default_rng(9)
+    vectors = np.repeat(rng.standard_normal((10, 16)), 8, axis=0) + spread * rng.standard_normal((80, 16))
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def risk(tmp_path: Path, capsys: pytest.CaptureFixture[str], **given: NDArray[np.float64]) -> tuple[set[str], str]:
+    """Return the names of failed checks, and the page."""
+    files = [f"--embeddings={name}={table(tmp_path / f'{name}.npz', vectors)}" for name, vectors in given.items()]
+    report = tmp_path / "risk.html"
+    options = ["--lengths=1", "--draws=1", f"--report={report}", "--json", "--norm=raw"]
+    assert main(["risk", *files, *options]) == 0
+    printed = capsys.readouterr()
+    checks = json.loads(printed.out)["checks"]
+    assert all(f"WARNING {check['name']}" in printed.err for check in checks)
+    return {check["name"] for check in checks}, report.read_text()
+
+
+def test_honest_embeddings_have_no_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, page = risk(tmp_path, capsys, original=embeddings(), ignorant=embeddings(1.5))
+    assert found == set()
+    assert "WARNING" not in page
+
+
+def test_embeddings_of_speech_that_was_not_anonymized(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, page = risk(tmp_path, capsys, original=embeddings(), ignorant=embeddings())
+    assert found == {"identical-audio"}
+    assert page.index("Read this first") < page.index("WARNING identical-audio") < page.index("Summary: the three")
+
+
+def test_embeddings_that_are_one_vector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    same = np.repeat(embeddings()[:1], 80, axis=0)
+    assert risk(tmp_path, capsys, informed=same)[0] == {"shared-utterances", "repeated-audio", "constant-scores"}
+
+
+def test_an_embedding_in_both_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vectors = embeddings()
+    vectors[1] = vectors[0]
+    assert risk(tmp_path, capsys, informed=vectors)[0] == {"shared-utterances"}
+
+
+def test_embeddings_with_swapped_speakers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vectors = embeddings()
+    vectors[1::2] *= -1.0  # B points away from A
+    assert risk(tmp_path, capsys, informed=vectors)[0] == {"eer-above-half"}
+
+
+def test_recordings_of_a_risk_assessment(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The release is the original speech, and one utterance of B is one of A."""
+    data = tmp_path / "risk"
+    shutil.copytree(world / "libri_dev_trials_f", data / "toy")
+    shutil.copy(data / "toy" / "10-2.wav", data / "toy" / "10-3.wav")
+    design = ["corpus", "protocol", str(data / "toy"), str(data), "--name", "toy", "--legal"]
+    assert main([*design, "--a-utterances", "2", "--b-utterances", "2", "--seed", "1"]) == 0
+    sides = [f"--original={data / f'toy_{side}'}" for side in "AB"] + [f"--anonymized={data / 'toy'}"]
+    encoders = ["--encoder=original=bumps", "--encoder=ignorant=bumps", "--encoder=informed=bumps"]
+    capsys.readouterr()
+    options = ["--lengths=1", "--draws=1", "--json", "--quiet", "--enrolled=4"]
+    assert main(["risk", f"--protocol={data / 'protocol.json'}", *sides, *encoders, *options]) == 0
+    printed = capsys.readouterr()
+    found = {check["name"]: check["seen"] for check in json.loads(printed.out)["checks"]}
+    assert "16 of 16 utterances that were looked at equal the original" in found["identical-audio"]
+    assert "WARNING identical-audio" in printed.err

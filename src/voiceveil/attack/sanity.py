@@ -20,6 +20,7 @@ from voiceveil.stats.measures import eer as eer_measure
 __all__ = ["NAMES", "Check", "check_scores", "check_shared", "check_trials", "failed", "merged"]
 
 _TIED = 0.5  # share of the most frequent score
+_STEP = 1e-6  # of the largest score: less is rounding, not a difference
 _ABOVE = 0.55  # EER that calls for a look at its interval
 
 
@@ -39,7 +40,8 @@ def check_scores(target: ArrayLike, nontarget: ArrayLike, *, low: float | None =
     tar, non = tally.check_scores(target, nontarget)
     name = f" ({where})" if where else ""
     scores = np.concatenate([tar, non])
-    values, counts = np.unique(scores, return_counts=True)
+    step = _STEP * np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
+    values, counts = np.unique(np.round(scores / step) * step if step else scores, return_counts=True)
     most, value = int(counts.max()), float(values[counts.argmax()])
     if most == len(scores):
         return [failed("constant-scores", f"All {most:,} scores are {value:.4g}{name}.")]

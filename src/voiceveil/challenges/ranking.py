@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from voiceveil.challenges.attackers import choose_attacker, is_semi_informed
 from voiceveil.challenges.official.names import trial_name
 from voiceveil.challenges.results import Figure, Results
+from voiceveil.checks import Check
 from voiceveil.errors import InputError
 from voiceveil.metrics.challenge import (
     MIN_PITCH_CORRELATION,
@@ -64,6 +65,7 @@ class Standing:
     attacker: str
     borderline: bool = False  # the interval of the EER reaches into another condition
     fault: str = ""  # why the system is not ranked
+    checks: tuple[Check, ...] = ()  # that failed: the figures may be false
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def _standing(results: Results, edition: Edition, split: Split, attacker: str | 
     inside = condition(eer.value, edition)
     ends = {condition(end, edition) for end in (eer.low, eer.high) if end is not None}
     fault = _fault(results) if edition == 2022 else ""
-    return Standing(results.system, eer, utility, inside, model, bool(ends - {inside}), fault)
+    return Standing(results.system, eer, utility, inside, model, bool(ends - {inside}), fault, results.checks)
 
 
 def _utility_figures(results: Results, metric: Metric, split: str, conditions: str) -> list[Figure]:

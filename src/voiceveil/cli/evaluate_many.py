@@ -99,6 +99,9 @@ def run_many(args: argparse.Namespace, protocol: Protocol, options: dict[str, An
         measured += [results] if results is not None else []
     if not args.plan:
         _side_by_side(protocol, measured, faults, [name for name, *_ in chosen], home, args)
+    for results in measured:
+        for check in results.checks:
+            print(f"(!) {results.system}: {check}", file=sys.stderr)
     return 1 if faults else 0
 
 
@@ -151,4 +154,7 @@ def _side_by_side(
     widths = [max(len(line[k]) for line in lines if len(line) > 2) for k in range(len(lines[0]))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip())
+    for row in found.rows:
+        for check in row.checks:
+            print(f"(!) {row.system}: {check}")
     print(f"figures: {page}")

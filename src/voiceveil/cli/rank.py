@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise
@@ -59,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         with atomic_path(args.svg) as file:
             file.write_text(svg, encoding="utf-8")
     print(json.dumps(_plain(ranking), indent=2) if args.json else "\n".join(_lines(ranking)))
+    for line in _warnings(ranking):
+        print(line, file=sys.stderr)
     return 0
 
 
@@ -72,29 +75,43 @@ def _read(spec: str) -> Results:
 
 def _lines(ranking: Ranking) -> list[str]:
     """The ranking as a person reads it."""
-    names = [standing.system for standing in ranking.standings]
+    names = [_marked(ranking, standing.system) for standing in ranking.standings]
     width = max(map(len, [*names, "original", "system"]))
     metrics = list(ranking.places)
     heading = f"{'system':<{width}}  {'EER %':<22}" + "".join(f"{metric.upper() + ' %':<22}" for metric in metrics)
     lines = [f"VoicePrivacy {ranking.edition}, {ranking.split} data", "", f"{heading}attacker"]
     for standing in (*ranking.standings, *([ranking.original] if ranking.original else [])):
         shown = [standing.eer, *(standing.utility.get(metric) for metric in metrics)]
-        lines.append(f"{standing.system:<{width}}  " + "".join(f"{_percent(a):<22}" for a in shown) + standing.attacker)
+        name = _marked(ranking, standing.system)
+        lines.append(f"{name:<{width}}  " + "".join(f"{_percent(a):<22}" for a in shown) + standing.attacker)
     minima = [*CONDITIONS[ranking.edition], 1.0]
     for minimum, following in pairwise(minima):
         above = ranking.membership == "minimum"
         lines += ["", f"EER above {100 * minimum:g} %" if above else f"EER {100 * minimum:g} to {100 * following:g} %"]
         for metric in metrics:
             placings = ranking.places[metric][minimum]
-            lines += [f"  by {metric.upper()}: {_row(placing, width)}" for placing in placings]
+            lines += [f"  by {metric.upper()}: {_row(ranking, placing, width)}" for placing in placings]
         if not any(ranking.places[metric][minimum] for metric in metrics):
             lines[-1] += ": none"
-    return [*lines, *_notes(ranking)]
+    warnings = _warnings(ranking)
+    return [*lines, *_notes(ranking), *(["", *warnings] if warnings else [])]
 
 
-def _row(placing: Placing, width: int) -> str:
+def _marked(ranking: Ranking, system: str) -> str:
+    """Return the name of a system, with a mark if a check of its results failed."""
+    failed = any(standing.checks for standing in ranking.standings if standing.system == system)
+    return f"{system} (!)" if failed else system
+
+
+def _warnings(ranking: Ranking) -> list[str]:
+    """Return a line for each check that the results of a system have failed."""
+    marked = [standing for standing in ranking.standings if standing.checks]
+    return [f"(!) {standing.system}: {check}" for standing in marked for check in standing.checks]
+
+
+def _row(ranking: Ranking, placing: Placing, width: int) -> str:
     ties = f"  tied with {', '.join(placing.tied_with)}" if placing.tied_with else ""
-    return f"{placing.place:>3}  {placing.system:<{width}}  {_percent(placing.average)}{ties}"
+    return f"{placing.place:>3}  {_marked(ranking, placing.system):<{width}}  {_percent(placing.average)}{ties}"
 
 
 def _percent(average: Average | None) -> str:

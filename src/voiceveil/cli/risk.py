@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
 if TYPE_CHECKING:
+    from voiceveil.checks import Check
     from voiceveil.risk import Assessment, Attack
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -102,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None and not args.report.absolute().parent.is_dir():
         raise InputError("no such folder", where=args.report.parent, fix="make it first")
     labels = _read_labels(args.labels) if args.labels else {}
-    attacks = _from_embeddings(args, labels) if args.embeddings else _from_audio(args, labels)
+    attacks, checks = (_from_embeddings(args, labels), []) if args.embeddings else _from_audio(args, labels)
     quiet = args.quiet or args.json
     found = assess(
         attacks,
@@ -110,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         limits=limits,
         jobs=args.jobs,
         about=_about(args),
+        checks=checks,
         progress=None if quiet else lambda text: print(text, file=sys.stderr, flush=True),
     )
     if args.report is not None:
@@ -117,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_risk_report(found, args.report)
     print(json.dumps(found.as_dict(), indent=1) if args.json else table(found))
+    print_checks(found.checks)
     return 1 if found.exceeded else 0
 
 
@@ -168,11 +172,12 @@ def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]
     return attacks
 
 
-def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> list[Attack]:
+def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> tuple[list[Attack], list[Check]]:
     from voiceveil.attack.attackers import Means
     from voiceveil.corpus import open_corpus
     from voiceveil.risk import read_split
     from voiceveil.risk.audio import Recordings, attacks_from_audio
+    from voiceveil.risk.sanity import check_recordings
     from voiceveil.run.cache import Cache
 
     if args.protocol is None:
@@ -201,7 +206,7 @@ def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> 
     used = {name: of for name, of in attributes.items() if any(of.values())}
     with chosen_jobs(args) as jobs:
         means = Means(Cache(args.cache), jobs=jobs, quiet=args.quiet or args.json)
-        return attacks_from_audio(recordings, wanted, means, used)
+        return attacks_from_audio(recordings, wanted, means, used), check_recordings(recordings, means.cache)
 
 
 def _read_labels(path: Path) -> dict[str, dict[str, str]]:
@@ -283,7 +288,7 @@ def table(found: Assessment) -> str:
         rows.append((what, one.attacker, str(one.length), str(one.speakers), rate, chance, control))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines += ["", *(f"warning: {text}" for text in found.warnings)]
+    lines += ["", *check_lines(found.checks), *(f"warning: {text}" for text in found.warnings)]
     for verdict in found.verdicts:
         sign = "EXCEEDED" if verdict.exceeded else "kept"
         who = f"{verdict.attacker}, L = {verdict.length}, {verdict.speakers} speakers"

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from voiceveil.checks import Check
 
 __all__ = ["check_lines", "print_checks"]
 
 
-def check_lines(checks: Sequence[Check]) -> list[str]:
+def check_lines(checks: Iterable[Check]) -> list[str]:
     """Return the lines of a summary: one for each failed check, and what to do; nothing if none failed."""
-    if not checks:
+    lines = [str(check) for check in checks]
+    if not lines:
         return []
-    return [*map(str, checks), "Do not use or publish these figures before the WARNINGs above are explained."]
+    return [*lines, "Do not use or publish these figures before the WARNINGs above are explained."]
 
 
-def print_checks(checks: Sequence[Check]) -> None:
+def print_checks(checks: Iterable[Check]) -> None:
     """Print failed checks on the standard error output, last of all."""
     for line in check_lines(checks):
         print(line, file=sys.stderr)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from voiceveil.checks import Check
+from voiceveil.cli.sanity import print_checks
 from voiceveil.errors import InputError
 from voiceveil.metrics import Zebra
 from voiceveil.registry import did_you_mean
@@ -90,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"files": results, "differences": differences}, indent=1, default=_plain))
     else:
         _print(results, differences, args, resamples)
+    print_checks(Check(**check) for result in results for check in result["checks"])
     return 0
 
 
@@ -176,6 +179,7 @@ def _computable(one: _Scored, names: list[str]) -> list[str]:
 
 def _measure(one: _Scored, names: list[str], args: argparse.Namespace, resamples: int) -> dict[str, Any]:
     from voiceveil import metrics, stats
+    from voiceveil.attack.sanity import check_trials
 
     names = _computable(one, names)
     measures = _measures(names, args)
@@ -193,6 +197,7 @@ def _measure(one: _Scored, names: list[str], args: argparse.Namespace, resamples
         "seed": args.seed,
         "metrics": {name: {"method": _how(name, args), "result": found[name]} for name in names},
         "notes": one.notes,
+        "checks": [check.as_dict() for check in check_trials(one.trials, where=one.file, seed=args.seed)],
     }
 
 
@@ -235,6 +240,8 @@ def _print(results: list[dict[str, Any]], differences: list[dict[str, Any]], arg
         _table(rows)
         for note in result["notes"]:
             print(f"  note: {note}")
+        for check in result["checks"]:
+            print(f"  {Check(**check)}")
         print()
     for difference in differences:
         print(f"{difference['file']} minus {difference['minus']}:")

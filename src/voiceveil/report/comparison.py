@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
 from voiceveil.challenges.ranking import Average
 from voiceveil.challenges.results import Figure, Results
+from voiceveil.checks import Check
 from voiceveil.report.summary import mean_of
 
 __all__ = ["COLUMNS", "ORIGINAL", "Comparison", "Row", "compare"]
@@ -33,6 +34,12 @@ class Row:
     system: str
     values: Mapping[str, Average] = field(default_factory=dict)
     fault: str = ""
+    checks: tuple[Check, ...] = ()  # that failed: the figures may be false
+
+    @property
+    def name(self) -> str:
+        """The system, with a mark if a check failed."""
+        return f"{self.system} (!)" if self.checks else self.system
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Comparison:
             lines.append(
                 (row.system, f"not measured: {row.fault}")
                 if row.fault
-                else (row.system, *(shown(name, row.values.get(name)) for name in COLUMNS))
+                else (row.name, *(shown(name, row.values.get(name)) for name in COLUMNS))
             )
         return lines
 
@@ -88,7 +95,7 @@ def compare(protocol: str, measured: Sequence[Results], faults: Mapping[str, str
 
 
 def _row(results: Results, split: str) -> Row:
-    return _means(
+    row = _means(
         results.system,
         {
             "eer_oa": _eer(results, split, "oa", "ignorant"),
@@ -98,6 +105,7 @@ def _row(results: Results, split: str) -> Row:
             "gvd": results.find("gvd", split=split),
         },
     )
+    return replace(row, checks=results.checks)
 
 
 def _original(results: Results, split: str) -> Row:

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from voiceveil.checks import Check, merged
 from voiceveil.errors import InputError
 from voiceveil.risk.growth import Extrapolation, extrapolate_length, extrapolate_speakers
 from voiceveil.risk.inference import Inference, infer
 from voiceveil.risk.protocol import METRICS, Curve, Metric, Plan, measure_linking, measure_singling_out
+from voiceveil.risk.sanity import check_attacks
 from voiceveil.risk.sets import Attack
 
 __all__ = ["Assessment", "Limits", "Verdict", "WorstSpeaker", "assess"]
@@ -82,6 +84,7 @@ class Assessment:
     verdicts: tuple[Verdict, ...]
     sets: dict[str, dict[str, Any]]
     about: dict[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.checks`
 
     @property
     def exceeded(self) -> bool:
@@ -118,6 +121,7 @@ class Assessment:
             "inference": [one.as_dict() for one in self.inferences],
             "growth": [one.as_dict() for one in self.growth],
             "worst_speakers": [asdict(one) for one in self.worst],
+            "checks": [check.as_dict() for check in self.checks],
             "warnings": list(self.warnings),
             "limits": [asdict(one) for one in self.verdicts],
             "exceeded": self.exceeded,
@@ -132,9 +136,13 @@ def assess(
     limits: Limits | None = None,
     jobs: int = 1,
     about: Mapping[str, Any] | None = None,
+    checks: Sequence[Check] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Assessment:
-    """Measure all attackers; ``jobs`` threads share the vectors, and the result does not depend on their number."""
+    """Measure all attackers; ``jobs`` threads share the vectors, and the result does not depend on their number.
+
+    ``checks``: those of the audio that have failed already; those of the embeddings are added.
+    """
     chosen, accepted = plan or Plan(), limits or Limits()
     _check(attacks)
     tasks: list[tuple[str, Callable[[], tuple[Curve, ...] | Inference | None]]] = []
@@ -167,6 +175,7 @@ def assess(
         (),
         _sizes(attacks[0]),
         dict(about or {}),
+        merged([*checks, *check_attacks(attacks)]),
     )
     worst, verdicts = tuple(_worst(found, accepted)), tuple(_verdicts(found, accepted))
     return Assessment(**{**vars(found), "worst": worst, "verdicts": verdicts})
