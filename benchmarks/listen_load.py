@@ -81,7 +81,7 @@ class Connection:
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
-        common = f"host: x\r\ncookie: {self.cookie}\r\ncontent-length: {len(body)}\r\n"
+        common = f"host: 127.0.0.1\r\ncookie: {self.cookie}\r\ncontent-length: {len(body)}\r\n"
         writer.write(f"{method} {path} HTTP/1.1\r\n{common}{headers}\r\n".encode() + body)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)

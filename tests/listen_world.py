@@ -114,15 +114,13 @@ def served(study: Path, database: str | None = None) -> Iterator[str]:
 
 
 @contextmanager
-def running(app: Any) -> Iterator[str]:
-    """An application on a free port of this machine; its address."""
-    import uvicorn
-
-    from voiceveil.web.server import listening_socket
+def running(app: Any, **options: Any) -> Iterator[str]:
+    """An application on a free port of this machine, with options of ``build_server``; its address."""
+    from voiceveil.web.hosts import Hosts
+    from voiceveil.web.server import build_server, listening_socket
 
     bound = listening_socket("127.0.0.1", 0)
-    config = uvicorn.Config(app, log_level="error", lifespan="off", access_log=False)
-    server = uvicorn.Server(config)
+    server = build_server(app, Hosts("127.0.0.1"), **options)
     thread = Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:

@@ -309,7 +309,7 @@ def test_a_broken_off_upload_gives_its_place_back(place: Place) -> None:
     token = place.token("Team C")
     host = urlsplit(place.address)
     with socket.create_connection((str(host.hostname), int(host.port or 0))) as connection:
-        headers = f"host: x\r\nauthorization: Bearer {token}\r\ncontent-length: 999999\r\n\r\n"
+        headers = f"host: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 999999\r\n\r\n"
         head = f"POST /submit?system=x HTTP/1.1\r\n{headers}"
         connection.sendall(head.encode() + b"half")
     for _ in range(200):

@@ -439,7 +439,7 @@ def test_a_conversation_by_websocket(server: str) -> None:
     ("message", "code"),
     [
         (b"\0" * 5, 1007),
-        (b"\0" * 64004, 1007),
+        (b"\0" * 64004, 1009),
         (np.array([np.nan], "<f4").tobytes(), 1007),
         ("hello", 1007),
     ],

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
@@ -29,7 +30,7 @@ examples:
   voiceveil board create contest --challenge tdsv2024 --data tdsv --daily 2 --total 10
   voiceveil board team contest "Team A" --url https://board.example.org --days 60
   voiceveil board revoke contest --team "Team A"
-  voiceveil board serve contest --port 8080
+  voiceveil board serve contest --port 8080 --allow-host board.example.org --proxies 127.0.0.1
   voiceveil board submissions contest
   voiceveil board remove contest 0123456789abcdef --reason "the audio is not that of the team"
   curl --data-binary @submission_b2.tar.gz -H "Authorization: Bearer TOKEN" "https://board.example.org/submit?system=b2"
@@ -83,11 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument("--token", metavar="TOKEN", help="this token, or the token of this link")
     serve = actions.add_parser("serve", help="serve a board until Ctrl-C")
     serve.add_argument("contest", type=Path, metavar="CONTEST")
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
-    serve.add_argument(
-        "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
-    )
+    add_serving_arguments(serve)
     serve.add_argument(
         "--no-worker", action="store_true", help="verify nothing in this process: `voiceveil board verify` does it"
     )
@@ -193,18 +190,13 @@ def _serve(args: argparse.Namespace) -> int:
     from voiceveil.board.contest import Contest
     from voiceveil.board.worker import background_worker
     from voiceveil.run.locking import alone_in
-    from voiceveil.web.server import listening_socket, serve
 
     contest = Contest.load(args.contest)  # before the lock, which makes the folder
     verified = contest.is_verified and not args.no_worker
     worker = background_worker(args.contest, args.database) if verified else nullcontext()
     # The port first: an address in use must not end in the folder of uploads being emptied.
-    with alone_in(args.contest, "another server"), listening_socket(args.host, args.port) as bound, worker:
-        app = open_board(args.contest, args.database)
-        host, port = bound.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        print(f"serving {args.contest} on http://{shown}:{port} (Ctrl-C ends)", flush=True)
-        serve(app, bound, proxies=args.proxies)
+    with alone_in(args.contest, "another server"), bound_socket(args) as bound, worker:
+        serve_app(args, open_board(args.contest, args.database), bound, f"serving {args.contest} on")
     return 0
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ examples:
   voiceveil listen invite study --url https://listen.example.org --days 14 > links.csv
   voiceveil listen revoke study --evaluators e007
   voiceveil listen serve study --port 8080
-  voiceveil listen serve study --database postgresql://listen@localhost/listen --proxies 127.0.0.1
+  voiceveil listen serve study --allow-host listen.example.org --proxies 127.0.0.1
+  voiceveil listen serve study --database postgresql://listen@localhost/listen
   voiceveil listen analyse study --results B2=results/b2/results.json D1=results/d1/results.json
 """
 AFTER_INTERRUPTION = "; every answer that was acknowledged is stored"
@@ -53,11 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve = actions.add_parser("serve", help="serve a study until Ctrl-C")
     serve.add_argument("study", type=Path, metavar="STUDY")
     _add_database(serve)
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
-    serve.add_argument(
-        "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
-    )
+    add_serving_arguments(serve)
     analyse = actions.add_parser("analyse", help="write report.html, analysis.json and CSV tables")
     analyse.add_argument("study", type=Path, metavar="STUDY")
     _add_database(analyse)
@@ -215,13 +213,10 @@ def _revoke(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     from voiceveil.listen.app import open_app
-    from voiceveil.web.server import listening_socket, serve
 
     app = open_app(args.study, args.database)
-    with listening_socket(args.host, args.port) as bound:
-        host, port = bound.getsockname()[:2]
-        print(f"serving {args.study} on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends)", flush=True)
-        serve(app, bound, proxies=args.proxies)
+    with bound_socket(args) as bound:
+        serve_app(args, app, bound, f"serving {args.study} on")
     return 0
 
 

@@ -12,6 +12,7 @@ import sys
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.draws import Key
 from voiceveil.cli.keys import add_key_arguments
+from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
 from voiceveil.live.session import Session, live_system
 
@@ -38,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ways.add_argument("--serve", action="store_true", help="serve a page to speak into, until Ctrl-C")
     parser.add_argument("--format", choices=["s16le", "f32le"], default="s16le", help="of raw PCM (default: s16le)")
     parser.add_argument("--block", type=float, default=20.0, metavar="MS", help="milliseconds at a time (%(default)g)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
+    add_serving_arguments(parser)
     parser.add_argument("--sessions", type=int, default=20, metavar="N", help="at most so many at once (%(default)s)")
     add_key_arguments(parser)
 
@@ -101,14 +101,10 @@ def _say(text: str) -> None:
 
 
 def _serve(args: argparse.Namespace, system: Anonymizer, key: Key | None) -> int:
-    from voiceveil.live.app import LiveApp, need_live
-    from voiceveil.web.server import listening_socket, serve
+    from voiceveil.live.app import LiveApp, largest_message, need_live
 
     need_live()
     app = LiveApp(system, key=key, most=args.sessions).starlette()
-    with listening_socket(args.host, args.port) as bound:
-        host, port = bound.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        print(f"{system.name}: speak into http://{shown}:{port} (Ctrl-C ends)", flush=True)
-        serve(app, bound)
+    with bound_socket(args) as bound:
+        serve_app(args, app, bound, f"{system.name}: speak into", message_bytes=largest_message(system))
     return 0

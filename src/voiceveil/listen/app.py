@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -100,7 +100,11 @@ class ListenApp:
             Route("/static/{name}", self.static),
             Route("/health", self.health),
         ]
-        handlers: dict[Any, Any] = {HTTPException: self._failed, Unavailable: self._unavailable}
+        handlers: dict[Any, Any] = {
+            HTTPException: self._failed,
+            Unavailable: self._unavailable,
+            ClientDisconnect: _left,
+        }
         return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
 
     # Pages
@@ -338,6 +342,10 @@ class ListenApp:
 
     async def _unavailable(self, request: Request, error: Exception) -> Response:
         return await self._failed(request, HTTPException(503, "the database is away", headers={"retry-after": "2"}))
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # nobody is there to read it
 
 
 def _session(visitor: _Visitor) -> str:

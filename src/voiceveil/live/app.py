@@ -3,12 +3,14 @@
 Conventions: ``/stream`` takes binary messages of float32 samples, little endian, mono at 16 kHz, at most a second each,
 and answers with those that are finished. It says how it fares as JSON once a second, and once more after the text
 message ``end``, which makes it send the rest and close. Every connection is a session with a pseudo-speaker of its own.
-Nothing is stored, and nothing is logged.
+A session in which nothing is sent, or its result not read, for ``silence`` seconds is ended. A client that sends faster
+than four times real time, or more than 200 messages a second, is slowed down. Nothing is stored, and nothing is logged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import time
@@ -31,11 +33,15 @@ from voiceveil.live.session import Session, Timings
 from voiceveil.web.guard import HEADERS, Guard
 from voiceveil.web.pages import Pages
 
-__all__ = ["LiveApp", "need_live"]
+__all__ = ["LiveApp", "largest_message", "need_live"]
 
 # This page may listen; no other page of ours may.
 _PERMISSIONS = HEADERS["permissions-policy"].replace("microphone=()", "microphone=(self)")
-_BAD_DATA, _REFUSED, _FULL = 1007, 1008, 1013  # close codes of RFC 6455 and its registry
+_NORMAL, _BAD_DATA, _REFUSED, _FULL = 1000, 1007, 1008, 1013  # close codes of RFC 6455 and its registry
+_SILENCE = 30.0  # seconds
+_FASTEST = 4.0  # times real time
+_MOST_MESSAGES = 200  # a second: twice what the page sends
+_AHEAD = 2.0  # seconds that a client may be ahead of both before it is slowed down
 
 
 def need_live() -> None:
@@ -44,11 +50,18 @@ def need_live() -> None:
         raise InputError("websockets not installed", fix="pip install 'voiceveil[live]'")
 
 
+def largest_message(system: Anonymizer) -> int:
+    """Return the largest message of a client in bytes: one second of float32 samples."""
+    return 4 * system.rate
+
+
 class LiveApp:
     """Handlers of all addresses; ``most`` sessions at once. With a ``key`` all have the same pseudo-speaker."""
 
-    def __init__(self, system: Anonymizer, *, key: Key | None = None, most: int = 20) -> None:
-        self._system, self._key, self._most = system, key, most
+    def __init__(
+        self, system: Anonymizer, *, key: Key | None = None, most: int = 20, silence: float = _SILENCE
+    ) -> None:
+        self._system, self._key, self._most, self._silence = system, key, most, silence
         self._sessions = 0
         self._pages = Pages("voiceveil.live")
         first = Session(system)
@@ -79,43 +92,66 @@ class LiveApp:
         return found
 
     async def stream(self, socket: WebSocket) -> None:
-        """One session, from the first block to ``end``."""
+        """Run one session, from the first block to ``end``."""
         await socket.accept()
         if not _is_ours(socket):
-            await socket.close(_REFUSED, "a page of another site")
+            await _close(socket, _REFUSED, "a page of another site")
         elif self._sessions >= self._most:
-            await socket.close(_FULL, "too many sessions; try again later")
+            await _close(socket, _FULL, "too many sessions; try again later")
         else:
             self._sessions += 1
             try:
-                await self._converse(socket, Session(self._system, self._key))
-            except WebSocketDisconnect:
-                pass  # they have left
-            except InputError as error:
-                await socket.close(_BAD_DATA, error.what[:120])
+                code, reason = await self._outcome(socket)
             finally:
                 self._sessions -= 1
+            await _close(socket, code, reason)
+
+    async def _outcome(self, socket: WebSocket) -> tuple[int, str]:
+        """Run one session; return the code and the reason with which it is to be closed."""
+        try:
+            await self._converse(socket, Session(self._system, self._key))
+        except WebSocketDisconnect:
+            pass  # they have left
+        except TimeoutError:
+            return _REFUSED, f"nothing was sent or read for {self._silence:g} s"
+        except InputError as error:
+            return _BAD_DATA, error.what[:120]
+        return _NORMAL, ""
 
     async def _converse(self, socket: WebSocket, session: Session) -> None:
-        told = time.monotonic()
+        told = began = time.monotonic()
+        used = 0.0  # seconds of the client's allowance
         while True:
-            message = await socket.receive()
+            async with asyncio.timeout(self._silence):
+                message = await socket.receive()
             if message["type"] == "websocket.disconnect":
                 return
             data = message.get("bytes")
             if data is None:
                 break
-            finished = session.push(_samples(data, session.rate))
-            await _send(socket, finished)
-            await asyncio.sleep(0)  # a turn for the others
-            if time.monotonic() - told >= 1.0:
-                told = time.monotonic()
-                await _send(socket, session.timings)
+            samples = _samples(data, session.rate)
+            used += max(len(samples) / session.rate / _FASTEST, 1 / _MOST_MESSAGES)
+            await self._send(socket, session.push(samples))
+            # A turn for the others; meanwhile nothing is read from a client that is too fast.
+            now = time.monotonic()
+            used = max(used, now - began)
+            await asyncio.sleep(max(0.0, began + used - now - _AHEAD))
+            if now - told >= 1.0:
+                told = now
+                await self._send(socket, session.timings)
         if message.get("text") != "end":
             raise InputError("a text that is not `end`")
-        await _send(socket, session.close())
-        await _send(socket, session.timings)
-        await socket.close()
+        await self._send(socket, session.close())
+        await self._send(socket, session.timings)
+
+    async def _send(self, socket: WebSocket, what: Samples | Timings) -> None:
+        async with asyncio.timeout(self._silence):
+            await _send(socket, what)
+
+
+async def _close(socket: WebSocket, code: int, reason: str) -> None:
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # they have left
+        await socket.close(code, reason)
 
 
 async def _send(socket: WebSocket, what: Samples | Timings) -> None:

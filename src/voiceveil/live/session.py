@@ -25,6 +25,7 @@ from voiceveil.errors import InputError
 
 __all__ = ["Session", "Timings", "live_system"]
 
+_KEPT = 20_000  # blocks
 _EMPTY = np.zeros(0, dtype=np.float32)
 
 
@@ -49,23 +50,29 @@ def _begin(system: Anonymizer, key: Key) -> tuple[Stream, float]:
 
 @dataclass
 class Timings:
-    """Processing time of each block in seconds; a block is late when it took longer than it lasts."""
+    """Processing times of blocks in seconds; a block is late when it took longer than it lasts.
+
+    Times of the latest blocks are kept, 20,000 at least (more than three minutes), so that a session can last for ever.
+    """
 
     late: int = 0
+    blocks: int = 0
     seconds: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, taken: float, duration: float) -> None:
-        """A block that lasts ``duration`` seconds is done."""
+        """Note a block that lasts ``duration`` seconds and took ``taken`` seconds."""
         self.seconds.append(taken)
+        self.blocks += 1
         self.late += taken > duration
+        if len(self.seconds) >= 2 * _KEPT:
+            del self.seconds[:_KEPT]
 
     def as_dict(self) -> dict[str, float]:
         """Number of blocks, how many were late; median, 99th percentile and worst processing time in milliseconds."""
         if not self.seconds:
             return {"blocks": 0, "late": 0, "p50": 0.0, "p99": 0.0, "worst": 0.0}
         p50, p99, worst = 1e3 * np.quantile(np.frombuffer(self.seconds), [0.5, 0.99, 1.0])
-        blocks = len(self.seconds)
-        return {"blocks": blocks, "late": self.late, "p50": float(p50), "p99": float(p99), "worst": float(worst)}
+        return {"blocks": self.blocks, "late": self.late, "p50": float(p50), "p99": float(p99), "worst": float(worst)}
 
     def __str__(self) -> str:
         row = self.as_dict()

@@ -6,5 +6,10 @@
 * :mod:`voiceveil.web.guard`: the headers of every answer, and forms that only our own pages can send
 * :mod:`voiceveil.web.pages`: templates and static files
 * :mod:`voiceveil.web.ranges`: parts of a file
+* :mod:`voiceveil.web.workers`: threads for work that blocks
+* :mod:`voiceveil.web.hosts`: the host names that a server answers to
+* :mod:`voiceveil.web.connections`: how many connections there may be, and how long each may take
+* :mod:`voiceveil.web.websockets`: the same for websockets
+* :mod:`voiceveil.web.guarded_server`: uvicorn's server with these limits, file handles and a quiet log
 * :mod:`voiceveil.web.server`: serves an application until it is stopped
 """

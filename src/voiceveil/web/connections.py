@@ -1,0 +1,258 @@
+"""Connections to a server without a proxy: how many, and how long each may take.
+
+Conventions: times are seconds, sizes bytes, both per connection. A connection is in one of five phases:
+
+==========  ==================================================================  ========================================
+phase       meaning                                                             limit
+==========  ==================================================================  ========================================
+headers     nothing, or a part of a request's headers, has come (*half-open*)   ``header_seconds`` in all
+body        the headers are there, the body is coming                           ``slowest`` bytes a second
+working     the request is complete, the application works or answers           none for the application
+idle        the last response is complete, no new request has begun             ``idle_seconds``
+discarding  the response is complete, but the client goes on sending its body   ``header_seconds`` in all
+==========  ==================================================================  ========================================
+
+In every phase a client must take what is sent to it at ``slowest`` bytes a second at least. Rates are averaged over
+``stall_seconds``. If there are too many connections, the oldest half-open one makes room, then the oldest idle one; if
+all others are at work, the new one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, cast
+
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+__all__ = ["ConnectionLimits", "Connections", "GuardedHttp", "Progress"]
+
+Phase = Literal["headers", "body", "working", "idle", "discarding"]
+
+_SLICE = 4096  # bytes that are parsed at once: a large block of tiny pieces must not hold up the others
+_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_NO_LENGTH = b"HTTP/1.1 411 Length Required\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Limits of one server process."""
+
+    total: int = 1000
+    per_address: int = 300
+    header_seconds: float = 10.0
+    idle_seconds: float = 30.0
+    stall_seconds: float = 20.0
+    slowest: int = 500  # bytes a second
+
+
+class Progress:
+    """Tell whether an amount of bytes grows too slowly, averaged over ``stall_seconds``."""
+
+    def __init__(self, limits: ConnectionLimits, now: float) -> None:
+        self._limits = limits
+        self.restart(now, 0)
+
+    def restart(self, now: float, amount: int) -> None:
+        """Begin to measure."""
+        self._since, self._amount = now, amount
+
+    def is_too_slow(self, now: float, amount: int) -> bool:
+        """Return whether less came than must come, once ``stall_seconds`` are over."""
+        if now - self._since < self._limits.stall_seconds:
+            return False
+        gained = amount - self._amount
+        self.restart(now, amount)
+        return gained < self._limits.slowest * self._limits.stall_seconds
+
+    def is_unread(self, now: float, unsent: int) -> bool:
+        """Return whether a client takes its data too slowly: ``unsent`` bytes wait for it."""
+        if unsent == 0 or -unsent < self._amount:  # all is sent, or the application has added something
+            self.restart(now, -unsent)
+            return False
+        return self.is_too_slow(now, -unsent)
+
+
+class Watched(Protocol):
+    """A connection as :class:`Connections` sees it."""
+
+    address: str
+    transport: asyncio.Transport
+
+    def phase(self) -> Phase:
+        """Return the phase of the connection."""
+
+    def expire(self, now: float) -> None:
+        """End the connection if it has exceeded a limit."""
+
+
+class Connections(ServerState):
+    """The open connections of a server, the oldest first; ``is_proxy``: addresses without a limit of their own."""
+
+    def __init__(self, limits: ConnectionLimits, is_proxy: Callable[[str], bool] = lambda address: False) -> None:
+        super().__init__()
+        self.limits = limits
+        self._is_proxy = is_proxy
+        self._open: dict[Watched, None] = {}
+        self._by_address: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def enter(self, connection: Watched) -> None:
+        """Note a connection."""
+        self._open[connection] = None
+        self._by_address[connection.address] += 1
+
+    def leave(self, connection: Watched) -> None:
+        """Forget a connection; nothing happens if it is not known any more."""
+        if connection in self._open:
+            del self._open[connection]
+            self._by_address[connection.address] -= 1
+            if not self._by_address[connection.address]:
+                del self._by_address[connection.address]
+
+    def admit(self, connection: Watched) -> None:
+        """Note a new connection; if there are too many now, end the one that is needed least."""
+        self.enter(connection)
+        address = connection.address
+        if self._by_address[address] > self.limits.per_address and not self._is_proxy(address):
+            self._make_room([one for one in self._open if one.address == address])
+        if len(self._open) > self.limits.total:
+            self._make_room(list(self._open))
+
+    def drop_half_open(self, count: int) -> None:
+        """End the oldest half-open connections, at most ``count``."""
+        half_open = [one for one in self._open if one.phase() == "headers"]
+        for one in half_open[:count]:
+            self._drop(one)
+
+    def sweep(self, now: float) -> None:
+        """End all connections that have exceeded a limit."""
+        for one in list(self._open):
+            one.expire(now)
+
+    def _make_room(self, candidates: list[Watched]) -> None:
+        newest = candidates.pop()
+        for phase in ("headers", "idle"):
+            for one in candidates:
+                if one.phase() == phase:
+                    self._drop(one)
+                    return
+        self._drop(newest)
+
+    def _drop(self, connection: Watched) -> None:
+        self.leave(connection)
+        connection.transport.abort()
+
+
+class GuardedHttp(H11Protocol):
+    """uvicorn's HTTP/1.1, with the limits above; bodies need a ``Content-Length``."""
+
+    server_state: Connections
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.address = ""
+        self._limits = self.server_state.limits
+        now = self.loop.time()
+        self._phase: Phase = "headers"
+        self._since = now  # when the phase began
+        self._received = 0
+        self._refused = False  # what else comes is not even parsed
+        self._incoming, self._outgoing = Progress(self._limits, now), Progress(self._limits, now)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the connection."""
+        super().connection_made(cast(asyncio.Transport, transport))
+        self.address = self.client[0] if self.client else ""
+        self.server_state.admit(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.server_state.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse a piece of what the client sends."""
+        for start in range(0, len(data), _SLICE):
+            if self._refused:
+                return
+            self._received += min(_SLICE, len(data) - start)
+            super().data_received(data[start : start + _SLICE])
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it is a websocket now
+                return
+            self._note()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request, or wait for it."""
+        super().on_response_complete()
+        self._note()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over to the protocol of websockets, which counts it itself."""
+        self.server_state.leave(self)
+        super().handle_websocket_upgrade(event)
+
+    def phase(self) -> Phase:
+        """Return the phase of the connection."""
+        if self._refused:
+            return "discarding"
+        theirs = self.conn.their_state
+        if theirs is h11.IDLE:
+            begun = self.cycle is None or bool(self.conn.trailing_data[0])
+            return "headers" if begun else "idle"
+        if theirs is h11.SEND_BODY:
+            return "discarding" if self.cycle.response_complete else "body"
+        return "working"
+
+    def expire(self, now: float) -> None:
+        """End the connection if it has exceeded a limit."""
+        if self._outgoing.is_unread(now, self.transport.get_write_buffer_size()):
+            self.transport.abort()
+        elif self._is_overdue(now):
+            if self.transport.is_closing() or self._phase == "discarding":
+                self.transport.abort()
+                return
+            if self._phase == "headers" or (self._phase == "body" and not self.cycle.response_started):
+                self.transport.write(_TIMEOUT)
+            self.transport.close()
+
+    def _is_overdue(self, now: float) -> bool:
+        if self._phase == "working":
+            return False
+        if self._phase == "body":
+            if self.flow.read_paused:  # the application does not keep up: not the client's fault
+                self._incoming.restart(now, self._received)
+            return self._incoming.is_too_slow(now, self._received)
+        return now - self._since >= (
+            self._limits.idle_seconds if self._phase == "idle" else self._limits.header_seconds
+        )
+
+    def _note(self) -> None:
+        """Notice that a phase begins."""
+        phase = self.phase()
+        if phase != self._phase:
+            self._phase, self._since = phase, self.loop.time()
+            self._incoming.restart(self._since, self._received)
+            if phase in ("body", "working") and any(name == b"transfer-encoding" for name, _ in self.headers):
+                self._refuse()
+
+    def _refuse(self) -> None:
+        """Refuse a body in pieces: those of one byte each cost far more to parse than to send. No form needs them."""
+        self._refused, self._phase = True, "discarding"
+        self.cycle.disconnected = True  # for the application
+        self.cycle.message_event.set()
+        self.transport.write(_NO_LENGTH)
+        self.transport.write_eof()
