@@ -36,7 +36,7 @@ def test_the_system_passes_the_checks() -> None:
 def installed(tmp_path: Path) -> dict[str, str]:
     """An environment in which the examples are a package with entry points, as CONTRIBUTING tells to declare them."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    points = re.findall(r'\[project\.entry-points\."(.+?)"\]\n\s+(\w+) = "my_package\.(.+?)"', text)
+    points = re.findall(r'\[project\.entry-points\."(.+?)"\]\n(\w+) = "my_package\.(.+?)"', text)
     assert len(points) == 3
     info = tmp_path / "my_package-1.0.dist-info"
     info.mkdir()

@@ -84,6 +84,19 @@ def test_2020_writes_the_official_tree(of_2020: tuple[Path, Results], data: Path
     assert results.info["official"]["names"]["ASV_eval"] == "bumps"
 
 
+def test_2020_has_no_place_for_an_attacker_who_learned_from_anonymized_speech(data: Path, tmp_path: Path) -> None:
+    evaluation = prepare(data, tmp_path, system=vv.system("b2-2020"), protocol="vpc2020")
+    results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
+    assert any(f.model.startswith("bumps-anon") for f in results.find("eer"))
+    (home,) = (tmp_path / "exp").iterdir()
+    official = read_results(home / "results.txt")
+    unlearned = [f for f in results.find("eer", conditions="aa") if f.model == "bumps (lazy-informed)"]
+    assert {f.gender for f in unlearned} == {"f", "m"}
+    for figure in unlearned:
+        (written,) = official.find("eer", conditions="aa", gender=figure.gender)
+        assert written.value == pytest.approx(figure.detail["official"]["eer"], abs=5e-6)
+
+
 def test_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: Path) -> None:
     """Without training speech scores are cosines: no Cllr, and the files say so."""
     for name in ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m"):

@@ -37,11 +37,12 @@ embeddings: .npz or .parquet with the columns utterance, speaker, vector; set (A
   other column (gender, age, accent, emotion) is an attribute whose inference is tried.
 
 examples:
-  voiceveil corpus protocol commonvoice:/data/cv-corpus/en data --legal
-  voiceveil anonymize data/en_A hidden/en_A && voiceveil anonymize data/en_B hidden/en_B
-  voiceveil risk --protocol data/protocol.json --original data/en_A --original data/en_B \\
-      --anonymized hidden/en_A --anonymized hidden/en_B --cache risk.sqlite --report risk.html
-  voiceveil risk --embeddings informed=anon.npz --protocol data/protocol.json --max-linkability 0.05
+  voiceveil corpus protocol commonvoice:cv-corpus/en legal --legal      writes legal/en_A, en_B and protocol.json
+  voiceveil anonymize legal/en_A hidden                                 writes hidden/en_A_veil
+  voiceveil anonymize legal/en_B hidden
+  voiceveil risk --protocol legal/protocol.json --original legal/en_A --original legal/en_B \\
+      --anonymized hidden/en_A_veil --anonymized hidden/en_B_veil --cache risk.sqlite --report risk.html
+  voiceveil risk --embeddings informed=anon.npz --protocol legal/protocol.json --max-linkability 0.05
   voiceveil risk --embeddings original=A.npz,B.npz --embeddings informed=A_anon.npz,B_anon.npz --lengths 1,3 --json
 """
 AFTER_INTERRUPTION = "; embeddings in the --cache are kept"

@@ -20,8 +20,8 @@ EXAMPLES = """\
 examples:
   voiceveil submit results/b2
   voiceveil submit results/b2 --to b2-dev.tar.gz --partial
-  voiceveil submit --check submission_b2.tar.gz --data data
-  voiceveil submit --check submission_b2.tar.gz --data data --json
+  voiceveil submit --check results/b2/submission_b2.tar.gz --data data
+  voiceveil submit --check results/b2/submission_b2.tar.gz --data data --json
 """
 _SHOWN = 50  # faults that a person reads
 

@@ -39,7 +39,9 @@ def write_2022(results: Results, out: Path, *, trials: Mapping[str, Trials], tim
     """Write the tree into ``out/exp``; ``results`` are those of :func:`.labels.as_published`. Gives what it wrote."""
     plain = out / "exp" / f"results-{time:%Y-%m-%d-%H-%M-%S}"
     original = plain if results.protocol == "vpc2020" else plain.with_name(f"{plain.name}.orig")
-    homes = {"ASV_eval": original, "ASV_eval^anon": plain}
+    homes = {"ASV_eval": original}
+    if results.protocol != "vpc2020":  # 2020 had no attacker who learned from anonymized speech
+        homes["ASV_eval^anon"] = plain
     shown: dict[Path, list[Figure]] = {original: [], plain: []}
     for figure in results.figures:
         if figure.metric in ATTACK_METRICS and figure.model in homes:
