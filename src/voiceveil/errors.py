@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from os import PathLike
 
+from voiceveil.terminal import escaped
+
 __all__ = ["InputError", "OutputError"]
 
 
@@ -24,7 +26,8 @@ class InputError(ValueError):
         self.line = line
         self.fix = fix
         place = "" if self.where is None else f"{self.where}:{line}: " if line else f"{self.where}: "
-        super().__init__(f"{place}{what} ({fix})" if fix else f"{place}{what}")
+        # Names in it come from data: a message is one line that a terminal can be sent.
+        super().__init__(escaped(f"{place}{what} ({fix})" if fix else f"{place}{what}"))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the keyword arguments when the error crosses a process boundary."""

@@ -18,6 +18,7 @@ from voiceveil.anonymization.release import FIELDS, Release
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines
 
 EXAMPLES = """\
 examples:
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if args.system is None:
         made, warning = default_system(chosen)
         if warning:
-            print(f"voiceveil: {warning}", file=sys.stderr)
+            print_lines(f"voiceveil: {warning}", file=sys.stderr)
     else:
         made = find_system(args.system, chosen)
     publish = _release(args)
@@ -126,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({**asdict(summary), "before_publishing": advice}, default=str))
     else:
         _print(summary)
-        print("\n".join(advice))
+        print_lines(*advice)
     return 1 if summary.failures else 0
 
 
@@ -136,7 +137,9 @@ def _release(args: argparse.Namespace) -> Release | None:
         if args.publish_map is not None or args.publish_fields is not None:
             raise InputError("--publish-map and --publish-fields describe a release", fix="give --publish DIR as well")
         return None
-    fields = None if args.publish_fields is None else tuple(filter(None, args.publish_fields.split(",")))
+    fields = (
+        None if args.publish_fields is None else tuple(filter(None, map(str.strip, args.publish_fields.split(","))))
+    )
     return Release(args.publish, args.publish_map, fields)
 
 
@@ -176,11 +179,11 @@ def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seed
 def _print(summary: Summary) -> None:
     if summary.left_over:
         count, first = len(summary.left_over), summary.left_over[0]
-        print(f"{count} file(s) of an earlier run are in the output, but not in the input any more, e.g. {first}")
+        print_lines(f"{count} file(s) of an earlier run are in the output, but not in the input any more, e.g. {first}")
     if summary.mixed_down:
         print(f"{summary.mixed_down} recording(s) with several channels were mixed down to one")
     for failure in summary.failures:
-        print(f"failed: {failure.id}: {failure.error}")
+        print_lines(f"failed: {failure.id}: {failure.error}")
     speed = summary.audio_seconds / summary.seconds if summary.seconds else 0.0
     before = f", {summary.already_done} were there already" if summary.already_done else ""
     failed = f", {len(summary.failures)} FAILED" if summary.failures else ""
@@ -188,4 +191,4 @@ def _print(summary: Summary) -> None:
         f"{summary.done} anonymized{before}{failed}: {summary.audio_seconds / 3600:.2f} h of audio "
         f"in {summary.seconds:.1f} s ({speed:.0f}x real time)"
     )
-    print(f"output: {summary.output}")
+    print_lines(f"output: {summary.output}")

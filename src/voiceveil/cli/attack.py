@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
+from voiceveil.terminal import escaped
 
 if TYPE_CHECKING:
     from voiceveil.attack import AttackResult, Health
@@ -140,7 +141,7 @@ def table(result: AttackResult) -> str:
         lines += ["", f"strongest attacker: {best[0]} ({best[1]}), EER {result.mean(*best)} over the sets"]
     if result.checks:
         lines += ["", *check_lines(result.checks)]
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def _health(one: Health) -> list[str]:

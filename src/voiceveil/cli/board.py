@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
+from voiceveil.terminal import print_lines
 
 if TYPE_CHECKING:
     from voiceveil.board.store import Store
@@ -140,8 +141,8 @@ def _create(args: argparse.Namespace) -> int:
 
         check_models(contest)
     create_contest(args.contest, contest)
-    print(f"the contest ranks on the {split} data of {args.challenge}")
-    print(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
+    print_lines(f"the contest ranks on the {split} data of {args.challenge}")
+    print_lines(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
     return 0
 
 
@@ -160,8 +161,8 @@ def _team(args: argparse.Namespace) -> int:
         raise InputError(f"--days {args.days:g}", fix="give a positive number, at most 36500")
     new = store.add_team(args.name)
     token = team_token(Seal(read_key(args.contest / "key")), args.name, time.time() + 86400 * args.days)
-    print(f"{args.name}{'' if new else ' (known already; this is another token)'}")
-    print(f"link: {args.url.rstrip('/')}/team/{token}\ntoken: {token}")
+    print_lines(f"{args.name}{'' if new else ' (known already; this is another token)'}")
+    print_lines(f"link: {args.url.rstrip('/')}/team/{token}", f"token: {token}")
     return 0
 
 
@@ -176,12 +177,12 @@ def _revoke(args: argparse.Namespace) -> int:
     if args.token is not None:
         said = open_own_token(Seal(read_key(args.contest / "key")), "team", args.token)
         Revocations(database).revoke_token(said)
-        print(f"revoked: one token of {said['team']}")
+        print_lines(f"revoked: one token of {said['team']}")
     elif not Store(database).has_team(args.team):
         raise InputError(f"unknown team {args.team!r}", fix="give the name that `voiceveil board team` was given")
     else:
         Revocations(database).revoke_holder(args.team)
-        print(f"revoked: all tokens of {args.team} so far; `voiceveil board team` makes a new one")
+        print_lines(f"revoked: all tokens of {args.team} so far; `voiceveil board team` makes a new one")
     return 0
 
 
@@ -204,7 +205,7 @@ def _verify(args: argparse.Namespace) -> int:
     from voiceveil.board.worker import run_worker
 
     count = run_worker(args.contest, args.database, retry=args.retry)
-    print(f"{count} submission(s) verified")
+    print_lines(f"{count} submission(s) verified")
     return 0
 
 
@@ -225,12 +226,12 @@ def _submissions(args: argparse.Namespace) -> int:
     for one in store.scored():
         when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.made))
         status = Entry(one, verifications.get(one.id)).status()
-        print(f"{one.id}  {when} UTC  {one.team}/{one.system}  {status}")
+        print_lines(f"{one.id}  {when} UTC  {one.team}/{one.system}  {status}")
     return 0
 
 
 def _remove(args: argparse.Namespace) -> int:
     if not _store(args).remove(args.id, args.reason):
         raise InputError(f"no scored submission {args.id!r}", fix="see `voiceveil board submissions CONTEST`")
-    print(f"{args.id} is removed from the board; it still counts as one of the team's submissions")
+    print_lines(f"{args.id} is removed from the board; it still counts as one of the team's submissions")
     return 0

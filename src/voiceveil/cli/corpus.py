@@ -24,6 +24,7 @@ from voiceveil.corpus.protocol import Design, design_trials, write_design
 from voiceveil.corpus.readers import corpora, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines, rewrite_line
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -111,7 +112,7 @@ def _check(args: argparse.Namespace) -> int:
     def tell(fault: Fault) -> None:
         found.append(fault)
         if not args.json:
-            print(f"{'note: ' if fault.note else ''}{fault}", flush=True)
+            print_lines(f"{'note: ' if fault.note else ''}{fault}")
 
     reading = read_tolerantly(args.path, enroll=args.enroll)
     for fault in reading.faults:
@@ -124,7 +125,7 @@ def _check(args: argparse.Namespace) -> int:
         print(json.dumps({"path": args.path, "faults": [_row(fault) for fault in found]}, indent=2))
     else:
         notes = len(found) - faults
-        print(f"{args.path}: {len(reading.corpus)} utterances, {faults} faults, {notes} notes")
+        print_lines(f"{args.path}: {len(reading.corpus)} utterances, {faults} faults, {notes} notes")
     return 1 if faults else 0
 
 
@@ -140,7 +141,9 @@ def _progress(total: int) -> Callable[[int], None] | None:
 
     def show(done: int) -> None:
         if time.monotonic() - begin > 2 and (done % 100 == 0 or done == total):
-            print(f"\r{done} of {total} files", end="\n" if done == total else "", file=sys.stderr, flush=True)
+            rewrite_line(sys.stderr, f"{done} of {total} files")
+            if done == total:
+                print(file=sys.stderr)
 
     return show
 
@@ -150,7 +153,7 @@ def _info(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(asdict(summary), indent=2))
     else:
-        print("\n".join(_lines(summary)))
+        print_lines(*_lines(summary))
     return 0
 
 
@@ -185,7 +188,7 @@ def _lines(summary: Summary) -> list[str]:
 def _convert(args: argparse.Namespace) -> int:
     corpus = open_corpus(args.path)
     written = write_corpus(corpus, args.out, args.to)
-    print(f"{len(corpus)} utterances -> {', '.join(map(str, written))}")
+    print_lines(f"{len(corpus)} utterances -> {', '.join(map(str, written))}")
     return 0
 
 
@@ -206,10 +209,10 @@ def _protocol(args: argparse.Namespace) -> int:
         )
     for path in write_design(design, args.out):
         one = design.sets.get(path.name)
-        print(f"{path}" + ("" if one is None else f": {_sizes(one)}"))
+        print_lines(f"{path}" + ("" if one is None else f": {_sizes(one)}"))
     for speaker, reason in list(design.record.get("not_enrolled", {}).items())[:1]:
         count = len(design.record["not_enrolled"])
-        print(f"note: {count} speaker(s) are in trials only, e.g. {speaker}: {reason}", file=sys.stderr)
+        print_lines(f"note: {count} speaker(s) are in trials only, e.g. {speaker}: {reason}", file=sys.stderr)
     return 0
 
 

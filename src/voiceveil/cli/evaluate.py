@@ -23,6 +23,7 @@ from voiceveil.cli.evaluate_many import made_system, run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
 from voiceveil.cli.sanity import check_lines, print_checks
+from voiceveil.terminal import print_lines
 
 EXAMPLES = """\
 examples:
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             jobs=jobs,
             details=not args.no_report,
             quiet=args.quiet,
-            say=lambda line: None if args.quiet else print(line, file=sys.stderr),
+            say=lambda line: None if args.quiet else print_lines(line, file=sys.stderr),
         )
     report = None
     if not args.no_report:
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_results(results, out)
         if report is not None:
-            print(f"report: {report}")
+            print_lines(f"report: {report}")
     print_checks(results.checks)
     return 0
 
@@ -132,22 +133,24 @@ def print_plan(evaluation: Evaluation, plan: Plan, jobs: int) -> None:
     """What is there, what is missing, what is cached, what would be done and what it would take."""
     inventory = evaluation.inventory
     what = f"system {evaluation.name}" if evaluation.system else f"given data {evaluation.suffix}"
-    print(f"{inventory.protocol.title}, {what}, into {evaluation.out}")
+    print_lines(f"{inventory.protocol.title}, {what}, into {evaluation.out}")
     for name, corpus in inventory.corpora.items():
         role, level = inventory.roles[name], inventory.level(name)
-        print(f"  {name}: {role}, {len(corpus)} utterances, {len(corpus.speakers())} speakers; {level} level")
+        print_lines(f"  {name}: {role}, {len(corpus)} utterances, {len(corpus.speakers())} speakers; {level} level")
     for name in inventory.missing:
-        print(f"  {name}: MISSING")
+        print_lines(f"  {name}: MISSING")
     for remark in (*inventory.remarks, *(f"not as in the plan: {text}" for text in inventory.differences)):
-        print(f"  {remark}")
-    print(f"metrics: {', '.join(inventory.protocol.metrics)}; conditions: {', '.join(inventory.protocol.conditions)}")
+        print_lines(f"  {remark}")
+    print_lines(
+        f"metrics: {', '.join(inventory.protocol.metrics)}; conditions: {', '.join(inventory.protocol.conditions)}"
+    )
     width = max(len(step.name) for step in plan.steps)
-    print(f"{'step':<{width}}  utterances  cached   to do     audio      time")
+    print_lines(f"{'step':<{width}}  utterances  cached   to do     audio      time")
     for step in plan.steps:
         time = "unknown" if step.seconds is None else _clock(step.seconds / jobs)
-        print(f"{step.name:<{width}}  {step.utterances:>10}  {step.cached:>6}  {step.left:>6}  "
+        print_lines(f"{step.name:<{width}}  {step.utterances:>10}  {step.cached:>6}  {step.left:>6}  "
               f"{_clock(step.audio):>8}  {time:>8}" + (f"  again: {step.again}" if step.again else ""))  # fmt: skip
-    print(_needs(plan, jobs))
+    print_lines(_needs(plan, jobs))
 
 
 def _needs(plan: Plan, jobs: int) -> str:
@@ -171,22 +174,22 @@ def print_results(results: Results, out: Path) -> None:
     rows = [_row(figure) for figure in results.figures]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for health in results.info.get("health", []):
         for warning in health["warnings"]:
-            print(f"warning: {health['attacker']}: {warning}")
+            print_lines(f"warning: {health['attacker']}: {warning}")
     for note in results.info["notes"]:
-        print(f"note: {note}")
+        print_lines(f"note: {note}")
     strongest = results.info.get("strongest")
     if strongest:
         value = json.loads(json.dumps(strongest["eer"]))
-        print(
+        print_lines(
             f"strongest attacker: {strongest['attacker']} ({strongest['condition']}), EER "
             f"{100 * value['value']:.1f} % [{100 * value['low']:.1f}, {100 * value['high']:.1f}], mean over the sets"
         )
     for line in check_lines(results.checks):
-        print(line)
-    print(f"results: {out / 'results.json'}")
+        print_lines(line)
+    print_lines(f"results: {out / 'results.json'}")
 
 
 def _row(figure: Figure) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from voiceveil.challenges.protocol import Protocol
 from voiceveil.challenges.results import Results
 from voiceveil.cli.executors import chosen_jobs
 from voiceveil.errors import InputError, OutputError
+from voiceveil.terminal import print_lines
 
 __all__ = ["chosen_systems", "made_system", "run_many"]
 
@@ -86,7 +87,7 @@ def run_many(args: argparse.Namespace, protocol: Protocol, options: dict[str, An
     faults: dict[str, str] = {}
     for number, (name, *settings) in enumerate(chosen, 1):
         if not args.quiet:
-            print(f"[{number}/{len(chosen)}] {' '.join([name, *settings])}", file=sys.stderr)
+            print_lines(f"[{number}/{len(chosen)}] {' '.join([name, *settings])}", file=sys.stderr)
         try:
             with kept_features(home / "features.sqlite"):
                 results = _one(name, settings, args, protocol, home / name.replace(":", "_"), options)
@@ -94,7 +95,7 @@ def run_many(args: argparse.Namespace, protocol: Protocol, options: dict[str, An
             raise
         except InputError as error:
             faults[name] = str(error)
-            print(f"{name}: {error}", file=sys.stderr)
+            print_lines(f"{name}: {error}", file=sys.stderr)
             continue
         measured += [results] if results is not None else []
     if not args.plan:
@@ -114,7 +115,7 @@ def _one(
     evaluation = prepare(args.data, out, protocol=protocol, system=made, train=args.train, emotion=args.emotion)
     if args.plan:
         plan = make_plan(evaluation, **options)
-        print(f"{name}: about {plan.seconds(args.jobs) / 60:.0f} minutes, {plan.disk / 1e9:.2f} GB")
+        print_lines(f"{name}: about {plan.seconds(args.jobs) / 60:.0f} minutes, {plan.disk / 1e9:.2f} GB")
         return None
     with chosen_jobs(args) as jobs:
         results = evaluate(
@@ -123,7 +124,7 @@ def _one(
             jobs=jobs,
             details=not args.no_report,
             quiet=args.quiet,
-            say=lambda line: None if args.quiet else print(f"  {line}", file=sys.stderr),
+            say=lambda line: None if args.quiet else print_lines(f"  {line}", file=sys.stderr),
         )
     if not args.no_report:
         from voiceveil.report.page import write_report
@@ -153,8 +154,8 @@ def _side_by_side(
     lines = found.table()
     widths = [max(len(line[k]) for line in lines if len(line) > 2) for k in range(len(lines[0]))]
     for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip())
+        print_lines("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip())
     for row in found.rows:
         for check in row.checks:
-            print(f"(!) {row.system}: {check}")
-    print(f"figures: {page}")
+            print_lines(f"(!) {row.system}: {check}")
+    print_lines(f"figures: {page}")

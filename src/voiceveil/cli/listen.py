@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines
 
 if TYPE_CHECKING:
     from voiceveil.listen.study import Study
@@ -138,7 +139,7 @@ def _design(args: argparse.Namespace) -> int:
     study = design_study(args.study, _joined(args.original), systems, plan, enroll=enroll)
     kinds = [item.kind for item in study.items.values()]
     counts = ", ".join(f"{kinds.count(k)} {k} items" for k in ("rating", "preference", "panel") if k in kinds)
-    print(f"{args.study}: {len(study.evaluators)} evaluators, {counts}, {len(study.recordings)} recordings")
+    print_lines(f"{args.study}: {len(study.evaluators)} evaluators, {counts}, {len(study.recordings)} recordings")
     print(
         f"words of the pages: {args.study / 'texts.toml'} (edit them, above all the purpose and the contact)\n"
         f"next: voiceveil listen invite {args.study} --url URL; voiceveil listen serve {args.study}"
@@ -204,10 +205,10 @@ def _revoke(args: argparse.Namespace) -> int:
     revocations = Revocations(open_database(args.database or args.study / "answers.sqlite"))
     for name in evaluators:
         revocations.revoke_holder(name)
-        print(f"revoked: all links of {name} so far; `voiceveil listen invite` makes new ones")
+        print_lines(f"revoked: all links of {name} so far; `voiceveil listen invite` makes new ones")
     for said in links:
         revocations.revoke_token(said)
-        print(f"revoked: one link of {said['evaluator']}")
+        print_lines(f"revoked: one link of {said['evaluator']}")
     return 0
 
 
@@ -227,6 +228,6 @@ def _analyse(args: argparse.Namespace) -> int:
     rules = Rules(keep_all=args.keep_all, need_headphones=args.need_headphones)
     out = args.out or args.study / "analysis"
     analysis = write_analysis(args.study, args.database, out, rules, args.results)
-    print("\n".join(analysis.lines()))
-    print(f"report: {out / 'report.html'}")
+    print_lines(*analysis.lines())
+    print_lines(f"report: {out / 'report.html'}")
     return 0

@@ -25,6 +25,7 @@ from typing import Any
 
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
+from voiceveil.terminal import safe_streams
 
 __all__ = ["VERBS", "main"]
 
@@ -50,6 +51,7 @@ VERBS: dict[str, str] = {
 }
 
 
+@safe_streams()
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the ``voiceveil`` command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)

@@ -22,6 +22,7 @@ from voiceveil.challenges.official import read_results
 from voiceveil.challenges.ranking import Average, Placing, Ranking, Standing, rank_systems
 from voiceveil.challenges.results import Results
 from voiceveil.metrics.challenge import CONDITIONS
+from voiceveil.terminal import print_lines
 
 HELP = "rank systems within each EER condition, with the privacy-utility figure"
 EXAMPLES = """\
@@ -59,9 +60,12 @@ def run(args: argparse.Namespace) -> int:
         svg = privacy_utility_svg(ranking, baselines=args.baseline)
         with atomic_path(args.svg) as file:
             file.write_text(svg, encoding="utf-8")
-    print(json.dumps(_plain(ranking), indent=2) if args.json else "\n".join(_lines(ranking)))
+    if args.json:
+        print(json.dumps(_plain(ranking), indent=2))
+    else:
+        print_lines(*_lines(ranking))
     for line in _warnings(ranking):
-        print(line, file=sys.stderr)
+        print_lines(line, file=sys.stderr)
     return 0
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from voiceveil.terminal import print_lines
+
 EXAMPLES = """\
 examples:
   voiceveil report results/b2
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = Options(title=args.title, compare=args.compare, audio=args.audio)
     path = write_report(args.results, args.out, options)
-    print(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    print_lines(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if args.audio:
         print("note: it holds recordings of speakers, original ones among them: personal data")
     return 0

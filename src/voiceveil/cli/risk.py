@@ -17,6 +17,7 @@ from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
+from voiceveil.terminal import escaped, print_lines
 
 if TYPE_CHECKING:
     from voiceveil.checks import Check
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         about=_about(args),
         checks=checks,
-        progress=None if quiet else lambda text: print(text, file=sys.stderr, flush=True),
+        progress=None if quiet else lambda text: print_lines(text, file=sys.stderr),
     )
     if args.report is not None:
         from voiceveil.report.risk import write_risk_report
@@ -296,7 +297,7 @@ def table(found: Assessment) -> str:
         rate = f"{verdict.value:.1%} (up to {verdict.high:.1%}) of {verdict.limit:.1%}"
         lines.append(f"limit {sign}: {verdict.criterion} {rate}, {who}")
     lines.append("This informs a legal assessment and is none.")
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def _rate(value: float, low: float, high: float) -> str:

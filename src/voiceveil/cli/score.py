@@ -19,6 +19,7 @@ from voiceveil.cli.sanity import print_checks
 from voiceveil.errors import InputError
 from voiceveil.metrics import Zebra
 from voiceveil.registry import did_you_mean
+from voiceveil.terminal import print_lines
 
 if TYPE_CHECKING:
     from voiceveil.stats import Difference, Estimate, Measure, ScoredTrials
@@ -235,16 +236,18 @@ def _plain(value: Estimate | Zebra) -> dict[str, Any]:
 def _print(results: list[dict[str, Any]], differences: list[dict[str, Any]], args: argparse.Namespace, n: int) -> None:
     for result in results:
         units = f"{result['units']['count']} {'target ' * bool(args.trials)}{result['units']['of']}"
-        print(f"{result['file']}: {result['target_trials']} target, {result['nontarget_trials']} nontarget, {units}")
+        print_lines(
+            f"{result['file']}: {result['target_trials']} target, {result['nontarget_trials']} nontarget, {units}"
+        )
         rows = [(name, _show(entry["result"]), entry["method"]) for name, entry in result["metrics"].items()]
         _table(rows)
         for note in result["notes"]:
-            print(f"  note: {note}")
+            print_lines(f"  note: {note}")
         for check in result["checks"]:
-            print(f"  {Check(**check)}")
+            print_lines(f"  {Check(**check)}")
         print()
     for difference in differences:
-        print(f"{difference['file']} minus {difference['minus']}:")
+        print_lines(f"{difference['file']} minus {difference['minus']}:")
         rows = []
         for name, entry in difference["metrics"].items():
             scale, unit = (100.0, " %") if entry["result"].unit == "%" else (1.0, "")
@@ -255,7 +258,7 @@ def _print(results: list[dict[str, Any]], differences: list[dict[str, Any]], arg
         print()
     if any(set(result["metrics"]) - {"zebra_individual"} for result in results):
         of = results[0]["units"]["of"]
-        print(f"[low, high]: 95 % intervals, {n} resamples of {of}, seed {args.seed}. Method: {args.method}.")
+        print_lines(f"[low, high]: 95 % intervals, {n} resamples of {of}, seed {args.seed}. Method: {args.method}.")
 
 
 def _show(result: Estimate | Zebra) -> str:
@@ -265,4 +268,4 @@ def _show(result: Estimate | Zebra) -> str:
 def _table(rows: list[tuple[str, str, str]]) -> None:
     widths = [max(len(row[k]) for row in rows) for k in (0, 1)] if rows else [0, 0]
     for name, value, how in rows:
-        print(f"  {name:<{widths[0]}}  {value:<{widths[1]}}  {how}")
+        print_lines(f"  {name:<{widths[0]}}  {value:<{widths[1]}}  {how}")

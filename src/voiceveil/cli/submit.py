@@ -15,6 +15,7 @@ from pathlib import Path
 from voiceveil.challenges.submission.checking import Verdict, check
 from voiceveil.challenges.submission.packing import Packed, pack
 from voiceveil.errors import InputError
+from voiceveil.terminal import escaped
 
 EXAMPLES = """\
 examples:
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
 def _packed_text(packed: Packed) -> str:
     lines = [f"{name}: {count} utterances" for name, count in packed.sets.items()]
     lines += [f"{name}: MISSING" for name in packed.missing]
-    return "\n".join([*lines, f"{packed.archive}: {packed.bytes} bytes, sha256 {packed.sha256}"])
+    lines.append(f"{packed.archive}: {packed.bytes} bytes, sha256 {packed.sha256}")
+    return "\n".join(map(escaped, lines))
 
 
 def _verdict_text(verdict: Verdict) -> str:
@@ -71,4 +73,4 @@ def _verdict_text(verdict: Verdict) -> str:
     if len(verdict.faults) > _SHOWN:
         lines.append(f"... and {len(verdict.faults) - _SHOWN} more; --json lists all")
     lines.append(f"{verdict.archive}: {'good' if verdict.is_good else f'{len(verdict.faults)} fault(s)'}")
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))

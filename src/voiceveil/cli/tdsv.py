@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines
 
 EXAMPLES = """\
 examples:
@@ -145,14 +146,14 @@ def _check(args: argparse.Namespace) -> int:
         print(json.dumps({"task": challenge.task, "sizes": rows, "faults": listed}, indent=1))
         return 1 if wrong else 0
     for fault in found[:_SHOWN]:
-        print(f"{'note: ' if fault.note else ''}{fault}")
+        print_lines(f"{'note: ' if fault.note else ''}{fault}")
     if len(found) > _SHOWN:
-        print(f"... and {len(found) - _SHOWN} more; --json lists all")
-    print(f"task {challenge.task or '?'}: {len(challenge.labels)} training files")
+        print_lines(f"... and {len(found) - _SHOWN} more; --json lists all")
+    print_lines(f"task {challenge.task or '?'}: {len(challenge.labels)} training files")
     for name, subset in challenge.subsets.items():
         keys = "no keys" if subset.keys is None else "with keys"
-        print(f"{name}: {len(subset.models)} models, {len(subset.trials)} trials, {keys}")
-    print(f"{args.challenge}: {'good' if not wrong else f'{wrong} fault(s)'}")
+        print_lines(f"{name}: {len(subset.models)} models, {len(subset.trials)} trials, {keys}")
+    print_lines(f"{args.challenge}: {'good' if not wrong else f'{wrong} fault(s)'}")
     return 1 if wrong else 0
 
 
@@ -177,11 +178,11 @@ def _make(args: argparse.Namespace) -> int:
     corpus = open_corpus(args.corpus)
     made = design(corpus, plan)
     write_challenge(made, args.out, source=corpus.name, jobs=args.jobs, quiet=args.quiet)
-    print(f"{args.out}: task {plan.task}, {len(made.passphrases)} passphrases, {len(made.labels)} training files")
+    print_lines(f"{args.out}: task {plan.task}, {len(made.passphrases)} passphrases, {len(made.labels)} training files")
     for subset, keys in made.keys.items():
         counts = {kind: sum(key.type == kind for key in keys) for kind in ("TC", "TW", "IC", "IW")}
         shown = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-        print(f"{subset}: {len(made.models[subset])} models, {len(keys)} trials ({shown})")
+        print_lines(f"{subset}: {len(made.models[subset])} models, {len(keys)} trials ({shown})")
     return 0
 
 
@@ -223,7 +224,9 @@ def _train(args: argparse.Namespace) -> int:
     print(
         f"{args.out}: task {system.task}, voices by {system.encoder} ({record['backend']}), phrases by {system.content}"
     )
-    print(f"learned from {record['recordings']} recordings of {record['speakers']} speakers; calibrated on {trials}")
+    print_lines(
+        f"learned from {record['recordings']} recordings of {record['speakers']} speakers; calibrated on {trials}"
+    )
     return 0
 
 
@@ -261,7 +264,7 @@ def _score(args: argparse.Namespace) -> int:
     if args.parts is not None:
         columns = zip(scores.voice.tolist(), scores.wording.tolist(), scores.llr.tolist(), strict=True)
         write_lines(args.parts, ["voice wording llr", *(f"{a:.6f} {b:.6f} {c:.6f}" for a, b, c in columns)])
-    print(f"{args.out}: {len(scores.llr)} trials")
+    print_lines(f"{args.out}: {len(scores.llr)} trials")
     return 0
 
 
@@ -287,7 +290,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     if args.report is not None:
         title = args.title or "Who speaks, and is it the passphrase?"
         write_page(args.report, evaluations, title=title, texts=phrase_texts(args.keys.parent, keys))
-        print(f"report: {args.report}", file=sys.stderr if args.json else sys.stdout)
+        print_lines(f"report: {args.report}", file=sys.stderr if args.json else sys.stdout)
     return 0
 
 
@@ -300,8 +303,8 @@ def _submit(args: argparse.Namespace) -> int:
     trials = len(read_trials(args.trials))
     if args.check is not None:
         check_submission(args.check, trials)
-        print(f"{args.check}: good, {trials} scores")
+        print_lines(f"{args.check}: good, {trials} scores")
         return 0
     path = write_submission(args.to or args.answer.parent / "submission.zip", args.answer, trials)
-    print(f"{path}: {trials} scores")
+    print_lines(f"{path}: {trials} scores")
     return 0

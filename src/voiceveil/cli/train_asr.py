@@ -12,6 +12,7 @@ from pathlib import Path
 
 from voiceveil.corpus import open_corpus
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines
 
 HELP = "fine-tune a CTC recogniser on a corpus with transcripts"
 EXAMPLES = """\
@@ -68,9 +69,11 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(summary))
         return 0
     if result.left_out:
-        print(f"{len(result.left_out)} utterance(s) left out, too short for their words: {result.left_out[0]} ...")
-    print(f"{len(result.losses)} steps, loss {result.losses[0]:.3f} -> {result.losses[-1]:.3f}")
+        print_lines(
+            f"{len(result.left_out)} utterance(s) left out, too short for their words: {result.left_out[0]} ..."
+        )
+    print_lines(f"{len(result.losses)} steps, loss {result.losses[0]:.3f} -> {result.losses[-1]:.3f}")
     if wer is not None:
-        print(f"WER on {args.dev}: {wer}")
-    print(f"recogniser: ctc:{result.folder}")
+        print_lines(f"WER on {args.dev}: {wer}")
+    print_lines(f"recogniser: ctc:{result.folder}")
     return 0

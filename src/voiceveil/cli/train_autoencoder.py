@@ -16,6 +16,7 @@ import numpy as np
 
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
@@ -89,9 +90,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(record))
         return 0
     for name in left_out:
-        print(f"no labels of {name}: that branch is left out")
-    print(f"reconstruction: cosine distance {record['validation']:.3f} on {len(vectors)} utterances")
-    print(f"autoencoder: {file}")
+        print_lines(f"no labels of {name}: that branch is left out")
+    print_lines(f"reconstruction: cosine distance {record['validation']:.3f} on {len(vectors)} utterances")
+    print_lines(f"autoencoder: {file}")
     return 0
 
 

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TextIO
 
+from voiceveil.terminal import rewrite_line
+
 __all__ = ["TrainingProgress"]
 
 _TERMINAL_PERIOD = 0.5  # seconds
@@ -56,7 +58,7 @@ class TrainingProgress:
             + ("" if accuracy is None else f"accuracy {accuracy:.1%}  ")
             + f"{self._audio / seconds:.0f}x real time  ETA {round(left) // 60}:{round(left) % 60:02d}"
         )
-        print("\r" + text.ljust(self._width), end="", file=self._stream, flush=True)
+        rewrite_line(self._stream, text.ljust(self._width))
         self._width = len(text)
 
     def note(self, text: str) -> None:
@@ -64,7 +66,8 @@ class TrainingProgress:
         if self._quiet:
             return
         if self._terminal:
-            print("\r" + text.ljust(self._width), file=self._stream, flush=True)
+            rewrite_line(self._stream, text.ljust(self._width))
+            print(file=self._stream, flush=True)
             self._width = 0
         else:
             print(json.dumps({"note": text}), file=self._stream, flush=True)

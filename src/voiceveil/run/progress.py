@@ -10,6 +10,8 @@ import sys
 import time
 from typing import Literal, TextIO
 
+from voiceveil.terminal import print_lines, rewrite_line
+
 __all__ = ["Progress"]
 
 Style = Literal["auto", "quiet"]
@@ -49,7 +51,7 @@ class Progress:
             print(json.dumps({"note": text}), file=self._stream, flush=True)
         else:
             self._clear()
-            print(text, file=self._stream, flush=True)
+            print_lines(text, file=self._stream)
 
     def close(self) -> None:
         """Show the final state."""
@@ -82,12 +84,13 @@ class Progress:
         self._write(text)
 
     def _write(self, text: str) -> None:
-        print("\r" + text.ljust(self._width), end="", file=self._stream, flush=True)
+        rewrite_line(self._stream, text.ljust(self._width))
         self._width = len(text)
 
     def _clear(self) -> None:
         if self._terminal and self._width:
-            print("\r" + " " * self._width + "\r", end="", file=self._stream, flush=True)
+            rewrite_line(self._stream, " " * self._width)
+            rewrite_line(self._stream, "")
             self._width = 0
 
 

@@ -12,6 +12,7 @@ from voiceveil.stats import Estimate
 from voiceveil.tdsv.evaluation import NONTARGETS, Evaluation
 from voiceveil.tdsv.lists import Key, read_keys, read_trials
 from voiceveil.tdsv.phrases import phrases
+from voiceveil.terminal import escaped
 
 __all__ = ["phrase_texts", "read_matching_keys", "shown", "table"]
 
@@ -65,4 +66,4 @@ def table(evaluations: Sequence[Evaluation]) -> str:
         lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in one.acceptance)
         lines += [f"  accepted at the challenge's costs: {accepted}", ""]
-    return "\n".join(lines[:-1])
+    return "\n".join(map(escaped, lines[:-1]))

@@ -92,6 +92,7 @@ def build_server(
         ws_per_message_deflate=False,
         ws_ping_interval=None,  # applications end silent sessions; a pong may wait behind much audio
         log_level="warning",
+        use_colors=False,  # what is printed is escaped, see voiceveil.terminal
         access_log=False,
         server_header=False,
         proxy_headers=bool(proxies),
