@@ -102,7 +102,7 @@ def run_many(args: argparse.Namespace, protocol: Protocol, options: dict[str, An
         _side_by_side(protocol, measured, faults, [name for name, *_ in chosen], home, args)
     for results in measured:
         for check in results.checks:
-            print(f"(!) {results.system}: {check}", file=sys.stderr)
+            print_lines(f"(!) {results.system}: {check}", file=sys.stderr)
     return 1 if faults else 0
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
-from voiceveil.terminal import safe_streams
+from voiceveil.terminal import print_lines, safe_streams
 
 __all__ = ["VERBS", "main"]
 
@@ -95,7 +95,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if category.__module__.startswith("voiceveil."):
-            print(f"voiceveil: warning: {message}", file=sys.stderr)
+            print_lines(f"voiceveil: warning: {message}", file=sys.stderr)
         else:
             shown(message, category, *place, **more)
 

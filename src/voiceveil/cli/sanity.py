@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from voiceveil.checks import Check
+from voiceveil.terminal import print_lines
 
 __all__ = ["check_lines", "print_checks"]
 
@@ -21,4 +22,4 @@ def check_lines(checks: Iterable[Check]) -> list[str]:
 def print_checks(checks: Iterable[Check]) -> None:
     """Print failed checks on the standard error output, last of all."""
     for line in check_lines(checks):
-        print(line, file=sys.stderr)
+        print_lines(line, file=sys.stderr)

@@ -221,7 +221,7 @@ def _train(args: argparse.Namespace) -> int:
     save_system(args.out, system)
     record = system.record
     trials = ", ".join(f"{count} {kind}" for kind, count in record["calibration_trials"].items())
-    print(
+    print_lines(
         f"{args.out}: task {system.task}, voices by {system.encoder} ({record['backend']}), phrases by {system.content}"
     )
     print_lines(
