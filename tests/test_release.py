@@ -305,7 +305,8 @@ def test_strange_names_are_in_the_map_byte_for_byte(tmp_path: Path) -> None:
 def test_the_end_of_a_run_says_what_must_be_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_corpus(tmp_path / "in")
     key = tmp_path / "secret.key"
-    key.write_bytes(b"0123456789abcdef")
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
     command = ["anonymize", str(tmp_path / "in" / "privatearchive"), str(tmp_path / "out"), "--system", "b2", "--quiet"]
     assert main([*command, "--key-file", str(key)]) == 0
     said = capsys.readouterr().out
