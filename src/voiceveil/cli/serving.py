@@ -6,6 +6,8 @@ import argparse
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from voiceveil.terminal import print_lines
+
 if TYPE_CHECKING:
     import socket
 
@@ -45,5 +47,5 @@ def serve_app(
     from voiceveil.web.server import serve
 
     host, port = bound.getsockname()[:2]
-    print(f"{announce} http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends)", flush=True)
+    print_lines(f"{announce} http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends)")
     serve(app, bound, Hosts(args.host, args.allow_host), proxies=args.proxies, message_bytes=message_bytes)
