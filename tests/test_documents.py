@@ -59,10 +59,10 @@ def test_a_good_document_becomes_a_dataclass() -> None:
         ({"inner": {"name": "x" * 20_000}}, "inner.name has 20000 characters, but may have 10000"),
         ({"inner": {"name": "\x1b[2J"}}, "inner.name is '\\x1b[2J', but may not hold control characters"),
         ({"rows": {"a": 1}}, "rows is an object of 1 entries, but must be a list"),
-        ({"rows": [{"name": "x"}, {"nam": "x"}]}, "unknown key 'nam' in rows[1]: did you mean name?"),
+        ({"rows": [{"name": "x"}, {"nam": "x"}]}, "unknown key 'nam' in rows[1] (did you mean name?)"),
         ({"more": {"z": "3"}}, "more.z is '3', but must be a whole number"),
         ({"pair": ["x"]}, "pair has 1 entries, but must have 2"),
-        ({"counts": 1}, "unknown key 'counts': did you mean count?"),
+        ({"counts": 1}, "unknown key 'counts' (did you mean count?)"),
     ],
 )
 def test_a_field_of_another_type_is_named(changes: dict[str, Any], message: str) -> None:
@@ -105,10 +105,10 @@ def test_names_of_files_may_have_surrogates_and_records_nan() -> None:
 def test_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
     assert read_json(tmp_path / "a.json") == {"a": 1}
-    with pytest.raises(InputError, match="more than 5 bytes"):
+    with pytest.raises(InputError, match="larger than 5 bytes"):
         read_json(tmp_path / "a.json", largest=5)
     for path in (tmp_path, tmp_path / "none.json", tmp_path / "\0"):
-        with pytest.raises(InputError, match="cannot read"):
+        with pytest.raises(InputError, match=r"a folder|no such file"):
             read_json(path)
     (tmp_path / "a.toml").write_text("a = 1\n")
     assert read_toml(tmp_path / "a.toml") == {"a": 1}

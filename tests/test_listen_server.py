@@ -365,7 +365,7 @@ def test_texts_of_a_study_are_checked(tmp_path: Path) -> None:
         ("[headphones]\noptions = ['a']\n", "'options' has 1 entries"),
         ("[[ask]]\nlabel = 'x'\n", r"\[\[ask\]\]: .*name"),
         ("direction = 'up'\n", "direction 'up'"),
-        ("[page", "not readable"),
+        ("[page", "not TOML"),
     ):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=message):

@@ -54,7 +54,7 @@ def test_a_protocol_of_ones_own(tmp_path: Path) -> None:
     )
     assert load_protocol(path).roles() == {"d_enrolls": "enroll", "d_trials_f": "trial"}
     path.write_text("name = 3\n[[verification]]\n")
-    with pytest.raises(InputError, match="not a protocol"):
+    with pytest.raises(InputError, match="name is 3, but must be text"):
         load_protocol(path)
 
 

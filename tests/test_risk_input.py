@@ -164,5 +164,5 @@ def test_the_split_of_a_protocol(tmp_path: Path) -> None:
         read_split(path)
     for text in ("no json", "[]", "{}", '{"split": {"x": {"c_C": ["u0"]}}}'):
         path.write_text(text)
-        with pytest.raises(InputError, match=r"not a protocol|neither A nor B"):
+        with pytest.raises(InputError, match=r"not JSON|must be an object|split is missing|neither A nor B"):
             read_split(path)

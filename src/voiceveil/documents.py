@@ -15,13 +15,15 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from voiceveil.errors import InputError
+from voiceveil.files import read_bytes
 from voiceveil.registry import did_you_mean
 
 __all__ = [
@@ -99,13 +101,9 @@ def parse_json(
 
 def _content(path: Path, largest: int, fix: str) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(largest + 1)
-    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
-        raise InputError(f"cannot read: {getattr(error, 'strerror', None) or error}", where=path, fix=fix) from error
-    if len(content) > largest:
-        raise InputError(f"more than {largest} bytes", where=path, fix=fix)
-    return content
+        return read_bytes(path, at_most=largest)
+    except InputError as error:
+        raise InputError(error.what, where=error.where, fix=error.fix or fix) from error
 
 
 def _reason(error: Exception) -> str:
@@ -168,7 +166,11 @@ def _check_text(text: str) -> None:
 
 
 class _Mismatch(Exception):
-    """A value that does not fit the annotation of its field."""
+    """A value that does not fit the annotation of its field, and how to fix it."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 class _WrongType(_Mismatch):
@@ -183,7 +185,8 @@ def build(kind: type[T], value: Any, *, where: Where = None, unknown: bool = Fal
     """Return the dataclass ``kind`` made from the object ``value``, if each field has the type of its annotation.
 
     Known types: ``str``, ``int``, ``float`` (finite), ``Extended``, ``bool``, ``None``, ``Any``, ``Literal``, unions,
-    ``tuple``, ``list``, ``dict``, ``Mapping`` and dataclasses. ``unknown``: pass over keys that are no field.
+    ``tuple``, ``list``, ``Sequence``, ``dict``, ``Mapping`` and dataclasses; any other type if the value has it already
+    (``datetime`` of TOML, ``Path``). ``unknown``: pass over keys that are no field.
 
     >>> @dataclasses.dataclass
     ... class Point:
@@ -196,7 +199,7 @@ def build(kind: type[T], value: Any, *, where: Where = None, unknown: bool = Fal
     try:
         found: T = _built(kind, value, "", unknown)
     except _Mismatch as error:
-        raise InputError(str(error), where=where, fix=fix) from None
+        raise InputError(str(error), where=where, fix=error.fix or fix) from None
     except InputError as error:  # of a dataclass that checks itself
         raise InputError(error.what, where=where, fix=error.fix or fix) from error
     return found
@@ -210,9 +213,8 @@ def _built(kind: Any, value: Any, place: str, unknown: bool) -> Any:
     names = [field.name for field in wanted]
     strange = [name for name in value if name not in names]
     if strange and not unknown:
-        raise _Mismatch(
-            f"unknown key {_shown(strange[0])}{f' in {place}' if place else ''}: {_near(strange[0], names)}"
-        )
+        what = f"unknown key {_shown(strange[0])}{f' in {place}' if place else ''}"
+        raise _Mismatch(what, did_you_mean(strange[0][:100], names))
     found = {}
     for field in wanted:
         if field.name in value:
@@ -245,8 +247,8 @@ def _checked(hint: Any, value: Any, place: str, unknown: bool) -> Any:
         return _built(hint, value, place, unknown)
     if origin in (dict, Mapping) or hint in (dict, Mapping):
         return _mapping(arguments, value, place, unknown)
-    if origin in (tuple, list) or hint in (tuple, list):
-        return _sequence(origin or hint, arguments, value, place, unknown)
+    if origin in (tuple, list, Sequence) or hint in (tuple, list):
+        return _sequence(list if origin is list or hint is list else tuple, arguments, value, place, unknown)
     return _plain(hint, value, place)
 
 
@@ -273,7 +275,7 @@ def _sequence(kind: Any, arguments: tuple[Any, ...], value: Any, place: str, unk
     if not isinstance(value, list | tuple):
         raise _WrongType(place, value, "a list")
     hints: list[Any] = list(arguments) or [Any]
-    if kind is list or not arguments or arguments[-1] is Ellipsis:
+    if kind is list or len(arguments) < 2 or arguments[-1] is Ellipsis:
         hints = [hints[0]] * len(value)
     if len(hints) != len(value):
         raise _Mismatch(f"{place} has {len(value)} entries, but must have {len(hints)}")
@@ -295,6 +297,8 @@ def _plain(hint: Any, value: Any, place: str) -> Any:
         return value
     if hint in (bool, type(None)) and type(value) is hint:
         return value
+    if hint not in (str, int, float, bool) and isinstance(value, hint):  # Path, datetime: made by the caller, or TOML
+        return value
     raise _WrongType(place, value, _named(hint))
 
 
@@ -307,11 +311,9 @@ def _named(hint: Any) -> str:
     words = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
     if hint in words:
         return words[hint]
-    return "a list" if (get_origin(hint) or hint) in (tuple, list) else "an object"
-
-
-def _near(name: str, known: list[str]) -> str:
-    return did_you_mean(name[:100], known)
+    if (get_origin(hint) or hint) in (tuple, list, Sequence):
+        return "a list"
+    return {datetime: "a date and time", Path: "a path"}.get(hint, "an object")
 
 
 def _inside(place: str, name: str) -> str:

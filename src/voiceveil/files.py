@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 from voiceveil.errors import InputError
 
-__all__ = ["exists", "file_stamp", "open_file", "read_bytes", "read_json", "read_text"]
+__all__ = ["exists", "file_stamp", "open_file", "read_bytes", "read_text"]
 
 #: Bytes of the largest file that is read into memory at once, unless the caller allows more.
 MOST_BYTES = 1 << 28
@@ -123,12 +121,3 @@ def read_text(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> str
         return read_bytes(path, at_most=at_most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error.reason} at byte {error.start}", where=path, fix="convert it") from error
-
-
-def read_json(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> Any:
-    """Return what a JSON file holds; its shape is the caller's to check."""
-    text = read_text(path, at_most=at_most)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON: {error}", where=path) from error

@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.errors import InputError
 from voiceveil.zipfiles import check_zip
 
 __all__ = ["read_npz"]
@@ -45,7 +46,10 @@ def read_npz(path: Path, *, largest: int) -> dict[str, NDArray[Any]]:
 
 
 def _checked(file: BinaryIO) -> BinaryIO:
-    check_zip(file)
+    try:
+        check_zip(file)
+    except InputError as error:
+        raise ValueError(error.what) from error
     return file
 
 

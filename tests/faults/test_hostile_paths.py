@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from voiceveil.documents import read_json
 from voiceveil.errors import InputError
-from voiceveil.files import exists, open_file, read_bytes, read_json, read_text
+from voiceveil.files import exists, open_file, read_bytes, read_text
 
 
 def _pipe(path: Path) -> None:
@@ -77,7 +78,7 @@ def test_what_is_read_is_bounded(tmp_path: Path) -> None:
         read_json(tmp_path / "a")
     (tmp_path / "a").write_bytes(b"\xff")
     with pytest.raises(InputError, match="not UTF-8"):
-        read_json(tmp_path / "a")
+        read_text(tmp_path / "a")
 
 
 def test_files_in_shared_memory_and_behind_links_are_read(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ trial list, drawn at random for each submission with the contest's key. ``tolera
 from __future__ import annotations
 
 import json
-import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from voiceveil.audio import atomic_path
+from voiceveil.documents import build, read_toml
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 from voiceveil.web.tokens import new_key, write_key
@@ -106,28 +105,13 @@ class Contest:
     def load(cls, folder: Path) -> Contest:
         """Read the rules of a folder."""
         path = folder / "contest.toml"
-        try:
-            data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            fix = "give the folder that `voiceveil board create` has made"
-            raise InputError(f"no contest here: {error.strerror}", where=path, fix=fix) from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not readable: {error}", where=path) from error
-        known = [field.name for field in fields(cls)]
-        for name in data:
-            if name not in known:
-                raise InputError(f"unknown key {name!r}", where=path, fix=did_you_mean(name, known))
+        data = read_toml(path, fix="give the folder that `voiceveil board create` has made")
         for name in ("hidden_from", "hidden_until"):
             if name in data:
                 data[name] = _utc(data[name], path)
-        try:
-            if "attackers" in data:
-                data["attackers"] = _names(data["attackers"], path)
-            return cls(**{**data, "data": (folder / data["data"]).resolve()})
-        except (KeyError, TypeError) as error:
-            raise InputError(f"not of the right form: {error}", where=path) from error
-        except InputError as error:
-            raise InputError(error.what, where=path, fix=error.fix) from error
+        if isinstance(data.get("data"), str) and "\0" not in data["data"]:
+            data["data"] = (folder / data["data"]).resolve()
+        return build(cls, data, where=path)
 
 
 def _names(value: object, path: Path) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 
 from voiceveil.board.contest import Contest
 from voiceveil.challenges.results import Figure
+from voiceveil.documents import parse_json
+from voiceveil.errors import InputError
 from voiceveil.web.database import Database, Row, Transaction
 
 __all__ = ["Full", "Store", "Submission", "Verification"]
@@ -222,7 +224,10 @@ def _encoded(figures: Sequence[Figure]) -> str:
 
 
 def _figures(text: str) -> tuple[Figure, ...]:
-    return tuple(Figure(**row) for row in json.loads(text))
+    try:
+        return tuple(Figure(**row) for row in parse_json(text, nan=True))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"figures in the database are not of the right form: {error}") from error
 
 
 def _verification(row: Row) -> Verification:

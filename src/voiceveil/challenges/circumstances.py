@@ -8,7 +8,6 @@ and paths are not recorded.
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,6 +23,7 @@ from voiceveil.audio import atomic_path
 from voiceveil.challenges.inventory import Inventory
 from voiceveil.challenges.measuring import Tools
 from voiceveil.corpus import Corpus
+from voiceveil.documents import read_json
 from voiceveil.run.cache import Cache
 from voiceveil.utility.functionals import Functionals
 
@@ -108,7 +108,7 @@ def started(out: Path) -> datetime:
     It is noted at once, as folders are named by it: a killed run goes on in the same ones.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return datetime.fromisoformat(json.loads((out / "results.json").read_text())["info"]["time"])
+        return datetime.fromisoformat(read_json(out / "results.json")["info"]["time"])
     note = out / ".started"
     with suppress(OSError, ValueError):
         return datetime.fromisoformat(note.read_text(encoding="ascii").strip())

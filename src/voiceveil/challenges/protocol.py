@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from voiceveil.documents import build, read_toml
 from voiceveil.errors import InputError
 from voiceveil.metrics.verification import EerMethod
 from voiceveil.registry import did_you_mean
@@ -115,27 +116,13 @@ def load_protocol(name: str | Path) -> Protocol:
     known = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
     path = Path(name)
     if str(name) in known:
-        text = (folder / f"{name}.toml").read_text()
+        data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     elif path.suffix == ".toml" and path.is_file():
-        text = path.read_text(encoding="utf-8", errors="replace")
+        data = read_toml(path)
     else:
         raise InputError(f"unknown protocol {str(name)!r}", fix=did_you_mean(str(name), known))
-    try:
-        return _built(tomllib.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"not a protocol: {error}", where=path) from error
-
-
-def _built(data: dict[str, Any]) -> Protocol:
-    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-    fields["verification"] = tuple(
-        Verification(**{**row, "trials": tuple(TrialSet(**trials) for trials in row["trials"])})
-        for row in data["verification"]
-    )
-    fields["recognition"] = tuple(
-        Recognition(**{**row, "sets": tuple(row["sets"])}) for row in data.get("recognition", [])
-    )
-    fields["emotion"] = tuple(Emotion(**row) for row in data.get("emotion", []))
-    if "training" in data:
-        fields["training"] = Training(**data["training"])
-    return Protocol(**fields)
+    protocol = build(Protocol, data, where=path, fix="see docs/evaluation.md for what a protocol says")
+    for folder_name in protocol.roles():
+        if "/" in folder_name or folder_name.startswith(".") or not folder_name:
+            raise InputError(f"the set {folder_name!r} cannot be the name of a folder", where=path, fix="rename it")
+    return protocol

@@ -24,6 +24,7 @@ from voiceveil.corpus.manifest import read_trials, write_trials
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
+from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
 
 __all__ = ["read_lhotse", "write_lhotse"]
@@ -108,7 +109,7 @@ def _items(path: Path, lhotse: Any, report: Report) -> Iterator[tuple[Place, Any
         if not line.strip():
             continue
         try:
-            item = deserialize_item(json.loads(line))
+            item = deserialize_item(parse_json(line))
         except Exception as error:  # lhotse raises whatever its constructors meet
             report(Fault(path, number, f"not an item of a Lhotse manifest: {error}", "write it with lhotse"))
             continue

@@ -24,6 +24,7 @@ from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Trials, Utterance, Utterances, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
+from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
@@ -140,9 +141,9 @@ def _json_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
     """Line number and object of each line of a JSON-lines file."""
     for number, line in read_lines(path, report):
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            report(Fault(path, number, f"not JSON: {error}", fix="write one object a line"))
+            row = parse_json(line, surrogates=True)
+        except InputError as error:
+            report(Fault(path, number, error.what, fix="write one object a line"))
             continue
         if isinstance(row, dict):
             yield number, {key: value for key, value in row.items() if value is not None}

@@ -24,6 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
 from voiceveil.listen.answers import Answers, Closed, Conflict, Move
 from voiceveil.listen.course import Course, Step
@@ -32,7 +33,7 @@ from voiceveil.listen.texts import Texts, load_texts, paragraphs
 from voiceveil.listen.view import completion_code, step_context
 from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.guard import Guard, form_mark, is_ours
-from voiceveil.web.limits import RateLimit, read_body, read_json
+from voiceveil.web.limits import RateLimit, read_body
 from voiceveil.web.pages import Pages
 from voiceveil.web.ranges import ranged
 from voiceveil.web.tokens import BadToken, ExpiredToken, Revocations, Seal, read_key
@@ -305,8 +306,8 @@ class ListenApp:
         self._limit(self._posts, visitor.evaluator)
         body = await read_body(request, _MOST_BYTES)
         try:
-            form = read_json(body) if _is_json(request) else dict(parse_qsl(body.decode(), max_num_fields=100))
-        except (ValueError, RecursionError) as error:
+            form = parse_json(body) if _is_json(request) else dict(parse_qsl(body.decode(), max_num_fields=100))
+        except ValueError as error:
             raise HTTPException(400, "not readable") from error
         if not isinstance(form, dict) or not is_ours(request, self._seal, _session(visitor), form.get("mark")):
             raise HTTPException(403, "not sent by this site")

@@ -6,9 +6,10 @@ of the evaluators and of their items. A :class:`Person` is known by the number o
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
+from voiceveil.documents import parse_json
+from voiceveil.errors import InputError
 from voiceveil.listen.answers import Answers
 from voiceveil.listen.study import Item, Study
 
@@ -81,9 +82,17 @@ class Collected:
     panels: tuple[Panel, ...]
 
 
+def _consent(text: str) -> dict[str, str]:
+    """Return what a person has said of themselves, as the database holds it."""
+    said = parse_json(text)
+    if not isinstance(said, dict):
+        raise InputError("the database holds a consent that is no object")
+    return {str(key): str(value) for key, value in said.items()}
+
+
 def collect(study: Study, answers: Answers) -> Collected:
     """Read the answers of a study."""
-    consents = {str(row[0]): json.loads(str(row[1])) for row in answers.table("consents")}
+    consents = {str(row[0]): _consent(str(row[1])) for row in answers.table("consents")}
     finished = {(str(e), str(i)): (plays, seconds) for e, i, plays, seconds, _ in answers.table("finished")}
     given: dict[tuple[str, str], dict[str, str]] = {}
     for evaluator, item, question, value, *_ in answers.table("answers"):

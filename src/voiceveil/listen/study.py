@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from voiceveil.audio import atomic_path
+from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
 
 __all__ = ["ORIGINAL", "RATINGS", "TASKS", "Item", "Recording", "Session", "Study"]
 
 _FORMAT = "voiceveil listening study 1"
+_LARGEST = 64 << 20  # bytes
 ORIGINAL = "original"
 #: What is rated from 1 to 10, in the order of the plan of the 2022 challenge.
 RATINGS = ("naturalness", "similarity", "intelligibility")
@@ -79,36 +80,12 @@ class Study:
     def load(cls, folder: Path) -> Study:
         """Read ``design.json`` of a folder."""
         path = folder / "design.json"
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            fix = "give the folder that `voiceveil listen design` has written"
-            raise InputError(f"no study here: {error.strerror}", where=path, fix=fix) from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not JSON: {error}", where=path) from error
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+        data = read_json(path, largest=_LARGEST, fix="give the folder that `voiceveil listen design` has written")
+        if not isinstance(data, dict) or data.pop("format", None) != _FORMAT:
             raise InputError("not the design of a listening study", where=path)
-        try:
-            study = cls._from(data)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError(f"not of the right form: {error}", where=path, fix="design it again") from error
+        study = build(cls, data, where=path, fix="design it again")
         study._check(path)
         return study
-
-    @classmethod
-    def _from(cls, data: dict[str, Any]) -> Study:
-        return cls(
-            name=str(data["name"]),
-            seed=int(data["seed"]),
-            systems=tuple(data["systems"]),
-            ratings=tuple(data["ratings"]),
-            recordings={key: Recording(**row) for key, row in data["recordings"].items()},
-            items={key: Item(**{**row, "audio": tuple(row["audio"])}) for key, row in data["items"].items()},
-            evaluators={
-                key: tuple(Session(row["task"], tuple(row["items"])) for row in rows)
-                for key, rows in data["evaluators"].items()
-            },
-        )
 
     def _check(self, path: Path) -> None:
         """Whatever is named must be there."""
@@ -117,6 +94,10 @@ class Study:
         for kind, lost in (("item", named - set(self.items)), ("recording", played - set(self.recordings))):
             if lost:
                 raise InputError(f"no {kind} {min(lost)!r}", where=path, fix="design it again")
+        strange = [name for name in self.recordings if "/" in name or name.startswith(".") or not name]
+        if strange:
+            what = f"the recording {strange[0][:80]!r} cannot be the name of a file"
+            raise InputError(what, where=path, fix="design it again")
 
     def is_same(self, item: Item) -> bool:
         """Whether both recordings of a rated item are of one speaker."""

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from voiceveil.documents import read_toml
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 
@@ -46,10 +47,7 @@ def load_texts(folder: Path) -> Texts:
     """The words of a study."""
     ours = tomllib.loads((files("voiceveil.listen") / "texts.toml").read_text(encoding="utf-8"))
     path = folder / "texts.toml"
-    try:
-        theirs = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(f"not readable: {error}", where=path, fix="see https://toml.io") from error
+    theirs = read_toml(path, fix="see https://toml.io") if path.exists() else {}
     asks = theirs.pop("ask", [])
     for name, value in theirs.items():
         _check(name, value, ours, path)

@@ -23,6 +23,7 @@ import numpy as np
 
 from voiceveil.audio import atomic_path, load
 from voiceveil.corpus import Corpus
+from voiceveil.documents import read_json
 from voiceveil.errors import InputError
 from voiceveil.nn.checkpoint import load_training, save_training
 from voiceveil.run.progress import Progress
@@ -150,11 +151,10 @@ def _begin(out: Path, settings: dict[str, Any], *, overwrite: bool) -> dict[str,
         with atomic_path(path) as part:
             part.write_text(json.dumps({"settings": settings}))
         return {}
-    try:
-        report = json.loads(path.read_text())
-        before = report["settings"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError("not the report of a training", where=path, fix=_OVERWRITE) from error
+    report = read_json(path, nan=True, fix=_OVERWRITE)
+    before = report.get("settings") if isinstance(report, dict) else None
+    if not isinstance(before, dict):
+        raise InputError("not the report of a training", where=path, fix=_OVERWRITE)
     if changed := [key for key in sorted({*before, *settings}) if before.get(key) != settings.get(key)]:
         raise InputError(f"holds another training: {', '.join(changed)} differ", where=out, fix=_OVERWRITE)
     return dict(report)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from voiceveil.audio import atomic_path
 from voiceveil.corpus import Corpus
+from voiceveil.documents import read_json
 from voiceveil.errors import InputError
 from voiceveil.nn.asv_data import collect, digest, divide, long_enough
 from voiceveil.nn.asv_recipes import Recipe, recipe_for
@@ -127,10 +128,9 @@ def _finished(out: Path, settings: dict[str, Any], overwrite: bool) -> dict[str,
             path.unlink(missing_ok=True)
     before: dict[str, Any] = {}
     if record.exists():
-        try:
-            before = json.loads(record.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError("not a training record", where=record, fix="use --overwrite") from error
+        before = read_json(record, nan=True, fix="use --overwrite")
+        if not isinstance(before, dict) or not isinstance(before.get("settings", {}), dict):
+            raise InputError("not a training record", where=record, fix="use --overwrite")
     elif checkpoint.exists():
         before = read_record(checkpoint, CHECKPOINT_KIND)
     if not before:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance
+from voiceveil.documents import build, parse_json
 from voiceveil.errors import InputError, OutputError
 from voiceveil.files import file_stamp
 from voiceveil.nn.speaker_models import RATE, FeatureName, SpeakerModel, features
@@ -119,8 +120,12 @@ def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) ->
         if number:
             if row.keys() != {"key", *Stored.__dataclass_fields__}:
                 break
-            key, entry = row.pop("key"), Stored(**row)
-            if (entry.first + entry.frames) * 2 * width > size:
+            key = row.pop("key")
+            try:
+                entry = build(Stored, row)
+            except InputError:
+                break
+            if min(entry.first, entry.frames) < 0 or (entry.first + entry.frames) * 2 * width > size:
                 break
             entries[key] = entry
         good += len(line)
@@ -135,8 +140,8 @@ def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) ->
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        row = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
+        row = parse_json(line) if line.endswith(b"\n") else None
+    except InputError:
         return None
     return row if isinstance(row, dict) else None
 

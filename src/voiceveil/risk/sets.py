@@ -10,7 +10,6 @@ Names of attackers are the paper's: what it calls *informed* is *semi-informed* 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
 from voiceveil.metrics.legal import Voices, voices
 from voiceveil.risk.embeddings import Names, Table
@@ -52,20 +52,26 @@ class Attack:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
+_LARGEST = 64 << 20  # bytes of a protocol.json
+
+
+@dataclass(frozen=True)
+class _Protocol:
+    """The entry of ``protocol.json`` that is used here: speaker -> set -> utterances."""
+
+    split: dict[str, dict[str, list[str]]]
+
+
 def read_split(path: Path) -> dict[str, str]:
     """Utterance -> "A" or "B", from the ``protocol.json`` that ``voiceveil corpus protocol --legal`` writes."""
-    try:
-        record: Any = json.loads(path.read_text(encoding="utf-8"))
-        split = record["split"]
-        pairs = [
-            (utterance, name[-2:], speaker)
-            for speaker, sets in split.items()
-            for name, ids in sets.items()
-            for utterance in ids
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        fix = "make it with `voiceveil corpus protocol CORPUS OUT --legal`"
-        raise InputError("not a protocol with sets A and B", where=path, fix=fix) from error
+    fix = "make it with `voiceveil corpus protocol CORPUS OUT --legal`"
+    record = build(_Protocol, read_json(path, largest=_LARGEST, fix=fix), where=path, unknown=True, fix=fix)
+    pairs = [
+        (utterance, name[-2:], speaker)
+        for speaker, sets in record.split.items()
+        for name, ids in sets.items()
+        for utterance in ids
+    ]
     home: dict[str, str] = {}
     for utterance, name, speaker in pairs:
         if name not in ("_A", "_B"):

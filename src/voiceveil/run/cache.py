@@ -23,6 +23,7 @@ import numpy as np
 
 from voiceveil.audio import PART_PREFIX, atomic_path
 from voiceveil.corpus import Utterance
+from voiceveil.documents import parse_json
 from voiceveil.errors import InputError, OutputError
 from voiceveil.files import file_stamp
 from voiceveil.run.ledger import sha256_file
@@ -243,7 +244,7 @@ def _encoded(value: Any) -> bytes:
 
 def _decoded(data: bytes) -> Any:
     if data[:1] != b"N":
-        return json.loads(data[1:])
+        return parse_json(data[1:], nan=True, surrogates=True)
     # .npy, version 1: six bytes of magic, two of version, two that say how long the heading is, the heading, the values
     start = 11 + int.from_bytes(data[9:11], "little")
     dtype, shape = _heading(data[1:start])

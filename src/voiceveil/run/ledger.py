@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.atomic import atomic_path
+from voiceveil.documents import parse_json
 from voiceveil.errors import InputError, OutputError
 from voiceveil.files import file_stamp, open_file
 from voiceveil.ondisk import DiskDict
@@ -231,8 +232,8 @@ class Ledger:
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse_json(line, surrogates=True)
+        except InputError:
             row = None
         if not isinstance(row, dict):
             raise self._not_a_line(number)
@@ -267,8 +268,8 @@ def changed_settings(path: Path, settings: Mapping[str, Any]) -> str:
     """What is not as in the ledger at ``path``, in words; "" if all is, or if nothing is there yet."""
     try:
         with path.open("rb") as file:
-            before = json.loads(file.readline() or b"null")
-    except (OSError, ValueError, RecursionError):  # who opens it to work will say what is wrong
+            before = parse_json(file.readline() or b"null", surrogates=True)
+    except (OSError, InputError):  # who opens it to work will say what is wrong
         return ""
     return _differences(before, settings) if isinstance(before, dict) else ""
 
@@ -277,9 +278,10 @@ def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
     """What a ledger lists, for plans: without a lock, and without a look at the files. Empty if settings differ."""
     try:
         first, *rest = path.read_bytes().split(b"\n")
-        if _differences(json.loads(first), settings):
+        if _differences(parse_json(first, surrogates=True), settings):
             return {}
-        return {row["id"]: Entry(**row) for row in map(json.loads, rest[:-1]) if "id" in row}
+        rows = (parse_json(line, surrogates=True) for line in rest[:-1])
+        return {row["id"]: Entry(**row) for row in rows if "id" in row}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 

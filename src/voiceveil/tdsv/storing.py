@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.backends import Linear
 from voiceveil.audio import atomic_path
+from voiceveil.documents import build, parse_json
 from voiceveil.errors import InputError
 from voiceveil.npz import read_npz
 from voiceveil.tdsv.fusion import Fusion, Logistic
@@ -82,9 +84,11 @@ def load_system(path: str | Path) -> System:
         if path.stat().st_size > _LARGEST:
             raise InputError("too large for a system", where=path, fix=fix)
         arrays = read_npz(path, largest=_LARGEST)
-        record = json.loads(arrays["json"].tobytes())
-        if record["kind"] != _KIND:
-            raise InputError(f"a file of another kind: {record['kind']}", where=path, fix=fix)
+        document = parse_json(arrays["json"].tobytes(), nan=True)
+        if document["kind"] != _KIND:
+            raise InputError(f"a file of another kind: {str(document['kind'])[:80]}", where=path, fix=fix)
+        record = build(_Record, document, where=path, fix=fix)
+        _check_arrays(arrays, record)
         return _system(arrays, record)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or 'not a system'}", where=path, fix=fix) from error
@@ -94,25 +98,63 @@ def load_system(path: str | Path) -> System:
         raise InputError("not a system, or a damaged one", where=path, fix=fix) from error
 
 
-def _system(arrays: Arrays, record: dict[str, Any]) -> System:
+@dataclass(frozen=True)
+class _Record:
+    """The JSON record of a system."""
+
+    kind: str
+    task: int
+    encoder: str
+    fingerprint: str
+    content: str
+    wording: str
+    labels: tuple[str, ...]
+    top: int
+    record: dict[str, Any]
+
+
+def _check_arrays(arrays: Arrays, record: _Record) -> None:
+    """Raise a ``ValueError`` if the arrays have values that are not finite, or do not fit each other."""
+    for name, array in arrays.items():
+        if name != "json" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
+            raise ValueError(f"{name} holds what is not a finite number")
+    d, k = len(arrays["voice_mean"]), arrays["cohort"].shape[1]
+    size, classes = len(arrays["content_mean"]), len(record.labels)
+    wanted = {
+        "voice_mean": (d,),
+        "voice_matrix": (d, k),
+        "content_mean": (size,),
+        "content_matrix": (size, arrays["content_matrix"].shape[1]),
+        "class_mean": (c := len(arrays.get("class_mean", ())),),
+        "class_scale": (c,),
+        "class_weights": (c, classes),
+        "class_bias": (classes,),
+        "fusion": (2, 3),
+        "fusion_free": (2, 3),
+    }
+    if any(name in arrays and arrays[name].shape != shape for name, shape in wanted.items()):
+        raise ValueError("arrays that do not fit each other")
+    if not 1 <= record.top <= len(arrays["cohort"]) or ("voice_matrix" not in arrays and k != d):
+        raise ValueError("a cohort that does not fit")
+
+
+def _system(arrays: Arrays, record: _Record) -> System:
     projection = Projection(arrays["content_mean"], arrays["content_matrix"])
     wording: Wording = PhraseMatch(projection)
-    if record["wording"] == PhraseClassifier.kind:
+    if record.wording == PhraseClassifier.kind:
         names = ("class_mean", "class_scale", "class_weights", "class_bias")
-        wording = PhraseClassifier(
-            projection, LinearClassifier(tuple(map(str, record["labels"])), *(arrays[name] for name in names))
-        )
+        wording = PhraseClassifier(projection, LinearClassifier(record.labels, *(arrays[name] for name in names)))
     linear = Linear(arrays["voice_mean"], arrays.get("voice_matrix"))
     return System(
-        int(record["task"]),
-        str(record["encoder"]),
-        str(record["fingerprint"]),
-        str(record["content"]),
-        VoiceSpace(linear, arrays["cohort"], int(record["top"])),
+        record.task,
+        record.encoder,
+        record.fingerprint,
+        record.content,
+        VoiceSpace(linear, arrays["cohort"], record.top),
         wording,
         _fusion(arrays["fusion"]),
         _fusion(arrays["fusion_free"]) if "fusion_free" in arrays else None,
-        dict(record["record"]),
+        record.record,
     )
 
 

@@ -90,6 +90,8 @@ def model_kind(model: str | Path, *, online: bool = False) -> str:
     folder = find_model(model, online=online)
     config = read_config(folder)
     kinds = config.get("architectures") or []
+    if not isinstance(kinds, list):
+        raise InputError("its architectures are not a list", where=folder / "config.json")
     if any(str(kind).endswith("ForCTC") for kind in kinds):
         return "ctc"
     if "WhisperForConditionalGeneration" in kinds:

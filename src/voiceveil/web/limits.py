@@ -6,7 +6,6 @@ times as often.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["RateLimit", "read_body", "read_json"]
+__all__ = ["RateLimit", "read_body"]
 
 _MOST_KEYS = 20_000
 
@@ -61,14 +60,3 @@ async def read_body(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise HTTPException(413, "too large")
     return bytes(body)
-
-
-def read_json(body: bytes) -> object:
-    """Return the JSON value of a body; ``ValueError`` or ``RecursionError`` if it is none that UTF-8 can hold.
-
-    >>> read_json(b'"\\ud83d\\ude00"')
-    '\U0001f600'
-    """
-    value = json.loads(body)
-    json.dumps(value, ensure_ascii=False).encode()  # JSON can spell half of a surrogate pair: UnicodeEncodeError
-    return value

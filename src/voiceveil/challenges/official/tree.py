@@ -6,7 +6,6 @@ same evaluation removes those of the listed files that it does not write itself,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +18,7 @@ from voiceveil.challenges.official.tree2022 import write_2022
 from voiceveil.challenges.official.tree2024 import write_2024
 from voiceveil.challenges.results import Results
 from voiceveil.corpus import Trials
+from voiceveil.documents import read_json
 from voiceveil.metrics.wer import WordErrors
 
 __all__ = ["write_tree"]
@@ -57,7 +57,7 @@ def write_tree(
 def _remove_others(out: Path, written: list[str]) -> None:
     """Files that an earlier run has written and listed, and this one has not."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        before = json.loads((out / "results.json").read_text())["info"]["official"]["files"]
+        before = read_json(out / "results.json")["info"]["official"]["files"]
         for name in {str(one) for one in before} - set(written):
             parts = PurePosixPath(name).parts
             if parts[:1] == ("exp",) and ".." not in parts:

@@ -25,6 +25,7 @@ from voiceveil.challenges.results import Results
 from voiceveil.challenges.submission.members import Member
 from voiceveil.challenges.submission.speech import WavForm, read_wav
 from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
 from voiceveil.run.progress import Progress
 
@@ -166,7 +167,8 @@ def _contents(files: dict[str, Path]) -> Iterator[tuple[str, bytes]]:
     for name in sorted(files):
         content = files[name].read_bytes()
         if name.endswith(".json"):  # the same figures whatever the folder is called
-            content = json.dumps(json.loads(content), indent=1, sort_keys=True).encode() + b"\n"
+            document = parse_json(content, where=files[name], nan=True)
+            content = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
         yield name, content
 
 
