@@ -238,6 +238,21 @@ def test_a_release_replaces_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "empty").stat().st_mtime == FIXED_TIME
 
 
+def test_an_empty_folder_keeps_its_permissions(tmp_path: Path) -> None:
+    make_corpus(tmp_path / "in")
+    (tmp_path / "empty").mkdir(mode=0o700)
+    anonymize(tmp_path / "in" / "privatearchive", tmp_path / "out", publish=tmp_path / "empty")
+    assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o700
+
+
+def test_the_working_directory_is_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_corpus(tmp_path / "in")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    refused(tmp_path, Path(), "working directory")
+    refused(tmp_path, Path(".."), "not empty")
+
+
 def test_a_release_stays_apart(tmp_path: Path) -> None:
     make_corpus(tmp_path / "in")
     refused(tmp_path, tmp_path / "out", "mixed with the output")
@@ -314,6 +329,25 @@ def test_the_end_of_a_run_says_what_must_be_removed(tmp_path: Path, capsys: pyte
     assert f"remove {tmp_path / 'out' / '.voiceveil'}" in said
     assert f"keep {key} secret" in said
     assert "--publish DIR" in said
+
+
+def test_a_run_without_a_result_publishes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.wav").write_bytes(b"no audio")
+    command = ["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b2", "--quiet"]
+    assert main([*command, "--publish", str(tmp_path / "release")]) == 1
+    assert "nothing was published" in capsys.readouterr().out
+    assert not (tmp_path / "release").exists()
+    assert not (tmp_path / "release.private-map.csv").exists()
+
+
+def test_a_map_that_cannot_be_written_leaves_no_release(tmp_path: Path) -> None:
+    make_corpus(tmp_path / "in")
+    (tmp_path / "file").write_text("mine")
+    release = Release(tmp_path / "release", tmp_path / "file" / "map.csv")
+    with pytest.raises(vv.InputError, match="cannot write the release"):
+        anonymize(tmp_path / "in" / "privatearchive", tmp_path / "out", publish=release)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "in", "out"]
 
 
 def test_publishing_says_what_is_left_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,11 @@ class Release:
     @property
     def map_path(self) -> Path:
         """The map file, chosen or by default."""
-        return self.folder.with_name(f"{self.folder.name}.private-map.csv") if self.map_file is None else self.map_file
+        if self.map_file is not None:
+            return Path(self.map_file)
+        folder = Path(self.folder)
+        folder = folder if folder.name.strip(".") else folder.resolve()  # "." and ".." are no names
+        return folder.with_name(f"{folder.name}.private-map.csv")
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ def plan_release(release: str | Path | Release, corpus: Listing, output: Path, s
         a field is unknown, or the system does not protect anybody.
     """
     chosen = release if isinstance(release, Release) else Release(Path(release))
-    folder, map_file = Path(chosen.folder), Path(chosen.map_path)
+    folder, map_file = Path(chosen.folder), chosen.map_path
     if isinstance(settings.system, Identity):
         raise InputError("identity changes nothing: the release would be the originals", fix="choose another --system")
     _check_folder(folder, corpus, output)
@@ -126,6 +131,8 @@ def _check_folder(folder: Path, corpus: Listing, output: Path) -> None:
         raise InputError("the release is to be a folder, and this is none", where=folder, fix="give another name")
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError("the release folder is not empty", where=folder, fix="give a new or an empty folder")
+    if folder.resolve() == Path.cwd():
+        raise InputError("the release cannot be the working directory", where=folder, fix="give a new folder")
     # A file or a manifest may lie in the folder that the release goes into; other corpora are folders of their own.
     sources = [] if corpus.root is None or corpus.kind in {"file", "manifest", "lhotse"} else [corpus.root]
     for name, other in [("output", output), *(("input", root) for root in sources)]:
@@ -157,15 +164,16 @@ def write_release(
     if not rows:
         return None
     try:
-        with _part_beside(release.folder) as part, _private(release.map_file) as private:
+        with _part_beside(release.folder) as part:
             names = _Renamed(rows, part / ("wav" if release.has_tables else "audio"), release.fields)
             _copy_audio(names, sha256)
             held = tuple(name for name in FIELDS if any(getattr(u, name) for u in names))
             _write_tables(names, part, release, held)
-            csv.writer(private, lineterminator="\n").writerows(names.map_rows())
-            private.flush()
             _fix_times(part)
-            part.rename(release.folder)
+            with _private(release.map_file) as private:
+                csv.writer(private, lineterminator="\n").writerows(names.map_rows())
+                private.flush()
+                part.rename(release.folder)
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else release.folder
         raise OutputError(f"cannot write the release: {error.strerror or error}", where=where) from error
@@ -254,11 +262,16 @@ def _write_tables(names: _Renamed, folder: Path, release: PlannedRelease, fields
 
 @contextmanager
 def _part_beside(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside ``folder``, with the permissions of a new one; it is gone when the block ends."""
+    """A temporary folder beside ``folder``, with the permissions of that one or else of a new one.
+
+    It is gone when the block ends.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PART_PREFIX, dir=folder.parent, ignore_cleanup_errors=True) as private:
         part = Path(private) / "release"
         part.mkdir()
+        if folder.is_dir():
+            part.chmod(stat.S_IMODE(folder.stat().st_mode))
         yield part
 
 

@@ -122,7 +122,8 @@ def run(args: argparse.Namespace) -> int:
             publish=publish,
             quiet=args.quiet,
         )
-    advice = _advice(summary, made, key_file=args.key_file, seeded=args.seed is not None or args.draws == "official")
+    seeded = args.seed is not None or args.draws == "official"
+    advice = _advice(summary, made, key_file=args.key_file, seeded=seeded, asked=publish is not None)
     if args.json:
         print(json.dumps({**asdict(summary), "before_publishing": advice}, default=str))
     else:
@@ -143,8 +144,8 @@ def _release(args: argparse.Namespace) -> Release | None:
     return Release(args.publish, args.publish_map, fields)
 
 
-def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seeded: bool) -> list[str]:
-    """Return what a user has to know before publishing, a line each."""
+def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seeded: bool, asked: bool) -> list[str]:
+    """Return what a user has to know before publishing, a line each; ``asked``: for a release."""
     release = summary.published
     private = [f"  keep {key_file} secret: whoever has the key can repeat the draws"] if key_file else []
     if seeded:
@@ -154,7 +155,9 @@ def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seed
             private.insert(0, f"  remove {summary.output / '.voiceveil'}: the record of the run, with ids and digests")
         if summary.left_over:
             private.append(f"  remove the {len(summary.left_over)} file(s) whose recordings the input has no more")
+        none = ["nothing was published: no recording could be anonymized"] if asked else []
         return [
+            *none,
             f"before you publish {summary.output}:",
             *private,
             "  names and order of recordings and speakers are still those of the input, and so are texts and labels",
