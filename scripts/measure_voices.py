@@ -31,7 +31,7 @@ def main() -> None:
         for spoken in (group for _, group in sorted(corpus.by_speaker.items()) if group[0].gender == gender):
             wave = load(spoken[0].path, rate=RATE, start=spoken[0].start, duration=spoken[0].duration)
             voice, _ = measure(wave.samples, RATE)
-            if voice is None or found == args.speakers:
+            if voice is None or not voice.f0 or found == args.speakers:
                 continue
             found += 1
             print(gender, *(f"{value:.0f}" for value in (voice.f0, *voice.formants)), f"{voice.rate:.2f}", sep="\t")

@@ -16,10 +16,22 @@ import voiceveil.testing.run_checks  # noqa: F401 -- fills CHECKS
 from voiceveil.anonymization import Anonymizer, Range, Stream, parameter, system, systems
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.audio import Samples, Waveform
+from voiceveil.dsp.formants import measure
+from voiceveil.dsp.pitch import track_pitch
 from voiceveil.errors import InputError
 from voiceveil.testing import check_anonymizer, synthetic_voice
+from voiceveil.testing.change import LEAST_DISTANCE, correlation, envelope_distance
 from voiceveil.testing.conformance import CHECKS, _run
+from voiceveil.testing.voices import whispered
 
+#: Checks that voices change; controls are exempt.
+CHANGES = {
+    "ordinary-voice-changes",
+    "voiceless-voice-changes",
+    "whispered-voice-changes",
+    "very-low-voice-changes",
+    "very-high-voice-changes",
+}
 #: Those that need no model; test_xvector_resynthesis.py has the others.
 OWN = [name for name in systems if not issubclass(systems[name], Resynthesis)]
 
@@ -29,6 +41,7 @@ class Gain(Anonymizer):
     """A sound system, to be broken below: a gain that is drawn."""
 
     source: ClassVar[str] = "the tests"
+    is_control: ClassVar[bool] = True
     gain: Range = parameter((0.2, 0.9), "factor on all samples", low=0.0, high=1.0)
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
@@ -72,11 +85,16 @@ def test_our_systems_pass(name: str) -> None:
     results = check_anonymizer(system(name))
     assert len(results) >= 30
     assert {result.status for result in results} <= {"passed", "skipped"}
-    assert sum(result.status == "skipped" for result in results) <= 7, "a system may lack a stream, not more"
+    skipped = {result.name for result in results if result.status == "skipped"}
+    assert skipped & CHANGES == (CHANGES if name == "identity" else set())
+    assert len(skipped - CHANGES) <= 7, "a system may lack a stream, not more"
 
 
 def test_a_system_of_ones_own_passes() -> None:
-    assert {result.status for result in check_anonymizer(Gain())} == {"passed"}
+    results = check_anonymizer(Gain())
+    assert {result.status for result in results if result.name not in CHANGES} == {"passed"}
+    skipped = {result.message for result in results if result.name in CHANGES}
+    assert skipped == {"a control, which does not claim to change voices"}
 
 
 @pytest.mark.usefixtures("one_process")
@@ -84,6 +102,7 @@ def test_a_system_without_stream_or_draw_is_not_blamed() -> None:
     results = check_anonymizer(Whole())
     skipped = {result.name: result.message for result in results if result.status == "skipped"}
     assert skipped.pop("different-draws-differ") == "draws no random number"
+    skipped = {name: message for name, message in skipped.items() if name not in CHANGES}
     assert set(skipped.values()) == {"converts whole recordings only"}
     assert "stream-equals-whole" in skipped
 
@@ -121,6 +140,7 @@ class Whole(Anonymizer):
     """Always half as loud."""
 
     source: ClassVar[str] = "the tests"
+    is_control: ClassVar[bool] = True
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         return np.float32(0.5) * samples
@@ -613,6 +633,37 @@ class StreamDrawsAgain(Gain):
         return super().stream(rng)
 
 
+class Claims(Gain):
+    """A gain that claims to hide voices."""
+
+    is_control: ClassVar[bool] = False
+
+
+breaks(*sorted(CHANGES))(Claims)
+
+
+@breaks("voiceless-voice-changes", "whispered-voice-changes")
+class LeavesWhispersAlone(Whole):
+    """As a system does that moves the formants of voiced frames only."""
+
+    is_control: ClassVar[bool] = False
+
+    def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
+        voice, _ = measure(samples, self.rate)
+        hides = voice is not None and voice.f0 > 0
+        return system("b2").transform(samples, rng) if hides else samples.copy()
+
+
+@breaks("voiceless-voice-changes", "whispered-voice-changes")
+class OtherNoiseSameTract(Whole):
+    """Another waveform of the same vocal tract: its correlation with the input is low."""
+
+    is_control: ClassVar[bool] = False
+
+    def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
+        return whispered(Waveform(samples, self.rate)).samples
+
+
 def test_every_check_can_fail() -> None:
     """But one: whether files hold audio alone is up to the runner, whatever the system does."""
     assert set(CHECKS) - {name for _, name in MUTANTS} == {"files-hold-audio-alone"}
@@ -635,6 +686,45 @@ def test_memory_is_found_in_the_whole_sequence_of_checks(broken: type[Anonymizer
     """An instance that has settled looks innocent: some check must still see it, whatever ran before."""
     expected = next(name for cls, name in MUTANTS if cls is broken)
     assert expected in run_all(broken())
+
+
+# --- What changes -------------------------------------------------------------------------------------------------
+
+
+def test_measures_of_change_ignore_gain_and_delay() -> None:
+    samples = synthetic_voice(1, seconds=1.0).samples
+    later = -0.3 * np.pad(samples, (400, 0))
+    assert correlation(samples, later) == pytest.approx(1.0, abs=1e-3)
+    assert envelope_distance(samples, later, 16000) < 0.3
+    assert correlation(samples, synthetic_voice(2, 1, seconds=1.0).samples) < 0.5
+    higher = synthetic_voice(2, 1, seconds=1.0).resampled(14000).samples  # formants 14 % higher
+    assert envelope_distance(synthetic_voice(2, 1, seconds=1.0).samples, higher, 16000) > 3
+
+
+def test_a_whisper_has_the_envelope_of_the_speech_and_no_pitch() -> None:
+    wave = synthetic_voice(1, seconds=3.0)
+    made = whispered(wave)
+    assert made.samples.shape == wave.samples.shape
+    assert envelope_distance(wave.samples, made.samples, 16000) < LEAST_DISTANCE
+    assert correlation(wave.samples, made.samples) < 0.3
+    for quiet in (made, synthetic_voice(1, seconds=3.0, pitch=0.0)):
+        f0 = track_pitch(quiet.samples, 16000).f0
+        assert (f0 > 0).mean() < 0.1
+    assert len(whispered(Waveform(wave.samples[:100], 16000))) == 100
+
+
+@pytest.mark.parametrize("pitch", [60.0, 450.0])
+def test_very_low_and_high_voices_have_their_pitch(pitch: float) -> None:
+    f0 = track_pitch(synthetic_voice(2, seconds=2.0, pitch=pitch).samples, 16000, floor=45.0, ceiling=600.0).f0
+    assert np.median(f0[f0 > 0]) == pytest.approx(pitch, rel=0.15)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_real_speech_is_checked_where_it_is_given() -> None:
+    results = check_anonymizer(Claims(), raise_on_failure=False, speech=synthetic_voice(5, seconds=1.0))
+    failed = {result.name: result.message for result in results if result.status == "failed"}
+    assert failed.keys() == {*CHANGES, "real-voice-changes", "real-whispered-voice-changes"}
+    assert failed["real-voice-changes"].startswith("the voice is almost as it was: correlation 1.00")
 
 
 # --- Voices -------------------------------------------------------------------------------------------------------

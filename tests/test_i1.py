@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,10 +11,13 @@ from scipy.signal import find_peaks, lfilter
 
 from voiceveil.anonymization import system
 from voiceveil.anonymization.signal.i1 import exchanged, pink_noise, voices, warped
+from voiceveil.audio import Waveform, load
 from voiceveil.dsp.formants import Voice, lpc_of_powers, measure, spacing
 from voiceveil.dsp.pitch import track_pitch
 from voiceveil.dsp.psola import overlap_add, pitch_marks
 from voiceveil.testing import synthetic_voice
+from voiceveil.testing.change import correlation, envelope_distance
+from voiceveil.testing.voices import whispered
 
 RATE = 16000
 Array = NDArray[np.float64]
@@ -55,9 +60,23 @@ def test_syllables_are_counted() -> None:
     assert voice.rate == pytest.approx(8 / 1.6, rel=0.3)  # of the time that is no pause
 
 
-def test_what_has_no_voice_has_none() -> None:
-    noise = (0.1 * np.random.default_rng(0).standard_normal(RATE)).astype(np.float32)
-    assert measure(noise, RATE)[0] is None
+def test_formants_of_a_whisper_are_found() -> None:
+    formants = (800.0, *TUBE[1:])
+    noise = np.random.default_rng(0).standard_normal(RATE)
+    for formant in formants:
+        radius = np.exp(-np.pi * 150 / RATE)
+        noise = lfilter([1.0], [1, -2 * radius * np.cos(2 * np.pi * formant / RATE), radius**2], noise)
+    voice, _ = measure((0.3 * noise / np.abs(noise).max()).astype(np.float32), RATE)
+    assert voice is not None
+    assert voice.f0 == 0.0
+    np.testing.assert_allclose(voice.formants, formants, rtol=0.08)
+
+
+def test_what_shows_no_formants_has_those_of_a_tube() -> None:
+    noise = (0.1 * np.random.default_rng(0).standard_normal(1200)).astype(np.float32)  # 75 ms: too few frames
+    voice, _ = measure(noise, RATE)
+    assert voice is not None
+    assert voice.formants == (500.0, 1500.0, 2500.0, 3500.0, 4500.0)
     assert measure(noise[:300], RATE) == (None, None)
 
 
@@ -165,3 +184,30 @@ def test_speaking_rate_changes_the_length_within_its_limits() -> None:
     assert all(1 / 1.19 < ratio < 1 / 0.84 for ratio in lengths)
     assert len(set(lengths)) > 1
     assert not system("i1").keeps_length
+
+
+@pytest.mark.parametrize("pitch", [0.0, 60.0, 450.0])
+def test_voiceless_very_low_and_very_high_voices_change(pitch: float) -> None:
+    """Whispered speech went through almost as it was (a correlation of 0.96), and so did some very high voices."""
+    for speaker in range(4):
+        wave = synthetic_voice(speaker, seconds=1.5, pitch=pitch)
+        made = system("i1").transform(wave.samples, np.random.default_rng(speaker))
+        assert correlation(wave.samples, made) < 0.4
+        assert envelope_distance(wave.samples, made, RATE) > 1.5
+
+
+def test_a_whisper_takes_on_the_formants_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Voice(210.0, tuple(1.15 * f for f in TUBE), 4.0)
+    monkeypatch.setattr("voiceveil.anonymization.signal.i1.voices", lambda: (target,))
+    whisper = whispered(Waveform(vowel(110, TUBE, 2.0).astype(np.float32), RATE))
+    made = system("i1", noise=0.0, tempo=1.0).transform(whisper.samples, np.random.default_rng(0))
+    np.testing.assert_allclose(resonances(whisper.samples.astype(np.float64))[:3], TUBE[:3], rtol=0.08)
+    np.testing.assert_allclose(resonances(made.astype(np.float64))[:3], target.formants[:3], rtol=0.08)
+
+
+def test_whispered_versions_of_real_speech_change(speech: Path) -> None:
+    for path in sorted((speech / "libri_dev_audio").glob("*.opus"))[::700]:
+        wave = whispered(load(path, rate=RATE))
+        made = system("i1").transform(wave.samples, np.random.default_rng(0))
+        assert correlation(wave.samples, made) < 0.4
+        assert envelope_distance(wave.samples, made, RATE) > 1.5

@@ -57,6 +57,8 @@ class Anonymizer(ABC):
     source: ClassVar[str] = ""
     #: Whether the result is as long as the recording; a system that changes the speaking rate says that it is not.
     keeps_length: ClassVar[bool] = True
+    #: Whether it leaves voices recognizable on purpose, as the control ``identity`` does.
+    is_control: ClassVar[bool] = False
     #: Modules that worker processes share, imported once before they start (beside the system's own).
     preload: ClassVar[tuple[str, ...]] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ class Identity(Anonymizer):
     """Control: the original speech, unprotected."""
 
     source = "control condition"
+    is_control: ClassVar[bool] = True
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """Return a copy."""

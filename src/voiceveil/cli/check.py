@@ -7,10 +7,12 @@ import json
 from dataclasses import asdict
 
 from voiceveil.anonymization.finding import find_system
+from voiceveil.audio import load
 
 EXAMPLES = """\
 examples:
   voiceveil check b2
+  voiceveil check b2 --speech recording.wav
   voiceveil check b2 --set alpha=0.6,0.8 --verbose
   voiceveil check my_package.my_system:MySystem       a class of yours, found from the working directory
 """
@@ -20,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("system", metavar="SYSTEM", help="a name from `voiceveil systems`, or MODULE:CLASS")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
+    parser.add_argument(
+        "--speech", metavar="FILE", help="real speech, a few seconds: it and a whispered version of it must change too"
+    )
     parser.add_argument("--verbose", action="store_true", help="list the checks that passed as well")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -28,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the checks; 1 if one failed."""
     from voiceveil.testing import check_anonymizer
 
-    results = check_anonymizer(find_system(args.system, args.set), raise_on_failure=False)
+    speech = None if args.speech is None else load(args.speech)
+    results = check_anonymizer(find_system(args.system, args.set), raise_on_failure=False, speech=speech)
     counts = {status: sum(r.status == status for r in results) for status in ("passed", "failed", "skipped")}
     if args.json:
         print(json.dumps({**counts, "checks": [asdict(result) for result in results]}, indent=2))

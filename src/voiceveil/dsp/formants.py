@@ -4,6 +4,9 @@ Conventions: samples are floats of shape (n,) in [-1, 1]; frequencies in Hz; rat
 poles of linear prediction (order 12 of speech below 5.5 kHz, or 5 kHz for low voices, as Praat's manual advises; Markel
 and Gray 1976) in voiced frames of 50 ms; the k-th of a voice is the median of the k-th of its frames. Syllables are
 peaks of loudness that are voiced (de Jong and Wempe 2009).
+
+Whispered speech and very high voices have formants as well: where voiced frames do not show them they are measured in
+all loud frames, and where these do not either they are those of a uniform tube of 17.5 cm.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ from numpy.typing import NDArray
 from voiceveil.audio import Samples, resample
 from voiceveil.dsp.pitch import PERIODS, PitchTrack, track_pitch
 
-__all__ = ["COUNT", "Voice", "lpc_of_powers", "measure", "spacing"]
+__all__ = ["COUNT", "TUBE", "Voice", "lpc_of_powers", "measure", "spacing"]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 #: Formants of a voice; below half of these rates there are no others: of a low voice, of a high one (its F0 in Hz).
 COUNT, _LOW_RATE, _HIGH_RATE, _HIGH = 5, 10000, 11000, 150.0
+#: Of a uniform tube of 17.5 cm, where nothing is known.
+TUBE = tuple(500.0 * (2 * k + 1) for k in range(COUNT))
 _WINDOW, _ORDER = 0.05, 12  # seconds
+#: Fewer frames than these tell nothing.
+_FEWEST = 5
 #: Frames that are looked at, at most: eigenvalues take time, and medians do not get better.
 _ENOUGH = 300
 #: Wider peaks are no formants (Hz).
@@ -33,7 +41,7 @@ _PAUSE, _DIP = 25.0, 2.0
 
 
 class Voice(NamedTuple):
-    """Medians over a recording: ``f0``, ``formants`` F1 to F5 (Hz), and ``rate`` (syllables a second)."""
+    """Medians over a recording: ``f0`` (0: not voiced) and ``formants`` F1 to F5 in Hz, ``rate`` in syllables/s."""
 
     f0: float
     formants: tuple[float, ...]
@@ -41,14 +49,15 @@ class Voice(NamedTuple):
 
 
 def measure(samples: Samples, rate: int) -> tuple[Voice | None, PitchTrack | None]:
-    """The voice of a recording, None where too little of it is voiced; and its F0 track, None if it is too short."""
+    """Return the voice of a recording and its F0 track; both are None if it is shorter than about 60 ms."""
     if len(samples) < (PERIODS / _FLOOR + 0.01) * rate:
         return None, None
     track = track_pitch(samples, rate, floor=_FLOOR, ceiling=_CEILING)
-    found = _formants(samples, rate, track)
-    if found is None:
-        return None, track
-    return Voice(float(np.median(track.f0[track.f0 > 0])), found, _syllables(samples, rate, track)), track
+    voiced = np.flatnonzero(track.f0 > 0)
+    f0 = float(np.median(track.f0[voiced])) if len(voiced) >= _FEWEST else 0.0
+    found = _formants(samples, rate, track, voiced, f0) if f0 else None
+    found = found or _formants(samples, rate, track, np.flatnonzero(_is_loud(samples, rate, track)), f0) or TUBE
+    return Voice(f0, found, _syllables(samples, rate, track, f0 > 0)), track
 
 
 def spacing(formants: tuple[float, ...]) -> float:
@@ -60,16 +69,13 @@ def spacing(formants: tuple[float, ...]) -> float:
     return float(odd @ np.array(formants) / (odd @ odd))
 
 
-def _formants(samples: Samples, rate: int, track: PitchTrack) -> tuple[float, ...] | None:
-    """None: fewer than five voiced frames have five formants."""
-    voiced = np.flatnonzero(track.f0 > 0)
-    if len(voiced) < 5:
-        return None
-    slow = _HIGH_RATE if np.median(track.f0[voiced]) > _HIGH else _LOW_RATE
+def _formants(samples: Samples, rate: int, track: PitchTrack, chosen: Index, f0: float) -> tuple[float, ...] | None:
+    """Return the medians of F1 to F5 over the chosen frames of the track; None if fewer than five frames have them."""
+    slow = _HIGH_RATE if f0 > _HIGH or not f0 else _LOW_RATE
     low, width = resample(samples, rate, slow).astype(np.float64), round(_WINDOW * slow)
     flat = np.append(low[:1], low[1:] - 0.97 * low[:-1])
-    voiced = voiced[:: -(-len(voiced) // _ENOUGH)]
-    starts = np.rint((track.first + voiced * track.step) * slow).astype(np.int64) - width // 2
+    chosen = chosen[:: max(1, -(-len(chosen) // _ENOUGH))]
+    starts = np.rint((track.first + chosen * track.step) * slow).astype(np.int64) - width // 2
     starts = starts[(starts >= 0) & (starts <= len(flat) - width)]
     frames = flat[starts[:, None] + np.arange(width)] * np.hanning(width)
     predictors = lpc_of_powers(np.abs(np.fft.rfft(frames, 2 * width, axis=1)) ** 2, _ORDER)
@@ -82,7 +88,7 @@ def _formants(samples: Samples, rate: int, track: PitchTrack) -> tuple[float, ..
     usual = (frequency > 90) & (frequency < slow / 2 - 50) & (bandwidth < _WIDEST)
     rows = np.sort(np.where(usual, frequency, np.inf), axis=1)[:, :COUNT]
     rows = rows[np.isfinite(rows).all(axis=1)]
-    return tuple(np.median(rows, axis=0).tolist()) if len(rows) >= 5 else None
+    return tuple(np.median(rows, axis=0).tolist()) if len(rows) >= _FEWEST else None
 
 
 def lpc_of_powers(powers: Array, order: int) -> Array:
@@ -99,15 +105,26 @@ def lpc_of_powers(powers: Array, order: int) -> Array:
     return predictor
 
 
-def _syllables(samples: Samples, rate: int, track: PitchTrack) -> float:
-    """Voiced peaks of loudness for each second that is no pause; between 1 and 10."""
+def _loudness(samples: Samples, rate: int) -> Array:
+    """Return the loudness in dB of every 10 ms, smoothed."""
+    energy = np.add.reduceat(np.square(samples, dtype=np.float64), np.arange(0, len(samples), rate // 100))
+    return np.asarray(10 * np.log10(np.maximum(np.convolve(energy, np.hanning(9)[1:-1], mode="same"), 1e-12)))
+
+
+def _is_loud(samples: Samples, rate: int, track: PitchTrack) -> NDArray[np.bool_]:
+    """Return which frames of the track are no pauses."""
+    loudness = _loudness(samples, rate)
+    places = np.rint(100 * (track.first + track.step * np.arange(len(track.f0)))).astype(np.int64)
+    return np.asarray(loudness[np.clip(places, 0, len(loudness) - 1)] > loudness.max() - _PAUSE)
+
+
+def _syllables(samples: Samples, rate: int, track: PitchTrack, is_voiced: bool) -> float:
+    """Return the (voiced) peaks of loudness for each second that is no pause, between 1 and 10."""
     from scipy.signal import find_peaks
 
-    hop = rate // 100
-    energy = np.add.reduceat(np.square(samples, dtype=np.float64), np.arange(0, len(samples), hop))
-    smooth = np.convolve(energy, np.hanning(9)[1:-1], mode="same")
-    loudness = 10 * np.log10(np.maximum(smooth, 1e-12))
+    loudness = _loudness(samples, rate)
     loud = loudness > loudness.max() - _PAUSE
     peaks, _ = find_peaks(loudness, height=loudness.max() - _PAUSE, prominence=_DIP)
     frames = np.clip(np.rint((peaks / 100 - track.first) / track.step).astype(np.int64), 0, len(track.f0) - 1)
-    return float(np.clip((track.f0[frames] > 0).sum() / max(0.3, loud.sum() / 100), 1, 10))
+    counted = (track.f0[frames] > 0).sum() if is_voiced else len(peaks)
+    return float(np.clip(counted / max(0.3, loud.sum() / 100), 1, 10))

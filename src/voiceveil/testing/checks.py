@@ -16,8 +16,10 @@ from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.parameters import describe
 from voiceveil.audio import Samples, Waveform
 from voiceveil.errors import InputError
+from voiceveil.testing.change import HIGHEST_CORRELATION, LEAST_DISTANCE, correlation, envelope_distance
 from voiceveil.testing.conformance import NotApplicable, check
 from voiceveil.testing.probes import convert, fresh, rng, sound, speech
+from voiceveil.testing.voices import synthetic_voice, whispered
 
 # --- First of all: what later checks would not see in an instance that has worked already ------------------------
 
@@ -238,6 +240,51 @@ def _global_random_state_is_left_alone(system: Anonymizer) -> None:
     convert(system)
     after = pickle.dumps((np.random.get_state(), random.getstate()))  # noqa: NPY002
     assert before == after, "a global random state was changed"
+
+
+# --- Voices change ------------------------------------------------------------------------------------------------
+
+
+def assert_changes(system: Anonymizer, wave: Waveform) -> None:
+    """Fail if a system leaves a voice almost as it is: in the worst of three draws, or on the mean of them."""
+    if system.is_control:
+        raise NotApplicable("a control, which does not claim to change voices")
+    wave = wave.resampled(system.rate)
+    outputs = [system.convert(wave, rng(seed)).samples for seed in range(3)]
+    alike = max(correlation(wave.samples, output) for output in outputs)
+    distance = float(np.mean([envelope_distance(wave.samples, output, system.rate) for output in outputs]))
+    figures = f"correlation {alike:.2f}, envelope changed by {distance:.1f} dB"
+    assert alike <= HIGHEST_CORRELATION, f"the voice is almost as it was: {figures} (at most {HIGHEST_CORRELATION})"
+    assert distance >= LEAST_DISTANCE, f"the vocal tract is as it was: {figures} (at least {LEAST_DISTANCE:g} dB)"
+
+
+def _voice(system: Anonymizer, speaker: int, pitch: float | None = None) -> Waveform:
+    return synthetic_voice(speaker, seconds=3.0, rate=system.rate, pitch=pitch)
+
+
+@check
+def _ordinary_voice_changes(system: Anonymizer) -> None:
+    assert_changes(system, _voice(system, 1))
+
+
+@check
+def _voiceless_voice_changes(system: Anonymizer) -> None:
+    assert_changes(system, _voice(system, 1, pitch=0.0))
+
+
+@check
+def _whispered_voice_changes(system: Anonymizer) -> None:
+    assert_changes(system, whispered(_voice(system, 1)))
+
+
+@check
+def _very_low_voice_changes(system: Anonymizer) -> None:
+    assert_changes(system, _voice(system, 2, pitch=60.0))
+
+
+@check
+def _very_high_voice_changes(system: Anonymizer) -> None:
+    assert_changes(system, _voice(system, 3, pitch=450.0))
 
 
 # --- The object ---------------------------------------------------------------------------------------------------

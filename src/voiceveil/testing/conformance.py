@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from voiceveil.anonymization.contract import Anonymizer
+from voiceveil.audio import Waveform
 
 __all__ = ["CHECKS", "CheckResult", "NotApplicable", "check", "check_anonymizer"]
 
@@ -41,12 +42,21 @@ def check(function: Check) -> Check:
     return function
 
 
-def check_anonymizer(system: Anonymizer, *, raise_on_failure: bool = True) -> list[CheckResult]:
-    """Run all checks; with ``raise_on_failure`` an AssertionError lists those that failed."""
-    import voiceveil.testing.checks
-    import voiceveil.testing.run_checks  # noqa: F401 -- both fill CHECKS
+def check_anonymizer(
+    system: Anonymizer, *, raise_on_failure: bool = True, speech: Waveform | None = None
+) -> list[CheckResult]:
+    """Run all checks; with ``raise_on_failure`` an AssertionError lists those that failed.
 
-    results = [_run(name, function, system) for name, function in CHECKS.items()]
+    ``speech``: a recording of real speech, if there is one; it and a whispered version of it must change as well.
+    """
+    from voiceveil.testing import checks, run_checks  # noqa: F401 -- both fill CHECKS, in this order
+    from voiceveil.testing.voices import whispered
+
+    chosen = dict(CHECKS)
+    if speech is not None:
+        chosen["real-voice-changes"] = lambda one: checks.assert_changes(one, speech)
+        chosen["real-whispered-voice-changes"] = lambda one: checks.assert_changes(one, whispered(speech))
+    results = [_run(name, function, system) for name, function in chosen.items()]
     failed = [result for result in results if result.status == "failed"]
     if failed and raise_on_failure:
         lines = "\n".join(f"  {result.name}: {result.message}" for result in failed)

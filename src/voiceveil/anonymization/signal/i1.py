@@ -9,7 +9,7 @@ What that left to us. The targets are those of one speaker of a table (`voices.t
 `scripts/measure_voices.py`), so that they fit each other; gender is not looked at. A formant is moved by warping the
 envelope of linear prediction between the medians of the source and the targets. Bands are exchanged by shifting the
 spectrum under two Hann windows that touch half-way. The noise has the power that speech has there, at every moment.
-Ratios are limited, lest speech become a caricature. What has no voice gets the last two steps alone.
+Ratios are limited, lest speech become a caricature. Whispered speech gets all steps but the change of F0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from voiceveil.anonymization.contract import Anonymizer, register
 from voiceveil.anonymization.parameters import Range, parameter
 from voiceveil.audio import Samples, Waveform
-from voiceveil.dsp.formants import COUNT, Voice, lpc_of_powers, measure, spacing
+from voiceveil.dsp.formants import Voice, lpc_of_powers, measure, spacing
 from voiceveil.dsp.psola import overlap_add
 
 __all__ = ["I1", "exchanged", "pink_noise", "voices", "warped"]
@@ -37,8 +37,6 @@ _SILENCE = 2.0**-16
 _POINTS, _HOP, _ORDER = 512, 128, 18
 #: The envelope is changed by no more than this factor, either way.
 _MOST = 6.0
-#: Of a uniform tube of 17.5 cm, where nothing is known.
-_TUBE = tuple(500.0 * (2 * k + 1) for k in range(COUNT))
 
 
 @register("i1")
@@ -68,7 +66,7 @@ class I1(Anonymizer):
         made = samples.astype(np.float64)
         if voice is not None and track is not None:
             played = float(np.clip(spacing(target.formants) / spacing(voice.formants), *self.shift))
-            pitch = float(np.clip(target.f0 / voice.f0, *self.pitch))
+            pitch = float(np.clip(target.f0 / voice.f0, *self.pitch)) if voice.f0 else 1.0
             tempo = float(np.clip(target.rate / voice.rate, *self.tempo))
             fast, f0 = _played(samples, track.f0, track.first, track.step, played, self.rate)
             made = overlap_add(fast, f0, self.rate, pitch=pitch / played, duration=played / tempo)
