@@ -8,6 +8,7 @@ all it gets.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -159,6 +160,11 @@ def _use_cache(path: Path) -> None:
         cache.close()
 
 
+def _use_key(path: Path) -> None:
+    path.chmod(0o600)
+    SecretKey.from_file(path)
+
+
 def _use_ledger(path: Path) -> None:
     with open_ledger(path, {"system": "b2"}) as ledger:
         ledger.has("a", "s", path.with_name("a.wav"))
@@ -223,8 +229,8 @@ READERS = {
     "protocol": Reader("a.toml", PROTOCOL.encode(), load_protocol),
     "contest": Reader("contest.toml", CONTEST.encode(), lambda path: Contest.load(path.parent)),
     "study": Reader("design.json", json.dumps(STUDY).encode(), lambda path: Study.load(path.parent)),
-    "key": Reader("key", bytes(64), SecretKey.from_file),
-    "secret": Reader("key", b"00" * 32, read_secret),
+    "key": Reader("key", hashlib.sha512(b"key").digest(), _use_key),
+    "secret": Reader("key", hashlib.sha256(b"secret").hexdigest().encode(), read_secret),
     "ledger": Reader("ledger.jsonl", b'{"system": "b2"}\n{"file": "a.wav", "id": "a", "seconds": 1.0, "sha256": "0", '
         b'"source": "s"}\n', _use_ledger, (SOUND,)),
     "cache": Reader("cache.sqlite", _sqlite(), _use_cache, (SOUND,)),

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.errors import InputError
+from voiceveil.files import read_text
 from voiceveil.web.database import Database, Transaction
 
 __all__ = ["BadToken", "ExpiredToken", "Revocations", "Seal", "new_key", "open_own_token", "read_key", "write_key"]
 
 _KEY_BYTES = 32
+_RESTORE = "restore it: links and codes depend on it"
 
 
 class BadToken(Exception):
@@ -131,10 +133,13 @@ def write_key(path: Path, key: bytes) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file."""
+    """Return the key in a file that :func:`write_key` wrote; anything else is an ``InputError``."""
     try:
-        return bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except OSError as error:
-        raise InputError(f"cannot read the key: {error.strerror}", where=path) from error
+        key = bytes.fromhex(read_text(path, at_most=1024).strip())
+    except InputError as error:
+        raise InputError(f"cannot read the key: {error.what}", where=path, fix=_RESTORE) from error
     except ValueError as error:
-        raise InputError("not a key", where=path, fix="restore it: links and codes depend on it") from error
+        raise InputError("not a key", where=path, fix=_RESTORE) from error
+    if len(key) < _KEY_BYTES or len(set(key)) < 6:  # 32 random bytes have more different ones
+        raise InputError("not a key", where=path, fix=_RESTORE)
+    return key
