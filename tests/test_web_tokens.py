@@ -20,7 +20,7 @@ def test_a_key_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "00" * 32, "ab" * 32, "0123456789abcdef", "no key", "f" * 5000])
 def test_what_is_no_key_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "key").write_text(text)
-    with pytest.raises(InputError, match="key.*restore it: links and codes depend on it"):
+    with pytest.raises(InputError, match=r"key.*restore it: links and codes depend on it"):
         read_key(tmp_path / "key")
 
 

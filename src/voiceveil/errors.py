@@ -6,7 +6,7 @@ from os import PathLike
 
 from voiceveil.terminal import escaped
 
-__all__ = ["InputError", "OutputError"]
+__all__ = ["InputError", "OutputError", "is_memory_error", "memory_error"]
 
 
 class InputError(ValueError):
@@ -36,6 +36,19 @@ class InputError(ValueError):
 
 class OutputError(InputError):
     """Nothing can be written where the user wants it (no space, no permission): a batch stops at the first."""
+
+
+def is_memory_error(error: Exception) -> bool:
+    """Return whether the memory was exhausted: torch and ONNX Runtime have no exception of their own for it."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("allocate memory" in text or "out of memory" in text)
+    )
+
+
+def memory_error(where: str | PathLike[str]) -> InputError:
+    """Return the error of a recording that the memory does not suffice for."""
+    return InputError("not enough memory for this recording", where=where, fix="use fewer --jobs, or cut it into parts")
 
 
 def _rebuild(cls: type[InputError], what: str, where: str | None, line: int | None, fix: str) -> InputError:

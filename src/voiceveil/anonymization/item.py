@@ -29,7 +29,7 @@ from voiceveil.audio import (
     read_blocks,
     save,
 )
-from voiceveil.errors import InputError
+from voiceveil.errors import InputError, is_memory_error, memory_error
 from voiceveil.run.ledger import recording_hash, sha256_file
 
 __all__ = ["Done", "Job", "run_job"]
@@ -94,6 +94,10 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
         if error.where is None or error.where == str(job.part):
             where = job.source if error.where is None else job.target
             raise type(error)(error.what, where=where, fix=error.fix) from error
+        raise
+    except Exception as error:
+        if is_memory_error(error):
+            raise memory_error(job.source) from error
         raise
     return Done(seconds, header.channels, source, sha256)
 

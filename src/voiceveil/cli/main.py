@@ -13,9 +13,8 @@ Only the module of the verb that is asked for is imported, so that each starts f
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
-import io
-import os
 import signal
 import sys
 import warnings
@@ -23,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from voiceveil.cli.streams import prepare_streams, silence_stdout
 from voiceveil.errors import InputError
 from voiceveil.registry import did_you_mean
 from voiceveil.terminal import print_lines, safe_streams
@@ -50,22 +50,53 @@ VERBS: dict[str, str] = {
     "check": "run the conformance checks on a system, ours or yours",
 }
 
+#: Errors without the name of a file that a command can only get from its own output: others name what they write.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT}
 
-@safe_streams()
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the ``voiceveil`` command; returns the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # file names need not be text
-            stream.reconfigure(errors="backslashreplace")
-    parser = _top_parser()
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
-        parser.error(f"unknown command {arguments[0]!r}: {did_you_mean(arguments[0], list(VERBS))}")
-    if not arguments or arguments[0] not in VERBS:
-        parser.parse_args(arguments)
-        parser.print_help()
+    """Run the ``voiceveil`` command and return its exit code."""
+    prepare_streams()
+    with safe_streams():
+        return _run(list(sys.argv[1:] if argv is None else argv))
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a verb or print what there is; failures of the machine are said in one line."""
+    name = "voiceveil"
+    try:
+        try:
+            if arguments and arguments[0] in VERBS:
+                name = f"voiceveil {arguments[0]}"
+                return _run_verb(*arguments)
+            return _run_without_verb(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # `voiceveil ... | head`
+        silence_stdout()
         return 0
-    verb = arguments[0]
+    except OSError as error:
+        silence_stdout()
+        of_stdout = error.filename is None and error.errno in _WRITE_ERRORS
+        said = f"cannot write to the standard output: {error.strerror}" if of_stdout else error
+        print_lines(f"{name}: {said}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print(f"{name}: not enough memory (close other programs, or use fewer --jobs)", file=sys.stderr)
+        return 1
+
+
+def _run_without_verb(arguments: list[str]) -> int:
+    """Print what there is, or refuse a verb that is none."""
+    parser = _top_parser()
+    if arguments and not arguments[0].startswith("-"):
+        parser.error(f"unknown command {arguments[0]!r}: {did_you_mean(arguments[0], list(VERBS))}")
+    parser.parse_args(arguments)
+    parser.print_help()
+    return 0
+
+
+def _run_verb(verb: str, *arguments: str) -> int:
     module = importlib.import_module(f"voiceveil.cli.{verb}")
     sub = argparse.ArgumentParser(
         prog=f"voiceveil {verb}",
@@ -76,16 +107,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     module.add_arguments(sub)
     try:
         with _plain_warnings():
-            return int(module.run(sub.parse_args(arguments[1:])))
+            return int(module.run(sub.parse_args(arguments)))
     except InputError as error:
         print(f"voiceveil {verb}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"\nvoiceveil {verb}: interrupted{getattr(module, 'AFTER_INTERRUPTION', '')}", file=sys.stderr)
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # `voiceveil ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 @contextmanager

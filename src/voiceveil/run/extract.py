@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from voiceveil.audio import Waveform, info, load
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
+from voiceveil.errors import InputError, is_memory_error, memory_error
 from voiceveil.run.cache import Cache, leave, result_key
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, recording_hash
@@ -62,12 +62,16 @@ class _Work(Generic[Value]):
 
     def __call__(self, item: _Item) -> tuple[float, Value | None]:
         utterance = item.utterance
-        wave = load(utterance.path, rate=self.evaluator.rate, start=utterance.start, duration=utterance.duration)
         try:
+            wave = load(utterance.path, rate=self.evaluator.rate, start=utterance.start, duration=utterance.duration)
             value = self.evaluator(wave)
         except InputError as error:
             if error.where is None:
                 raise InputError(error.what, where=utterance.path, fix=error.fix) from error
+            raise
+        except Exception as error:
+            if is_memory_error(error):
+                raise memory_error(utterance.path) from error
             raise
         if self.inbox is None:
             return wave.duration, value

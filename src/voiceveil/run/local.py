@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import islice
+from multiprocessing.context import BaseContext
 from typing import TypeVar
 
 from voiceveil.errors import InputError
@@ -51,7 +52,7 @@ def run_items(
     context.set_forkserver_preload(installed_modules(preload))
     with safe_path():
         multiprocessing.forkserver.ensure_running()  # starts the resource tracker as well
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
+        pool = _make_pool(jobs, context)
     try:
         yield from _in_pool(pool, with_named_modules(function), iter(items), jobs * (1 + _AHEAD))
     except BrokenProcessPool as error:
@@ -60,6 +61,17 @@ def run_items(
     finally:
         # Items at work are finished (their files are written whole); those waiting are not begun.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _make_pool(jobs: int, context: BaseContext) -> ProcessPoolExecutor:
+    """Return the workers, which talk to this process through semaphores in shared memory."""
+    try:
+        return ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
+    except (OSError, ImportError, NotImplementedError) as error:  # read-only, full, not there; no semaphores at all
+        reason = error.strerror if isinstance(error, OSError) else error
+        what = f"worker processes need shared memory, which cannot be used: {reason}"
+        fix = "use --jobs 1, or mount /dev/shm so that you can write to it"
+        raise InputError(what, where="/dev/shm", fix=fix) from error  # noqa: S108 -- nothing is written there
 
 
 def _in_pool(

@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Literal, TextIO
 
 from voiceveil.terminal import print_lines, rewrite_line
@@ -23,8 +26,8 @@ class Progress:
     """Counts items, seconds of audio and a measure of work (bytes of input) of which the total is known."""
 
     def __init__(self, items: int, work: int, *, style: Style = "auto", stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._terminal = self._stream.isatty()
+        self._stream: TextIO | None = sys.stderr if stream is None else stream
+        self._terminal = self._stream is not None and self._stream.isatty()
         self._quiet = style == "quiet"
         self._items, self._work = items, work
         self._done, self._failed, self._work_done, self._audio = 0, 0, 0, 0.0
@@ -48,17 +51,17 @@ class Progress:
     def note(self, text: str) -> None:
         """Say something in between, without breaking the line."""
         if not self._quiet and not self._terminal:
-            print(json.dumps({"note": text}), file=self._stream, flush=True)
+            self._say(json.dumps({"note": text}))
         else:
             self._clear()
-            print_lines(text, file=self._stream)
+            self._show_on(lambda stream: print_lines(text, file=stream))
 
     def close(self) -> None:
         """Show the final state."""
         if self._done:
             self._show()
             if self._terminal and not self._quiet:
-                print(file=self._stream, flush=True)
+                self._say("")
 
     def _show(self) -> None:
         if self._quiet:
@@ -74,7 +77,7 @@ class Progress:
                 "times_real_time": round(self._audio / seconds, 1),
                 "eta_seconds": None if left is None else round(left, 1),
             }
-            print(json.dumps(row), file=self._stream, flush=True)
+            self._say(json.dumps(row))
             return
         failed = f", {self._failed} failed" if self._failed else ""
         text = (
@@ -84,13 +87,22 @@ class Progress:
         self._write(text)
 
     def _write(self, text: str) -> None:
-        rewrite_line(self._stream, text.ljust(self._width))
+        self._show_on(partial(rewrite_line, text=text.ljust(self._width)))
         self._width = len(text)
+
+    def _say(self, text: str) -> None:
+        self._show_on(lambda stream: print(text, file=stream, flush=True))
+
+    def _show_on(self, show: Callable[[TextIO], object]) -> None:
+        """Write to the stream; no run ends because its progress cannot be told (a closed stream, a full disk)."""
+        if self._stream is not None:
+            with suppress(OSError):
+                show(self._stream)
 
     def _clear(self) -> None:
         if self._terminal and self._width:
-            rewrite_line(self._stream, " " * self._width)
-            rewrite_line(self._stream, "")
+            for line in (" " * self._width, ""):
+                self._show_on(partial(rewrite_line, text=line))
             self._width = 0
 
 
