@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +157,26 @@ def test_a_client_that_does_not_read_is_ended(folder: Path, quick: str) -> None:
         data = answer(held)
     size = int(search(r"content-length: (\d+)", data.decode("latin-1")))
     assert 0 < len(data) < 150 * size
+
+
+def test_a_slow_but_steady_reader_gets_everything() -> None:
+    """It takes longer than a connection may idle."""
+    size = 12_000_000
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", str(size).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    with running(app, limits=QUICK) as address, deaf_socket(address) as slow:
+        slow.sendall(STYLE)
+        began, received = time.monotonic(), 0
+        while received < size:
+            piece = slow.recv(65536)
+            assert piece, f"ended after {received} bytes"
+            received += len(piece)
+            time.sleep(2.0 * len(piece) / size)
+        assert time.monotonic() - began > 2 * QUICK.idle_seconds
 
 
 def test_idle_connections_are_ended_and_busy_ones_are_not(quick: str) -> None:

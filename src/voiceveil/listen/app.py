@@ -79,6 +79,7 @@ class ListenApp:
         self._study, self._texts, self._answers, self._seal = study, texts, answers, seal
         self._revoked = revoked
         self._reads, self._writes = Workers(), Workers()
+        self._healthy = float("-inf")  # when the database has answered
         self._pages = Pages("voiceveil.listen")
         self._strangers = RateLimit(rate=0.5, burst=30)  # by address: wrong tokens, no cookie
         self._posts = RateLimit(rate=4.0, burst=80)  # by evaluator
@@ -271,8 +272,10 @@ class ListenApp:
         return found
 
     async def health(self, request: Request) -> Response:
-        """Whether the database answers."""
-        await self._reads.run(self._answers.has_consented, "")
+        """Tell whether the database answers; it is asked once a second at most, however many strangers want to know."""
+        if time.monotonic() - self._healthy >= 1.0:
+            await self._reads.run(self._answers.has_consented, "")
+            self._healthy = time.monotonic()
         return JSONResponse({"healthy": True})
 
     # Who, and how often

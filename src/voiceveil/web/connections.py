@@ -20,9 +20,9 @@ all others are at work, the new one is refused.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any, Literal, Protocol, cast
 
 import h11
@@ -30,7 +30,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-__all__ = ["ConnectionLimits", "Connections", "GuardedHttp", "Progress"]
+__all__ = ["ConnectionLimits", "Connections", "GuardedHttp", "Progress", "source_of"]
 
 Phase = Literal["headers", "body", "working", "idle", "discarding"]
 
@@ -49,6 +49,18 @@ class ConnectionLimits:
     idle_seconds: float = 30.0
     stall_seconds: float = 20.0
     slowest: int = 500  # bytes a second
+
+
+def source_of(address: str) -> str:
+    """Return what the limit of an address counts: an IPv4 address, or the network of an IPv6 one (one customer's).
+
+    >>> source_of("192.0.2.1"), source_of("2001:db8::1:2:3"), source_of("::ffff:192.0.2.1")
+    ('192.0.2.1', '2001:db8::/64', '192.0.2.1')
+    """
+    if ":" not in address:
+        return address
+    numeric = IPv6Address(address)
+    return str(numeric.ipv4_mapped or IPv6Network((numeric, 64), strict=False))
 
 
 class Progress:
@@ -99,32 +111,30 @@ class Connections(ServerState):
         self.limits = limits
         self._is_proxy = is_proxy
         self._open: dict[Watched, None] = {}
-        self._by_address: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._open)
+        self._by_source: dict[str, dict[Watched, None]] = {}
 
     def enter(self, connection: Watched) -> None:
         """Note a connection."""
         self._open[connection] = None
-        self._by_address[connection.address] += 1
+        self._by_source.setdefault(source_of(connection.address), {})[connection] = None
 
     def leave(self, connection: Watched) -> None:
         """Forget a connection; nothing happens if it is not known any more."""
         if connection in self._open:
             del self._open[connection]
-            self._by_address[connection.address] -= 1
-            if not self._by_address[connection.address]:
-                del self._by_address[connection.address]
+            source = source_of(connection.address)
+            del self._by_source[source][connection]
+            if not self._by_source[source]:
+                del self._by_source[source]
 
     def admit(self, connection: Watched) -> None:
         """Note a new connection; if there are too many now, end the one that is needed least."""
         self.enter(connection)
-        address = connection.address
-        if self._by_address[address] > self.limits.per_address and not self._is_proxy(address):
-            self._make_room([one for one in self._open if one.address == address])
+        same = self._by_source[source_of(connection.address)]
+        if len(same) > self.limits.per_address and not self._is_proxy(connection.address):
+            self._make_room(same, connection)
         if len(self._open) > self.limits.total:
-            self._make_room(list(self._open))
+            self._make_room(self._open, connection)
 
     def drop_half_open(self, count: int) -> None:
         """End the oldest half-open connections, at most ``count``."""
@@ -137,11 +147,10 @@ class Connections(ServerState):
         for one in list(self._open):
             one.expire(now)
 
-    def _make_room(self, candidates: list[Watched]) -> None:
-        newest = candidates.pop()
+    def _make_room(self, candidates: dict[Watched, None], newest: Watched) -> None:
         for phase in ("headers", "idle"):
             for one in candidates:
-                if one.phase() == phase:
+                if one is not newest and one.phase() == phase:
                     self._drop(one)
                     return
         self._drop(newest)
@@ -219,10 +228,15 @@ class GuardedHttp(H11Protocol):
 
     def expire(self, now: float) -> None:
         """End the connection if it has exceeded a limit."""
-        if self._outgoing.is_unread(now, self.transport.get_write_buffer_size()):
+        unsent = self.transport.get_write_buffer_size()
+        if self._outgoing.is_unread(now, unsent):
             self.transport.abort()
+        elif self.transport.is_closing():
+            return  # when all is sent
+        elif unsent and self._phase == "idle":
+            self._since = now
         elif self._is_overdue(now):
-            if self.transport.is_closing() or self._phase == "discarding":
+            if self._phase == "discarding":
                 self.transport.abort()
                 return
             if self._phase == "headers" or (self._phase == "body" and not self.cycle.response_started):

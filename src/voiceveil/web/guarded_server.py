@@ -33,8 +33,7 @@ class OncePerMinute(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a message is to be written."""
-        error = record.exc_info[1] if record.exc_info else None
-        key = (record.pathname, record.lineno, type(error))
+        key = (record.pathname, record.lineno, _origin(record))
         passed, suppressed = self._seen.get(key, (-self._seconds, 0))
         now = time.monotonic()
         if now - passed < self._seconds:
@@ -44,6 +43,16 @@ class OncePerMinute(logging.Filter):
         if suppressed:
             record.msg = f"{record.msg} ({suppressed} more since the last message)"
         return True
+
+
+def _origin(record: logging.LogRecord) -> tuple[object, ...]:
+    """Return the kind of the exception that a message is about, and where it was raised."""
+    if not record.exc_info or record.exc_info[0] is None:
+        return ()
+    kind, _, trace = record.exc_info
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (kind, trace and trace.tb_frame.f_code.co_filename, trace and trace.tb_lineno)
 
 
 def proxy_test(proxies: str) -> Callable[[str], bool]:
