@@ -256,9 +256,9 @@ def test_faults_of_utt2spk_name_their_place(
 def test_other_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key_file, score_file = write(tmp_path)
     cases: list[tuple[tuple[object, ...], str]] = [
-        ((tmp_path / "nowhere",), "nowhere: cannot read this file"),
+        ((tmp_path / "nowhere",), "nowhere: no such file"),
         ((score_file,), "scores:1: 3 field(s) instead of 2"),
-        ((score_file, "--trials", tmp_path), "cannot read this file"),
+        ((score_file, "--trials", tmp_path), "a folder, not a file"),
         ((score_file, "--utt2spk", key_file), "--utt2spk without --trials"),
         ((score_file, "--trials", key_file, "--metrics", "eeer"), "did you mean eer"),
         ((score_file, "--trials", key_file, "--metrics", ","), "--metrics names no metric (known: eer, min_dcf, "),

@@ -76,7 +76,7 @@ def test_what_is_no_file_of_results(tmp_path: Path, content: bytes, what: str) -
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(InputError, match=what):
         read_results(tmp_path / "x")
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="no such file"):
         read_results(tmp_path / "nowhere")
 
 

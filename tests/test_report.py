@@ -375,9 +375,9 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "cannot read: No such file or directory"),
+        (["nowhere"], "no such file"),
         ([".", "--audio", "-1"], "audio of -1 speakers"),
-        ([".", "--compare", "nothing"], "cannot read: No such file or directory"),
+        ([".", "--compare", "nothing"], "no such file"),
     ],
 )
 def test_bad_input(

@@ -11,14 +11,20 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from voiceveil.errors import InputError
 
-__all__ = ["exists", "file_stamp", "open_file", "read_bytes", "read_text"]
+__all__ = ["LONGEST_LINE", "bounded_lines", "exists", "file_stamp", "open_file", "read_bytes", "read_text"]
+
+Line = TypeVar("Line", bytes, str, covariant=True)
 
 #: Bytes of the largest file that is read into memory at once, unless the caller allows more.
 MOST_BYTES = 1 << 28
+#: Bytes of the longest line of a list.
+LONGEST_LINE = 1 << 20
 _SPECIAL = {
     stat.S_IFIFO: "a named pipe, not a regular file",
     stat.S_IFSOCK: "a socket, not a regular file",
@@ -121,3 +127,22 @@ def read_text(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> str
         return read_bytes(path, at_most=at_most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error.reason} at byte {error.start}", where=path, fix="convert it") from error
+
+
+class _Lines(Protocol[Line]):
+    """What has lines: a file of bytes or of text, or a compressed one."""
+
+    def readline(self, size: int, /) -> Line:
+        """Return the rest of a line, up to ``size``."""
+        ...
+
+
+def bounded_lines(file: _Lines[Line], path: str | os.PathLike[str], *, longest: int = LONGEST_LINE) -> Iterator[Line]:
+    """Yield the lines of an open file with their ends; one of more than ``longest`` bytes is an ``InputError``."""
+    number = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            fix = "is this a text file of lines? JSON must not be indented"
+            raise InputError(f"a line of more than {_amount(longest)}", where=path, line=number, fix=fix)
+        yield line

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.errors import InputError
+from voiceveil.files import open_file
 from voiceveil.zipfiles import check_zip
 
 __all__ = ["read_npz"]
@@ -27,10 +28,10 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 def read_npz(path: Path, *, largest: int) -> dict[str, NDArray[Any]]:
     """Name -> array; a ``ValueError`` if the file is no such, or would take more than ``largest`` bytes.
 
-    An ``OSError`` if it cannot be read at all.
+    An ``InputError``, which is one, if it cannot be opened.
     """
     try:
-        with path.open("rb") as file, zipfile.ZipFile(_checked(file)) as archive:
+        with open_file(path) as file, zipfile.ZipFile(_checked(file)) as archive:
             members = archive.infolist()
             if sum(member.file_size for member in members) > largest:
                 raise ValueError("too large")

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.errors import InputError
+from voiceveil.files import LONGEST_LINE, open_file
 
 __all__ = ["TrialKey", "read_key", "read_labelled", "read_scores", "read_speakers"]
 
@@ -177,9 +178,13 @@ def _chunks(file: Path, form: str, width: int) -> Iterator[list[list[bytes]]]:
     """The columns of some megabytes of the file at a time."""
     line = 0
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             while chunk := stream.read(_CHUNK):
-                chunk += stream.readline()
+                rest = stream.readline(LONGEST_LINE)
+                if len(rest) == LONGEST_LINE:
+                    what = f"a line of more than {LONGEST_LINE >> 20} MiB"
+                    raise InputError(what, where=file, line=line + chunk.count(b"\n") + 1, fix=f"write `{form}`")
+                chunk += rest
                 if line == 0:
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 fields = _fields_by_line(chunk)
@@ -273,6 +278,6 @@ def _fail(file: Path, record: int, what: str, fix: str = "") -> NoReturn:
 
 def _line_of(file: Path, record: int) -> int:
     """The line of a record (from 0), by counting again: only faults need it, and blank lines are no records."""
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         filled = (number for number, line in enumerate(stream, start=1) if line.removeprefix(codecs.BOM_UTF8).strip())
         return next(number for i, number in enumerate(filled) if i == record)

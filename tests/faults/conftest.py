@@ -41,3 +41,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_kaldi(Corpus("libri_dev_trials_f", spoken["trial"], trials), data / "libri_dev_trials_f")
     (data / "small.toml").write_text(PROTOCOL)
     return data
+
+
+@pytest.fixture(scope="session")
+def loaded() -> None:
+    """Import what is imported late, before limits on time and memory are set."""
+    import safetensors.torch  # noqa: F401

@@ -160,11 +160,6 @@ def _use_cache(path: Path) -> None:
         cache.close()
 
 
-def _use_key(path: Path) -> None:
-    path.chmod(0o600)
-    SecretKey.from_file(path)
-
-
 def _use_ledger(path: Path) -> None:
     with open_ledger(path, {"system": "b2"}) as ledger:
         ledger.has("a", "s", path.with_name("a.wav"))
@@ -229,7 +224,7 @@ READERS = {
     "protocol": Reader("a.toml", PROTOCOL.encode(), load_protocol),
     "contest": Reader("contest.toml", CONTEST.encode(), lambda path: Contest.load(path.parent)),
     "study": Reader("design.json", json.dumps(STUDY).encode(), lambda path: Study.load(path.parent)),
-    "key": Reader("key", hashlib.sha512(b"key").digest(), _use_key),
+    "key": Reader("key", hashlib.sha512(b"key").digest(), SecretKey.from_file),
     "secret": Reader("key", hashlib.sha256(b"secret").hexdigest().encode(), read_secret),
     "ledger": Reader("ledger.jsonl", b'{"system": "b2"}\n{"file": "a.wav", "id": "a", "seconds": 1.0, "sha256": "0", '
         b'"source": "s"}\n', _use_ledger, (SOUND,)),
@@ -314,23 +309,18 @@ def bounded() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _written(folder: Path, reader: Reader, data: bytes) -> Path:
+def written(folder: Path, reader: Reader, data: bytes) -> Path:
     for name, content in (*reader.around, (reader.file, data)):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_bytes(content)
+        (folder / name).chmod(0o600)  # a key that others can read is refused
     return folder / reader.file
-
-
-@pytest.fixture(scope="module")
-def loaded() -> None:
-    """What is imported late takes its time and memory before the limits are set."""
-    import safetensors.torch  # noqa: F401
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_good_file_is_read(name: str, tmp_path: Path) -> None:
     """Else what is tampered with would be refused for another reason."""
-    READERS[name].read(_written(tmp_path, READERS[name], READERS[name].sample))
+    READERS[name].read(written(tmp_path, READERS[name], READERS[name].sample))
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -342,7 +332,7 @@ def test_whatever_is_in_a_file_the_only_exception_is_an_input_error(
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     @given(edits)
     def attack(changes: list[tuple[str, int, bytes, int]]) -> None:
-        path = _written(folder, reader, tampered(reader.sample, changes))
+        path = written(folder, reader, tampered(reader.sample, changes))
         with bounded(), suppress(InputError):
             reader.read(path)
 

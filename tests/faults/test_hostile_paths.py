@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.faults.test_hostile_data import READERS, bounded, written
+from voiceveil.corpus.checking import check
 from voiceveil.documents import read_json
 from voiceveil.errors import InputError
 from voiceveil.files import exists, open_file, read_bytes, read_text
@@ -85,3 +89,67 @@ def test_files_in_shared_memory_and_behind_links_are_read(tmp_path: Path) -> Non
     (tmp_path / "a").write_text("text")
     (tmp_path / "link").symlink_to("a")
     assert read_text(tmp_path / "link") == "text"
+
+
+class Waits(BaseException):
+    """The reader waits for a pipe or reads a device without end."""
+
+
+def _waits(*_: object) -> None:
+    raise Waits
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Five seconds by the clock, and little memory, or the reader waits for ever."""
+    before = signal.signal(signal.SIGALRM, _waits)
+    signal.setitimer(signal.ITIMER_REAL, 5.0)
+    try:
+        with bounded():
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("kind", ["pipe", "device", "socket", "loop", "process"])
+def test_every_reader_refuses_what_is_no_regular_file(name: str, kind: str, loaded: None, tmp_path: Path) -> None:
+    reader = READERS[name]
+    path = written(tmp_path, reader, reader.sample)
+    path.unlink()
+    SPECIAL[kind](tmp_path / "special")
+    path.symlink_to(tmp_path / "special")
+    with at_once(), pytest.raises(InputError):
+        reader.read(path)
+
+
+LISTS = [
+    name
+    for name in READERS
+    if name.startswith(("kaldi", "csv", "jsonl", "trials", "scores", "labelled", "tdsv m", "tdsv t", "tdsv k"))
+]
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_line_without_end_is_refused_without_loading_it(name: str, loaded: None, tmp_path: Path) -> None:
+    """400 MB, of which the file system stores nothing."""
+    reader = READERS[name]
+    path = written(tmp_path, reader, reader.sample + b"x")
+    os.truncate(path, 400_000_000)
+    tracemalloc.start()
+    try:
+        with at_once(), pytest.raises(InputError):
+            reader.read(path)
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "kaldi wav.scp"])
+def test_checking_a_corpus_with_a_line_without_end_ends(name: str, loaded: None, tmp_path: Path) -> None:
+    path = written(tmp_path, READERS[name], READERS[name].sample + b"x")
+    os.truncate(path, 400_000_000)
+    with at_once():
+        faults = check(path if path.suffix in (".csv", ".jsonl") else path.parent, audio=False)
+    assert any("more than 1 MiB" in fault.what for fault in faults)

@@ -18,6 +18,7 @@ from voiceveil.anonymization.settings import Settings
 from voiceveil.audio import atomic_path
 from voiceveil.corpus import Utterance
 from voiceveil.errors import InputError
+from voiceveil.files import read_bytes
 
 __all__ = ["digest_secret", "source_digest"]
 
@@ -48,13 +49,9 @@ def source_digest(secret: bytes, content: str, item: Utterance | Job) -> str:
 
 def _stored_salt(path: Path) -> bytes | None:
     """Return the salt in the file, or None if there is no such file."""
-    try:
-        with path.open("rb") as file:
-            salt = file.read(_SALT_SIZE + 1)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return None
-    except OSError as error:
-        raise InputError(f"cannot read the salt: {error.strerror}", where=path) from error
+    salt = read_bytes(path, at_most=1 << 16)
     if len(salt) != _SALT_SIZE:
         fix = "remove it: every recording is then anonymized again"
         raise InputError(f"not a salt, which has {_SALT_SIZE} bytes", where=path, fix=fix)

@@ -14,6 +14,7 @@ they are as personal as the corpus.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -23,6 +24,7 @@ from typing import Any
 from voiceveil.audio import atomic_path
 from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
+from voiceveil.files import bounded_lines, open_file
 
 __all__ = ["Details", "Heard", "Similarity", "read_details", "write_details"]
 
@@ -105,8 +107,8 @@ def _table(path: Path) -> tuple[Heard, ...]:
     try:
         if path.stat().st_size > _LARGEST_TABLE:
             raise InputError(f"more than {_LARGEST_TABLE} bytes", where=path, fix=_FIX)
-        with path.open(newline="", encoding="utf-8") as stream:
-            reader = csv.reader(stream, "excel-tab", strict=True)
+        with io.TextIOWrapper(open_file(path), newline="", encoding="utf-8") as stream:
+            reader = csv.reader(bounded_lines(stream, path), "excel-tab", strict=True)
             heading = next(reader, [])
             strange = [name for name in heading if name not in known]
             if strange or "utterance" not in heading:

@@ -12,6 +12,7 @@ from pathlib import Path
 from voiceveil.challenges.protocol import Emotion, Protocol, Recognition, Training, Verification
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.errors import InputError
+from voiceveil.files import read_text
 
 __all__ = ["Inventory", "take_inventory"]
 
@@ -115,7 +116,7 @@ def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[st
 def _note(data: Path) -> list[str]:
     """What the folder says of its data, for example that the voices are synthetic: it belongs into every report."""
     path = data / "NOTE.txt"
-    return [f"about the data: {' '.join(path.read_text(encoding='utf-8').split())}"] if path.is_file() else []
+    return [f"about the data: {' '.join(read_text(path, at_most=1 << 16).split())}"] if path.is_file() else []
 
 
 def _training(training: Training | None, corpora: dict[str, Corpus], train: Sequence[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
+from voiceveil.files import bounded_lines, open_file
 from voiceveil.registry import did_you_mean
 from voiceveil.terminal import escaped, print_lines
 
@@ -214,10 +215,11 @@ def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> 
 def _read_labels(path: Path) -> dict[str, dict[str, str]]:
     """Attribute -> speaker or utterance id -> label; keys begin with the column's name and a NUL."""
     import csv
+    import io
 
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
+        with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(bounded_lines(stream, path)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"not readable as CSV: {error}", where=path) from error
     key = next((name for name in ("utterance", "speaker") if rows and name in rows[0]), None)

@@ -16,6 +16,7 @@ import numpy as np
 
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
+from voiceveil.files import read_text
 from voiceveil.terminal import print_lines
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
@@ -133,7 +134,7 @@ def _accents(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
     found = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(file).splitlines(), 1):
         speaker, _, accent = line.strip().partition(" ")
         if not accent:
             raise InputError("no accent", where=file, line=number, fix="write `<speaker> <accent>`")

@@ -15,6 +15,7 @@ from the folder that holds ``data``), or from the working directory; a path that
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +27,13 @@ from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.errors import InputError
+from voiceveil.files import LONGEST_LINE
 
 __all__ = ["Segment", "Tables", "assemble", "kaldi_files", "read_kaldi", "read_tables", "write_kaldi"]
 
 UTTERANCE_TABLES = {"text": "text", "utt2emo": "emotion", "utt2phrase": "phrase", "utt2subset": "subset"}
 FILES = ("wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "spk2fold", "utt2dur", *UTTERANCE_TABLES, "enrolls")
+_LONGEST_SPK2UTT = 1 << 24  # bytes: a line of it holds all utterances of a speaker
 _FOLDERS_ABOVE = 3  # data/<language>/<set>, and the folder that holds data
 TRIALS = "trials"
 PIPE_FIX = "data is never code: convert to plain audio files and write their plain paths"
@@ -70,15 +73,17 @@ def read_kaldi(directory: Path, report: Report = strict) -> Corpus:
 def read_tables(directory: Path, report: Report) -> Tables:
     """Read and parse every file of the directory that is there."""
     tables = Tables(directory)
-    if not (directory / "wav.scp").exists():
+    if not os.path.lexists(directory / "wav.scp"):
         report(Fault(directory, None, "no wav.scp here", fix="write one line `<utterance> <path>` per utterance"))
     for name in FILES:
-        if (directory / name).exists():
-            tables.files[name] = read_table(directory / name, report, empty_values=name in ("text", "enrolls"))
+        if os.path.lexists(directory / name):  # a link that leads nowhere is a fault, not a file that is missing
+            longest = _LONGEST_SPK2UTT if name == "spk2utt" else LONGEST_LINE
+            empty = name in ("text", "enrolls")
+            tables.files[name] = read_table(directory / name, report, empty_values=empty, longest=longest)
     _drop_bad_values(tables, report)
     if "segments" in tables.files:
         tables.segments = _segments(tables.files["segments"], report)
-    if (directory / "trials").exists():
+    if os.path.lexists(directory / "trials"):
         tables.trials, tables.trial_lines = _trials(directory / "trials", report)
     return tables
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -26,6 +27,7 @@ from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
+from voiceveil.files import bounded_lines, open_file
 
 __all__ = ["read_lhotse", "write_lhotse"]
 
@@ -87,7 +89,7 @@ def read_lhotse(path: Path, report: Report = strict) -> Corpus:
     for key in sorted(recordings.keys() - supervised):
         add((path, None), partial(_of_recording, recordings[key], find))
     trials = path.with_name("trials.csv")
-    found = read_trials(trials, report) if trials.exists() else None
+    found = read_trials(trials, report) if os.path.lexists(trials) else None
     ordered = tuple(utterances[key] for key in sorted(utterances))
     return Corpus(path.name.split(".")[0], ordered, found, "lhotse", path.parent)
 
@@ -119,11 +121,11 @@ def _items(path: Path, lhotse: Any, report: Report) -> Iterator[tuple[Place, Any
 def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     """Number and text of each line; of a compressed file no more is unpacked at a time."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            number = 0
-            while line := stream.readline(_LONGEST_LINE):
-                number += 1
+        with open_file(path) as file, gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file as stream:
+            for number, line in enumerate(bounded_lines(stream, path, longest=_LONGEST_LINE), start=1):
                 yield number, line.decode("utf-8")
+    except InputError as error:
+        report(Fault(path, error.line, error.what, error.fix))
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         report(Fault(path, None, f"cannot read this manifest: {error}", "write it again"))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from voiceveil.audio import atomic_path
 from voiceveil.corpus.faults import Fault, Report
 from voiceveil.errors import InputError
+from voiceveil.files import LONGEST_LINE, bounded_lines, open_file
 
 __all__ = ["Table", "gender_of", "is_id", "read_lines", "read_table", "write_lines", "write_table"]
 
@@ -46,9 +47,12 @@ def gender_of(text: str) -> str | None:
     return _GENDERS.get(text.strip().lower())
 
 
-def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that holds something, without the blanks after it."""
-    for number, data in enumerate(_raw_lines(path, report), start=1):
+def read_lines(path: Path, report: Report, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line that holds something, without the blanks after it.
+
+    A line of more than ``longest`` bytes ends the reading.
+    """
+    for number, data in enumerate(_raw_lines(path, report, longest), start=1):
         line = _decode(data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data)
         if line is None:
             report(Fault(path, number, "not UTF-8", fix="convert the file, e.g. `iconv -f latin1 -t utf-8`"))
@@ -58,12 +62,14 @@ def read_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
             report(Fault(path, number, "a line of blanks", fix="remove it", note=True))
 
 
-def _raw_lines(path: Path, report: Report) -> Iterator[bytes]:
-    """The lines as they are read, in flat memory."""
+def _raw_lines(path: Path, report: Report, longest: int) -> Iterator[bytes]:
+    """Yield the lines as they are read, in flat memory."""
     try:
-        with path.open("rb") as file:
-            for line in file:
+        with open_file(path) as file:
+            for line in bounded_lines(file, path, longest=longest):
                 yield line.removesuffix(b"\n")
+    except InputError as error:
+        report(Fault(path, error.line, error.what, error.fix))
     except OSError as error:
         report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
 
@@ -75,7 +81,7 @@ def _decode(line: bytes) -> str | None:
         return None
 
 
-def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Table:
+def read_table(path: Path, report: Report, *, empty_values: bool = False, longest: int = LONGEST_LINE) -> Table:
     """Read ``<key> <value>`` lines; everything after the first blanks is the value.
 
     Faults: a line that starts with a blank, a key that is there twice (the first one stays), a key without value
@@ -85,7 +91,7 @@ def read_table(path: Path, report: Report, *, empty_values: bool = False) -> Tab
     values, lines = table.values, table.lines
     previous = ""
     unsorted = 0
-    for number, line in read_lines(path, report):
+    for number, line in read_lines(path, report, longest=longest):
         match = _RECORD.match(line)
         if match is None:
             report(_no_record(path, number, line))

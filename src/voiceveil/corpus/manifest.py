@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from itertools import chain
@@ -26,6 +28,7 @@ from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
+from voiceveil.files import bounded_lines, open_file
 from voiceveil.registry import did_you_mean
 
 __all__ = ["listed", "read_manifest", "read_rows", "read_trials", "twice", "write_manifest", "write_trials"]
@@ -47,7 +50,7 @@ def read_rows(path: Path, report: Report) -> tuple[Corpus, dict[str, int]]:
     with paused_collector():
         utterances, lines = _utterances(path, report)
     trials = path.with_suffix(".trials.csv")
-    found = read_trials(trials, report) if trials.exists() else None
+    found = read_trials(trials, report) if os.path.lexists(trials) else None
     return Corpus(path.stem, utterances, found, "manifest", path.parent), lines
 
 
@@ -84,24 +87,30 @@ def _csv_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
     """Line number and fields of each row of a CSV file."""
     try:
         _check_encoding(path)
-        file = path.open(encoding="utf-8-sig", newline="")
-    except (OSError, UnicodeDecodeError) as error:
-        report(Fault(path, None, f"cannot read this file as UTF-8: {error}", fix="convert it to UTF-8"))
-        return
-    with file:
-        yield from _csv_rows_of(csv.reader(file, strict=True), path, report)
+        with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
+            yield from _csv_rows_of(csv.reader(bounded_lines(file, path), strict=True), path, report)
+    except InputError as error:
+        report(Fault(path, error.line, error.what, error.fix))
+    except OSError as error:
+        report(Fault(path, None, f"cannot read this file: {error.strerror or error}"))
 
 
 def _check_encoding(path: Path) -> None:
-    """Raise what ``decode`` would, in flat memory: before the first row, and with the position in the whole file."""
+    """Refuse a file that is not UTF-8, before its first row is used, with the position in the whole file."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with path.open("rb") as file:
+    position = 0  # bytes
+    with open_file(path) as file:
+        data = b"..."
         try:
-            while data := file.read(1 << 20):
-                decoder.decode(data)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            path.read_bytes().decode("utf-8-sig")
+            while data:
+                data = file.read(1 << 20)
+                decoder.decode(data, final=not data)
+                position += len(data)
+        except UnicodeDecodeError as error:
+            # What the decoder had kept of the block before counts in its position.
+            at = position + error.start - (len(error.object) - len(data))
+            what = f"cannot read this file as UTF-8: {error.reason} at byte {at}"
+            raise InputError(what, where=path, fix="convert it to UTF-8") from error
 
 
 def _csv_rows_of(reader: Any, path: Path, report: Report) -> Iterator[tuple[int, Row]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus.faults import Report, strict
 from voiceveil.corpus.model import Corpus
 from voiceveil.errors import InputError
+from voiceveil.files import exists
 from voiceveil.registry import Registry, did_you_mean
 
 __all__ = ["Reader", "corpora", "find_reader", "open_corpus"]
@@ -57,17 +59,17 @@ def open_corpus(spec: str | Path) -> Corpus:
 def find_reader(spec: str | Path) -> tuple[str, Path]:
     """The name of the reader and the path for what the user gave."""
     path = Path(spec)
-    if not path.exists():
+    if not exists(path):
         name, colon, rest = str(spec).partition(":")
         if not colon or len(name) == 1 or "/" in name:  # one letter: a drive
             raise InputError("no such file or folder", where=path)
         if name not in corpora:
             raise InputError(f"unknown corpus {name!r}", where=str(spec), fix=did_you_mean(name, list(corpora)))
-        if not Path(rest).exists():
+        if not exists(rest):
             raise InputError("no such file or folder", where=rest)
         return name, Path(rest)
     if path.is_dir():
-        return ("kaldi" if (path / "wav.scp").exists() else "folder"), path
+        return ("kaldi" if os.path.lexists(path / "wav.scp") else "folder"), path
     return _by_suffix(path), path
 
 

@@ -6,6 +6,7 @@ between two passes is an ``InputError``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,7 +79,7 @@ def stream_manifest(path: Path) -> ManifestStream:
             strict(twice(path, line, utterance, int(lines[utterance.id])))
         lines[utterance.id] = str(line)
     trials = path.with_suffix(".trials.csv")
-    return ManifestStream(path, first, len(lines), read_trials(trials, strict) if trials.exists() else None)
+    return ManifestStream(path, first, len(lines), read_trials(trials, strict) if os.path.lexists(trials) else None)
 
 
 def _stamp(path: Path) -> str:

@@ -6,6 +6,7 @@ mistake, and said so.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def load_texts(folder: Path) -> Texts:
     """The words of a study."""
     ours = tomllib.loads((files("voiceveil.listen") / "texts.toml").read_text(encoding="utf-8"))
     path = folder / "texts.toml"
-    theirs = read_toml(path, fix="see https://toml.io") if path.exists() else {}
+    theirs = read_toml(path, fix="see https://toml.io") if os.path.lexists(path) else {}
     asks = theirs.pop("ask", [])
     for name, value in theirs.items():
         _check(name, value, ours, path)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from voiceveil.audio import atomic_path
 from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
+from voiceveil.files import open_file
 from voiceveil.zipfiles import check_zip
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def check_torch_file(path: Path) -> None:
     """
     fix = "save it again, with torch.save of torch 1.6 or later, or as safetensors"
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             check_zip(file, zip64=True)  # as torch writes it
             with zipfile.ZipFile(file) as archive:
                 if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
@@ -183,10 +184,8 @@ def check_torch_file(path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    if not path.is_file():
-        raise InputError("no such file", where=path)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             yield file
     except OSError as error:
         raise InputError(f"not readable: {error.strerror or error}", where=path) from error

@@ -18,6 +18,7 @@ from voiceveil.challenges.details import Details, read_details
 from voiceveil.challenges.official import read_results
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.errors import InputError
+from voiceveil.files import bounded_lines, open_file
 from voiceveil.stats import ScoredTrials
 
 __all__ = ["Attack", "Material", "Scored", "attacks_of", "load_material", "set_name"]
@@ -129,8 +130,8 @@ def _score_file(folder: Path, figure: Figure) -> Path | None:
 def _read(file: Path, figure: Figure, speaker_of: dict[str, str]) -> Scored:
     """Scores ``<enrolled speaker> <utterance> <score>``; who speaks is in the details."""
     enroll, utterance, score, heard = [], [], [], []
-    with file.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
+    with open_file(file) as stream:
+        for number, line in enumerate(bounded_lines(stream, file), start=1):
             try:
                 claimed, name, value = line.decode("utf-8").split()
                 if math.isnan(float(value)):

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.errors import InputError
+from voiceveil.files import open_file
 from voiceveil.npz import read_npz
 
 __all__ = ["NORMS", "Norm", "Table", "read_table"]
@@ -125,8 +126,9 @@ def _who(table: Table, row: int) -> str:
 def _npz(path: Path) -> dict[str, Any]:
     fix = "write it with numpy.savez, names as strings and vectors of one dimension"
     try:
-        if not zipfile.is_zipfile(path):
-            raise InputError("not readable as .npz: it is no such archive", where=path, fix=fix)
+        with open_file(path) as file:
+            if not zipfile.is_zipfile(file):
+                raise InputError("not readable as .npz: it is no such archive", where=path, fix=fix)
         return read_npz(path, largest=_LARGEST)
     except InputError:
         raise
@@ -144,7 +146,8 @@ def _parquet(path: Path) -> dict[str, Any]:
             "reading .parquet needs pyarrow", where=path, fix="pip install 'voiceveil[parquet]', or give .npz"
         ) from error
     try:
-        read = parquet.read_table(path)
+        with open_file(path) as file:
+            read = parquet.read_table(file)
     except (OSError, arrow.ArrowException) as error:
         raise InputError(f"not readable as .parquet: {str(error).splitlines()[0]}", where=path) from error
     columns: dict[str, Any] = {}

@@ -59,7 +59,7 @@ class Cache:
             mode = "ro" if self._readonly else "rwc"
             address = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
             self._database = sqlite3.connect(address, timeout=60.0, isolation_level=None, uri=True)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: links that lead back to themselves
             raise _unusable(error, path) from error
         try:
             self._begin()

@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -267,7 +268,7 @@ def _differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 def changed_settings(path: Path, settings: Mapping[str, Any]) -> str:
     """What is not as in the ledger at ``path``, in words; "" if all is, or if nothing is there yet."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             before = parse_json(file.readline() or b"null", surrogates=True)
     except (OSError, InputError):  # who opens it to work will say what is wrong
         return ""
@@ -277,7 +278,8 @@ def changed_settings(path: Path, settings: Mapping[str, Any]) -> str:
 def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
     """What a ledger lists, for plans: without a lock, and without a look at the files. Empty if settings differ."""
     try:
-        first, *rest = path.read_bytes().split(b"\n")
+        with open_file(path) as file:
+            first, *rest = file.read().split(b"\n")
         if _differences(parse_json(first, surrogates=True), settings):
             return {}
         rows = (parse_json(line, surrogates=True) for line in rest[:-1])
@@ -301,6 +303,8 @@ def open_ledger(
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
     try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InputError("not a regular file", where=path, fix="remove it, or give another output")
         _lock(handle, path)
         start_again = overwrite is True or (overwrite == "changed" and changed_settings(path, settings) != "")
         ledger = Ledger(path, settings, handle, start_again=start_again, replace=overwrite is True)

@@ -18,6 +18,7 @@ from voiceveil.audio import atomic_path
 from voiceveil.challenges.submission.members import Limits, read_members
 from voiceveil.corpus.lines import write_lines
 from voiceveil.errors import InputError
+from voiceveil.files import open_file, read_bytes
 
 __all__ = ["NAME", "check_submission", "parse_answer", "read_answer", "write_answer", "write_submission"]
 
@@ -37,12 +38,7 @@ def write_answer(path: str | Path, scores: ArrayLike) -> None:
 
 def read_answer(path: str | Path, trials: int | None = None) -> NDArray[np.float64]:
     """The scores of an answer (n,); ``trials``: how many there must be."""
-    path = Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
-    return parse_answer(data, path, trials)
+    return parse_answer(read_bytes(path, at_most=_LARGEST), path, trials)
 
 
 def parse_answer(data: bytes, where: str | Path, trials: int | None = None) -> NDArray[np.float64]:
@@ -86,7 +82,7 @@ def write_submission(path: str | Path, answer: str | Path, trials: int) -> Path:
     entry.external_attr = 0o644 << 16
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(entry, source.read_bytes())
+        archive.writestr(entry, read_bytes(source, at_most=_LARGEST))
     with atomic_path(path) as part:
         part.write_bytes(buffer.getbuffer())
     return path
@@ -96,11 +92,8 @@ def check_submission(path: str | Path, trials: int) -> NDArray[np.float64]:
     """The scores of a submission that the challenge would take; anything else is an ``InputError`` that says why."""
     path = Path(path)
     fix = f"pack {NAME} alone: `voiceveil tdsv submit {NAME} --trials TRIALS --to {path.name}`"
-    try:
-        with path.open("rb") as file:
-            start = file.read(4)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
+    with open_file(path) as file:
+        start = file.read(4)
     if start not in (b"PK\x03\x04", b"PK\x05\x06"):
         raise InputError("not a ZIP file", where=path, fix=fix)
     found: bytes | None = None

@@ -15,6 +15,7 @@ from voiceveil.attack.backends import Linear
 from voiceveil.audio import atomic_path
 from voiceveil.documents import build, parse_json
 from voiceveil.errors import InputError
+from voiceveil.files import exists
 from voiceveil.npz import read_npz
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.system import System
@@ -81,7 +82,7 @@ def load_system(path: str | Path) -> System:
     path = Path(path)
     fix = "give the file that `voiceveil tdsv train` wrote"
     try:
-        if path.stat().st_size > _LARGEST:
+        if exists(path) and path.stat().st_size > _LARGEST:
             raise InputError("too large for a system", where=path, fix=fix)
         arrays = read_npz(path, largest=_LARGEST)
         document = parse_json(arrays["json"].tobytes(), nan=True)

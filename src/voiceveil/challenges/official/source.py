@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from voiceveil.errors import InputError
+from voiceveil.files import read_bytes
 
 __all__ = ["Line", "read_source"]
 
@@ -46,10 +47,7 @@ class Line:
 
 def read_source(path: Path) -> tuple[Line, ...]:
     """The lines of a file, blank ones among them; an ``InputError`` if it cannot be read or is empty."""
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        raise InputError(f"cannot read: {getattr(error, 'strerror', None) or error}", where=path) from error
+    data = read_bytes(path)
     lines = tuple(_lines(path, data.removesuffix(b"\n")))
     if not any(line.text.strip() for line in lines):
         raise InputError("an empty file", where=path, fix="give a results.json or a result file of the challenge")

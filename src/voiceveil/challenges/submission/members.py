@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from voiceveil.errors import InputError
+from voiceveil.files import open_file
 from voiceveil.zipfiles import check_zip
 
 __all__ = ["Limits", "Member", "read_members"]
@@ -94,7 +95,7 @@ class Member:
 def read_members(path: Path, limits: Limits | None = None) -> Iterator[Member]:
     """The files of an archive, one after the other."""
     limits = limits or Limits()
-    with _faults_of(path), path.open("rb") as file:
+    with _faults_of(path), open_file(path) as file:
         start = file.read(4)
         file.seek(0)
         if start[:2] == b"\x1f\x8b":

@@ -22,6 +22,7 @@ from voiceveil.challenges.results import Figure
 from voiceveil.challenges.submission.sorting import Sorted
 from voiceveil.corpus import Corpus
 from voiceveil.errors import InputError
+from voiceveil.files import read_bytes
 from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.utility.words import plain_words
@@ -118,7 +119,7 @@ def _words(found: Sorted, one: Recognition, conditions: str, corpora: Mapping[st
 def read_transcripts(path: Path) -> dict[str, str]:
     """Utterance -> words of a file with one line an utterance."""
     heard: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), start=1):
         key, _, words = line.partition(" ")
         if not key or key in heard:
             raise InputError(f"{key or 'an empty line'}: not one line an utterance", where=path, line=number)
