@@ -190,6 +190,25 @@ def test_swapped_enrollment_audio_is_rejected(board: Board, data: Path, audio: A
     assert left_over(board.folder) == []
 
 
+@pytest.mark.parametrize(("kind", "reason"), [("original", "equal the original"), ("noise", "are noise")])
+def test_audio_that_is_no_anonymized_speech_is_rejected(
+    board: Board, data: Path, audio: Audio, kind: str, reason: str
+) -> None:
+    """Enrollment that is noise has an EER of 50%, and original trials a WER of 0."""
+    rng = np.random.default_rng(0)
+    members = dict(audio)
+    for u in open_set(data / "libri_dev_enrolls"):
+        wave = load(u.path)
+        noise = (0.1 * rng.standard_normal(len(wave.samples))).astype(np.float32)
+        samples = 0.9 * wave.samples if kind == "original" else noise
+        members[f"data/libri_dev_enrolls_x/wav/{u.id}.wav"] = wav_bytes(Waveform(samples, wave.rate))
+    board.upload({**invented(data), **members})
+    board.worker.step()
+    assert board.status().startswith("audio rejected: Anonymized speech is ")
+    assert reason in board.status()
+    assert board.line().place is None
+
+
 def test_without_audio_scores_are_as_submitted(board: Board, data: Path, tmp_path: Path) -> None:
     board.upload(invented(data))
     assert board.status() == "scores as submitted, not verified"

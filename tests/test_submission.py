@@ -139,6 +139,12 @@ def shift_first_score(members: Members) -> Members:
     return {**members, f"{ATTACK}/scores": "\n".join([f"{speaker} {utterance} -1.0", *lines[1:]]).encode() + b"\n"}
 
 
+def constant_scores(members: Members) -> Members:
+    """Invent one score for all trials."""
+    lines = [" ".join([*line.split()[:2], "0.5"]) for line in members[f"{ATTACK}/scores"].decode().splitlines()]
+    return {**members, f"{ATTACK}/scores": "\n".join(lines).encode() + b"\n"}
+
+
 def without(members: Members, *names: str) -> Members:
     return {name: content for name, content in members.items() if name not in names}
 
@@ -162,6 +168,7 @@ A, B = f"{WAV}/10-103-0000.wav", f"{WAV}/10-103-0001.wav"
         (lambda m: {**m, A: m[B]}, [f"{A}: holds the audio of {B}", f"{B}: the same audio as {A}"]),
         (lambda m: {**m, f"{WAV}/x.wav": m[A]}, [f"{WAV}/x.wav: x is no utterance of libri_dev_trials_f"]),
         (lambda m: {**m, f"{WAV}/sub/10-103-0000.wav": m[B]}, ["10-103-0000 is there twice, also as"]),
+        (constant_scores, [f"{ATTACK}/scores: All scores are equal. All 48 scores are 0.5."]),
         (shift_first_score, [f"{ATTACK}/EER: says", "results_b2.csv: says EER", f"{RANK}: says EER"]),
         (
             lambda m: {**m, f"{ATTACK}/EER": b"0.45"},

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, Means, attacker
+from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.board.contest import Contest
 from voiceveil.board.judging import eer_figure, in_sample, select, wer_figure
@@ -31,8 +32,9 @@ from voiceveil.run.cache import Cache
 from voiceveil.utility import recogniser, transcribe
 from voiceveil.utility.words import plain_words
 
-__all__ = ["Outcome", "averages", "check_models", "compare", "draw_sample", "recompute"]
+__all__ = ["Outcome", "averages", "check_models", "compare", "draw_sample", "recompute", "reject_degenerate"]
 
+_LOOKED_AT = 48  # utterances of each set
 _CHUNK = 8  # utterances between two reports of progress
 _ENROLLED_WORSE = 0.25  # by which the WER of enrollment utterances may exceed that of the trials
 
@@ -94,6 +96,22 @@ class _Progress:
             yield chunk
             self._done += len(chunk)
             self._report(self._done / self._total)
+
+
+def reject_degenerate(
+    contest: Contest, audio: Mapping[str, Corpus], digest: Callable[..., bytes], submission: str, cache: Cache
+) -> None:
+    """Raise an ``InputError`` if audio is silent, noise, the original, or the same for several utterances.
+
+    Of each set 48 utterances are looked at, drawn with ``digest`` as a sample is.
+    """
+    for name, corpus in audio.items():
+        order = sorted((u.id for u in corpus), key=lambda key: digest("audio checks", submission, name, key))[
+            :_LOOKED_AT
+        ]
+        original = open_set(contest.data / name)
+        for check in check_audio({k: corpus[k] for k in order}, {k: original[k] for k in order}, cache, where=name):
+            raise InputError(f"{check.title}. {check.seen}".rstrip("."))
 
 
 def recompute(

@@ -23,7 +23,7 @@ from voiceveil.board.audio import unpack_audio
 from voiceveil.board.contest import Contest
 from voiceveil.board.judging import LIMITS, gather_files, submitted_figures
 from voiceveil.board.store import Store, Submission
-from voiceveil.board.verification import Outcome, check_models, compare, draw_sample, recompute
+from voiceveil.board.verification import Outcome, check_models, compare, draw_sample, recompute, reject_degenerate
 from voiceveil.errors import InputError, OutputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.locking import alone_in
@@ -100,6 +100,7 @@ class Worker:
         sample = draw_sample(self._contest, self._seal.digest, submission.id)
         cache = Cache(work / "cache.sqlite")
         try:
+            reject_degenerate(self._contest, audio, self._seal.digest, submission.id, cache)
             recomputed = recompute(self._contest, audio, sample, cache, self._reporter(submission.id))
         finally:
             cache.close()

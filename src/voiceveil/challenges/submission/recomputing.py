@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from voiceveil import metrics
+from voiceveil.attack.sanity import check_scores
 from voiceveil.challenges.official import read_results
 from voiceveil.challenges.official.exp2024 import read_eer
 from voiceveil.challenges.official.transcripts import parse_wer
@@ -87,6 +88,8 @@ def _attack(folder: str, scores: Path, stated: Path, trials: Path, key: Key, res
         result.faults.append((f"{folder}scores", _without_path(error)))
         return
     result.values[key] = rate
+    for check in check_scores(values[listed.target], values[~listed.target]):
+        result.faults.append((f"{folder}scores", f"{check.title}. {check.seen}"))
     try:
         said = read_eer(stated)
     except InputError as error:
