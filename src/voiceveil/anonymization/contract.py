@@ -61,6 +61,8 @@ class Anonymizer(ABC):
     is_control: ClassVar[bool] = False
     #: Modules that worker processes share, imported once before they start (beside the system's own).
     preload: ClassVar[tuple[str, ...]] = ()
+    #: Attackers made for this very system, by name: an evaluation runs them beside those that attack any system.
+    attackers: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -1,7 +1,8 @@
 """The attackers: how each comes to the scores of a trial list.
 
 ``campplus`` compares embeddings as they are; ``campplus-adapted`` with what it learned from anonymized speech of other
-speakers; ``free`` stands for the four cues that need no model. Any encoder's name can be in the place of ``campplus``.
+speakers; ``free`` stands for the four cues that need no model; ``mcadams-inversion`` undoes McAdams' coefficient, then
+compares embeddings. Any encoder's name can be in the place of ``campplus``.
 
 Scoring: ``cosine``, or ``plda`` as in the challenges of 2020 and 2022. A PLDA learns from the kind of speech that its
 encoder was trained on, so that it adds nothing to what the attacker knows; an adapted attacker chooses among PLDAs.
@@ -9,6 +10,7 @@ encoder was trained on, so that it adds nothing to what the attacker knows; an a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -20,6 +22,7 @@ from voiceveil.attack.backends import Cosine, Floats, Scorer
 from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
 from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder
 from voiceveil.attack.free import CUES, Cues, Distance
+from voiceveil.attack.inversion import AngleCounts, AngleModel, InvertingEncoder
 from voiceveil.attack.plda import Plda
 from voiceveil.attack.result import Knowledge
 from voiceveil.attack.sets import Condition, TrialSet
@@ -29,11 +32,25 @@ from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import extract
 
-__all__ = ["AdaptedAttacker", "Attacker", "EncoderAttacker", "FreeAttacker", "Means", "Scoring", "attacker"]
+__all__ = [
+    "INVERSION",
+    "AdaptedAttacker",
+    "Attacker",
+    "EncoderAttacker",
+    "FreeAttacker",
+    "InversionAttacker",
+    "Means",
+    "Scoring",
+    "attacker",
+]
 
 Scoring = Literal["cosine", "plda"]
 
+#: The attacker who undoes McAdams' coefficient.
+INVERSION = "mcadams-inversion"
+
 _SUFFIX = "-adapted"
+_LEARNED = 16  # enrollment utterances that pole angles are learned from
 _LDA = 200  # dimensions at most, as in the challenges' recipe
 
 
@@ -217,6 +234,38 @@ def training_set(by: SpeakerEncoder, corpora: Sequence[Corpus], means: Means) ->
 
 
 @dataclass
+class InversionAttacker:
+    """Estimates McAdams' coefficient of each trial, undoes it, and compares with the original enrollment."""
+
+    encoder: SpeakerEncoder
+    backend, llr = "cosine", False
+
+    def __post_init__(self) -> None:
+        name = self.encoder.name
+        self.name = INVERSION if name == "campplus" else f"{INVERSION}:{name}"
+        self.minimum = max(self.encoder.minimum, AngleCounts.minimum)
+
+    def check(self, means: Means) -> None:
+        """Check that the weights can be used."""
+        self.encoder.check()
+
+    def conditions(self) -> dict[Condition, Knowledge]:
+        """Return the only condition: original enrollment, anonymized trials."""
+        return {"oa": "inverting"}
+
+    def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
+        """Return cosines, in the order of the trials; the angles are learned from the original enrollment."""
+        enrollment, trial = trial_set.speech(condition)
+        enrolled = enroll(means.embed(enrollment, self.encoder), trial_set.enrollment)
+        some = sorted(enrollment, key=lambda u: hashlib.sha256(u.id.encode()).digest())[:_LEARNED]
+        running = {"cache": means.cache, "jobs": means.jobs, "quiet": means.quiet}
+        model = AngleModel.learn(extract(some, AngleCounts(), **running).values())
+        vectors = extract(trial, InvertingEncoder(self.encoder, model), **running)
+        heard = Embedded(tuple(vectors), np.array(list(vectors.values()), dtype=np.float64))
+        return score_trials(trial_set.trials, enrolled, heard, Cosine().fit(heard.vectors[:0], np.zeros(0, np.int64)))
+
+
+@dataclass
 class FreeAttacker:
     """One cue that needs no model."""
 
@@ -263,12 +312,15 @@ def _scores(
 
 
 def attacker(spec: str, *, similar: bool = False, scoring: Scoring = "cosine") -> list[Attacker]:
-    """The attackers of a name: ``ENCODER``, ``ENCODER-adapted``, either with ``:FILE``, ``free`` or ``free:CUE``."""
+    """The attackers of a name: ``ENCODER``, ``ENCODER-adapted``, either with ``:FILE``, ``free`` or ``free:CUE``,
+    ``mcadams-inversion`` or ``mcadams-inversion:ENCODER``."""
     head, _, file = spec.partition(":")
     if head == "free":
         known = [*CUES, "order"]
         if file and file not in known:
             raise InputError(f"unknown cue {file!r}", fix=f"known: {', '.join(known)}")
         return [FreeAttacker(cue) for cue in ([file] if file else known)]
+    if head == INVERSION:
+        return [InversionAttacker(encoder(file or "campplus"))]
     plain = encoder(head.removesuffix(_SUFFIX) + (f":{file}" if file else ""))
     return [AdaptedAttacker(plain, similar, scoring) if head.endswith(_SUFFIX) else EncoderAttacker(plain, scoring)]

@@ -15,6 +15,7 @@ from voiceveil.attack.attackers import (
     Attacker,
     EncoderAttacker,
     FreeAttacker,
+    InversionAttacker,
     Means,
     Scoring,
     attacker,
@@ -158,7 +159,7 @@ def _diagnose(
 ) -> Health:
     control = float(np.mean([control_eer(trial_set, scores) for trial_set, scores in scored]))
     original = lazy = None
-    if isinstance(one, EncoderAttacker | AdaptedAttacker):
+    if isinstance(one, EncoderAttacker | AdaptedAttacker | InversionAttacker):
         plain = one if isinstance(one, EncoderAttacker) else EncoderAttacker(one.encoder)
         original = _mean_eer(plain, found, "oo", means)
         if isinstance(one, AdaptedAttacker):

@@ -9,6 +9,7 @@ attacker knows goes by the challenges' names; the legal paper calls the semi-inf
     lazy-informed   aa   anonymizes the enrollment too, with a model of original speech
     semi-informed   aa   and with a model trained on, or adapted to, speech of the same system
     similar-system  aa   the same with speech of a similar system
+    inverting       oa   undoes the anonymization first, as far as it can, and compares with original enrollment
     free            aa   needs no model
 """
 
@@ -25,7 +26,7 @@ from voiceveil.stats import Estimate, average
 
 __all__ = ["AttackResult", "Health", "Knowledge", "Row"]
 
-Knowledge = Literal["unprotected", "ignorant", "lazy-informed", "semi-informed", "similar-system", "free"]
+Knowledge = Literal["unprotected", "ignorant", "lazy-informed", "semi-informed", "similar-system", "inverting", "free"]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil import utility
-from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, attacker
+from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, InversionAttacker, attacker
 from voiceveil.attack.free import Cues
 from voiceveil.audio import atomic_path
 from voiceveil.challenges.inventory import Inventory
@@ -88,7 +88,7 @@ def _models(inventory: Inventory, tools: Tools) -> dict[str, str]:
     """What looked at the audio -> its fingerprint, in which the hash of its weights is."""
     models = {}
     for one in (made for spec in tools.attackers for made in attacker(spec)):
-        if isinstance(one, EncoderAttacker | AdaptedAttacker):
+        if isinstance(one, EncoderAttacker | AdaptedAttacker | InversionAttacker):
             models[one.name] = one.encoder.fingerprint()
         elif isinstance(one, FreeAttacker):
             models[one.name] = Cues().fingerprint()

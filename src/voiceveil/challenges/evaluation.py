@@ -38,7 +38,10 @@ from voiceveil.utility import emotion_folds
 from voiceveil.utility import recogniser as make_recogniser
 from voiceveil.utility.asr import references
 
-__all__ = ["Evaluation", "able", "evaluate", "prepare"]
+__all__ = ["USUAL_ATTACKERS", "Evaluation", "able", "evaluate", "prepare", "usual_attackers"]
+
+#: Attackers that can attack any system.
+USUAL_ATTACKERS = ("campplus", "campplus-adapted", "free")
 
 Say = Callable[[str], None]
 
@@ -121,7 +124,7 @@ def _check_output(evaluation: Evaluation) -> None:
 def evaluate(
     evaluation: Evaluation,
     *,
-    attackers: Sequence[str] = ("campplus", "campplus-adapted", "free"),
+    attackers: Sequence[str] | None = None,
     recogniser: str = "moonshine",
     jobs: Jobs = 1,
     seed: int | None = None,
@@ -136,14 +139,16 @@ def evaluate(
 
     ``exp`` holds the result files of the challenge's own scripts, see :mod:`voiceveil.challenges.official.tree`.
 
-    ``attackers``: see ``voiceveil attack``; those that learn are left out when there is no training set.
+    ``attackers``: see ``voiceveil attack`` (None: :func:`usual_attackers`); those that learn are left out when there is
+    no training set.
     ``cache_file``: where results are kept (default: ``cache.sqlite`` in the output); several systems may share one.
     ``details``: keep what a report needs, see :mod:`voiceveil.challenges.details`.
     """
     inventory = evaluation.inventory
     notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
-    chosen = able(attackers, inventory)
-    notes += [f"attacker {name} left out: no training set" for name in attackers if name not in chosen]
+    wanted = usual_attackers(evaluation) if attackers is None else tuple(attackers)
+    chosen = able(wanted, inventory)
+    notes += [f"attacker {name} left out: no training set" for name in wanted if name not in chosen]
     # A name that nobody has is found before the work begins.
     for name in chosen if inventory.verification else ():
         make_attacker(name)
@@ -198,6 +203,11 @@ def _alone_with_cache(out: Path, cache_file: Path | None) -> Iterator[Cache]:
             yield cache
         finally:
             cache.close()
+
+
+def usual_attackers(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the attackers of an evaluation for which none are named: those of any system, and those made for it."""
+    return (*USUAL_ATTACKERS, *(() if evaluation.system is None else evaluation.system.attackers))
 
 
 def able(attackers: Sequence[str], inventory: Inventory) -> tuple[str, ...]:

@@ -17,16 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from voiceveil import utility
 from voiceveil.anonymization.digests import digest_secret, source_digest
 from voiceveil.anonymization.settings import make_settings
 from voiceveil.attack import encoder
-from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, attacker
+from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, InversionAttacker, attacker
 from voiceveil.attack.encoders import Layered, SpeakerEncoder
 from voiceveil.attack.free import Cues
+from voiceveil.attack.inversion import AngleModel, InvertingEncoder
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.audio import info
-from voiceveil.challenges.evaluation import Evaluation, able, namespace_of
+from voiceveil.challenges.evaluation import Evaluation, able, namespace_of, usual_attackers
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.run.cache import Cache, result_key
 from voiceveil.run.extract import Evaluator
@@ -102,7 +105,7 @@ class Plan:
 def make_plan(
     evaluation: Evaluation,
     *,
-    attackers: Sequence[str],
+    attackers: Sequence[str] | None = None,
     recogniser: str,
     seed: int | None = None,
     key_file: str | Path | None = None,
@@ -110,11 +113,12 @@ def make_plan(
     cache_file: Path | None = None,
 ) -> Plan:
     """Look at the data, the ledgers and the cache; takes the options of :func:`voiceveil.challenges.evaluate`."""
+    wanted = usual_attackers(evaluation) if attackers is None else tuple(attackers)
     store = Cache(evaluation.out / "cache.sqlite" if cache_file is None else cache_file, readonly=True)
     try:
         looked = _Look(evaluation, store, seed, key_file, namespace_of(evaluation, key_file, key_namespace))
         steps = [looked.anonymization()] if evaluation.system is not None else []
-        for name, evaluator, parts in _work(evaluation, attackers, recogniser):
+        for name, evaluator, parts in _work(evaluation, wanted, recogniser):
             steps.append(looked.at(name, evaluator, parts))
     finally:
         store.close()
@@ -153,6 +157,10 @@ def _work(
                 training = inventory.training if isinstance(one, AdaptedAttacker) else ()
                 learned = [(name, "a", [u.id for u in inventory.corpora[name]]) for name in training]
                 add(one.name, _looks(one.encoder), [*_attacked(sets, conditions), *learned])
+            elif isinstance(one, InversionAttacker):
+                add(one.encoder.name, _looks(one.encoder), _attacked(sets, ["oo"]))
+                inverted = [(trial_set.name, "a", list(trial_set.speaker_of)) for trial_set in sets]
+                add(one.name, InvertingEncoder(one.encoder, AngleModel(np.zeros(0))), inverted)
     if "wer" in wanted and inventory.recognition:
         names = [name for one in inventory.recognition for name in one.sets]
         add(recogniser, utility.recogniser(recogniser), _both(inventory.corpora, names))

@@ -3,7 +3,7 @@
 DATA holds Kaldi directories in the challenges' layout: NAME_enrolls and NAME_trials_PART are the original speech, the
 same names with the suffix of --anon the anonymized one. The table has an equal error rate (EER) with its 95 % interval
 over speakers for each set, condition and attacker: 50 % is perfect privacy, 0 % is none. Conditions: oo = unprotected,
-oa = ignorant (original enrollment), aa = the attacker anonymizes the enrollment too.
+oa = original enrollment (ignorant, or inverting the anonymization), aa = the attacker anonymizes the enrollment too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ attackers:
   trained:FOLDER      an encoder that `voiceveil train asv` has made, from nothing (ecapa) or from CAM++
                       (campplus-tuned); trained-adapted:FOLDER learns a back-end behind it (--train)
   moonshine-adapted   what a recogniser hears, with a back-end that is learned in the same way (--train)
+  mcadams-inversion   estimates McAdams' coefficient of b2, b2-2022, b2-2020 and d1 from the audio, undoes it, and
+                      compares with original enrollment by CAM++ (or mcadams-inversion:ENCODER)
   free                duration, pauses, pitch and file order: what needs no model
 
 examples:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
+from voiceveil.challenges.evaluation import USUAL_ATTACKERS, Evaluation, evaluate, prepare
 from voiceveil.challenges.planning import Plan, make_plan
 from voiceveil.challenges.protocol import load_protocol
 from voiceveil.challenges.results import Figure, Results
@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", nargs="+", default=[], metavar="SET", help="sets the attacker trains on instead")
     parser.add_argument("--emotion", nargs="+", default=[], metavar="SET", help="sets with emotions to use instead")
     parser.add_argument(
-        "--attackers", default="campplus,campplus-adapted,free", metavar="LIST", help="see `voiceveil attack --help`"
+        "--attackers",
+        metavar="LIST",
+        help=f"see `voiceveil attack --help` (default: {','.join(USUAL_ATTACKERS)} and those made for the system)",
     )
     parser.add_argument(
         "--recogniser", default="moonshine", help="of words: moonshine, pocketsphinx, or a model (default: moonshine)"
@@ -76,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan, or evaluate and print a table."""
     protocol = load_protocol(args.protocol)
     options: dict[str, Any] = {
-        "attackers": [name.strip() for name in args.attackers.split(",") if name.strip()],
+        "attackers": _listed(args.attackers),
         "recogniser": args.recogniser,
         "seed": args.seed,
         "key_file": args.key_file,
@@ -122,6 +124,11 @@ def run(args: argparse.Namespace) -> int:
             print_lines(f"report: {report}")
     print_checks(results.checks)
     return 0
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """Return the names between commas; None if none were asked for."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _cores() -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from voiceveil.dsp.lpc import EPSILON, move_poles
 
-__all__ = ["McAdams", "McAdamsStream"]
+__all__ = ["McAdams", "McAdamsStream", "analysis_window"]
 
 #: float32 or float64, as the variant sums its frames.
 Real = NDArray[np.floating[Any]]
@@ -49,16 +49,19 @@ class McAdams:
         return np.concatenate([*blocks, stream.close()])
 
 
+def analysis_window(rate: int) -> NDArray[np.float64]:
+    """Return the window of a frame of 20 ms, which is used twice: frames that overlap by half add up to the signal."""
+    hann = np.hanning(int(0.020 * rate))
+    return np.asarray(np.sqrt(hann / (hann.sum() / (len(hann) // 2))))
+
+
 class McAdamsStream:
     """The same block by block: what is pushed in comes out, at most one frame later, and the rest on ``close``."""
 
     def __init__(self, transform: McAdams, rate: int = 16000) -> None:
-        length = int(0.020 * rate)
-        hop = length // 2
-        hann = np.hanning(length)
         self._transform = transform
-        self._window = np.sqrt(hann / (hann.sum() / hop))
-        self._hop = hop
+        self._window = analysis_window(rate)
+        self._hop = hop = len(self._window) // 2
         self._dtype: np.dtype[np.floating[Any]] = np.dtype(np.float64 if transform.double else np.float32)
         # In the whole variant the first frame starts one hop before the signal.
         self._lead = hop if transform.whole else 0

@@ -28,6 +28,7 @@ KNOWLEDGE = {
     "lazy-informed": "knows the system and anonymizes its own recordings of a person with it",
     "semi-informed": "knows the system, and has learned from speech that the system has anonymized",
     "similar-system": "has learned from speech that a similar system has anonymized",
+    "inverting": "undoes the anonymization as far as it can, and knows the person's original voice",
     "free": "uses no model of voices, only what anybody can measure",
 }
 _RATES = ("eer", "wer", "uar", "deid", "eer_rocch", "average_eer", "average_wer")
@@ -95,7 +96,7 @@ def _privacy(material: Material) -> Finding:
         "middling": "Sometimes: partial protection",
         "good": "Hardly, by the attackers we tried",
     }[grade]
-    if main.knowledge in ("ignorant", "lazy-informed", "free"):
+    if main.knowledge in ("ignorant", "lazy-informed", "inverting", "free"):
         if grade == "good":
             grade = "middling"
         answer += " (no attacker had learned from the system)"

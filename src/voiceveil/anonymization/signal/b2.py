@@ -40,6 +40,7 @@ class B2(Anonymizer):
 
     source: ClassVar[str] = "VoicePrivacy 2024, section 5.2"
     preload: ClassVar[tuple[str, ...]] = ("voiceveil.anonymization.signal.ready",)
+    attackers: ClassVar[tuple[str, ...]] = ("mcadams-inversion",)
     alpha: Range = parameter((0.5, 0.9), "McAdams' coefficient is drawn uniformly from this range", low=0.01, high=4)
     edges: Edges = parameter("whole", "cover the whole signal, or lose its edges as the official code does")
     level: Level = parameter("peak", "the recording's peak to full scale, or follow the input's loudness, as live")

@@ -1,0 +1,130 @@
+"""Undo McAdams' coefficient: estimate it from the audio alone, move the poles back.
+
+The anonymization moves a pole of the linear predictor from the angle phi to phi ** alpha. This can be undone by
+phi ** (1 / alpha), and alpha can be seen in the result: it scales the logarithms of all angles. The attacker has
+original speech of whomever it looks for. It counts the log angles of the poles in that speech as it is after each of
+some coefficients, and takes for a recording the coefficient whose distribution makes its angles most likely. No network
+is trained, and the system's key is not needed.
+
+Conventions: samples are float32 of shape (n,) at 16 kHz; angles are in radians; alpha = 1 is unchanged speech.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.attack.encoders import Embedding, SpeakerEncoder
+from voiceveil.audio import Samples, Waveform
+from voiceveil.dsp.lpc import ORDER, pole_angles
+from voiceveil.dsp.mcadams import McAdams, analysis_window
+
+__all__ = ["ALPHAS", "AngleCounts", "AngleModel", "InvertingEncoder", "invert"]
+
+Floats = NDArray[np.float64]
+
+#: Coefficients whose distributions are learned; between them is interpolated.
+ALPHAS: tuple[float, ...] = tuple(np.round(np.arange(0.4, 1.16, 0.05), 2).tolist())
+
+_RATE = 16000
+_EDGES = np.linspace(-4.0, 1.2, 105)  # of log angles; log(pi) is 1.14
+_ACTIVE = 10**-3.0  # of the loudest frames (95th percentile)
+_LONGEST = 6 * _RATE  # samples of an utterance that is learned from
+
+
+def count_angles(samples: Samples) -> Floats:
+    """Return the histogram of the log angles of the poles in all frames of 20 ms that are not silent, shape (104,)."""
+    window = analysis_window(_RATE)
+    frames = 1 + (len(samples) - len(window)) // (len(window) // 2)
+    if frames < 1:
+        return np.zeros(len(_EDGES) - 1)
+    angles, power = np.empty((frames, ORDER)), np.empty(frames)
+    pole_angles(np.ascontiguousarray(samples, dtype=np.float32), window, angles, power)
+    active = angles[power > _ACTIVE * np.percentile(power, 95)]
+    logs = np.log(active[active > 0.0])
+    return np.histogram(np.clip(logs, _EDGES[0], _EDGES[-1]), _EDGES)[0].astype(np.float64)
+
+
+@dataclass(frozen=True)
+class AngleCounts:
+    """Evaluator of original speech: its pole angles after each coefficient, shape (coefficients, 104)."""
+
+    rate, minimum = _RATE, 0.05
+
+    def fingerprint(self) -> str:
+        """Return version and coefficients."""
+        return f"pole angles 1 {ALPHAS}"
+
+    def __call__(self, wave: Waveform) -> Floats:
+        """Count, in the first six seconds."""
+        samples = wave.samples[:_LONGEST]
+        return np.array([count_angles(McAdams(alpha)(samples).astype(np.float32)) for alpha in ALPHAS])
+
+
+@dataclass(frozen=True, eq=False)
+class AngleModel:
+    """How likely each log angle is after each coefficient: ``log_likelihood`` of shape (coefficients, 104)."""
+
+    log_likelihood: Floats
+
+    @classmethod
+    def learn(cls, counts: Iterable[Floats]) -> AngleModel:
+        """Make the model of the counts of original utterances, each of shape (coefficients, 104)."""
+        total = np.sum(list(counts), axis=0) + 1.0
+        return cls(np.log(total / total.sum(axis=1, keepdims=True)))
+
+    def estimate(self, samples: Samples) -> float:
+        """Return the most likely coefficient, between the smallest and the largest of `ALPHAS`."""
+        likelihood = self.log_likelihood @ count_angles(samples)
+        best = int(likelihood.argmax())
+        if not 0 < best < len(ALPHAS) - 1:
+            return ALPHAS[best]
+        left, middle, right = likelihood[best - 1 : best + 2]
+        bend = left - 2 * middle + right
+        shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
+        return float(ALPHAS[best] + shift * (ALPHAS[best + 1] - ALPHAS[best]))
+
+    def fingerprint(self) -> str:
+        """Return a digest of the numbers."""
+        return hashlib.sha256(np.ascontiguousarray(self.log_likelihood).tobytes()).hexdigest()
+
+
+def invert(samples: Samples, alpha: float) -> Samples:
+    """Return the speech before McAdams' coefficient ``alpha``, as far as it can be had; peak at half of full scale."""
+    raw = McAdams(1.0 / alpha, clip_angle=True)(samples)
+    peak = float(np.abs(raw).max(initial=0.0))
+    return (0.5 * raw / peak if peak > 0 else raw).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class InvertingEncoder:
+    """An encoder that hears speech after the coefficient was estimated and undone."""
+
+    encoder: SpeakerEncoder
+    model: AngleModel
+
+    rate: ClassVar[int] = _RATE
+
+    @property
+    def minimum(self) -> float:
+        """The shortest audio in seconds."""
+        return max(self.encoder.minimum, AngleCounts.minimum)
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Modules for all workers."""
+        return (type(self.encoder).__module__, *getattr(self.encoder, "preload", ()))
+
+    def fingerprint(self) -> str:
+        """Return version, encoder and model."""
+        return f"mcadams inversion 1 {self.model.fingerprint()} {self.encoder.fingerprint()}"
+
+    def __call__(self, wave: Waveform) -> Embedding:
+        """Return the embedding of the speech as it was before."""
+        samples = invert(wave.samples, self.model.estimate(wave.samples))
+        return self.encoder(Waveform(samples, wave.rate))
