@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import extract
+from voiceveil.run.extract import Evaluator, extract
 
 __all__ = [
     "INVERSION",
@@ -44,6 +44,7 @@ __all__ = [
     "attacker",
 ]
 
+Value = TypeVar("Value")
 Scoring = Literal["cosine", "plda"]
 
 #: The attacker who undoes McAdams' coefficient.
@@ -70,6 +71,10 @@ class Means:
     def embed(self, utterances: Iterable[Utterance], by: SpeakerEncoder, *, trunk: bool = False) -> Embedded:
         """Embeddings by an encoder."""
         return embed(utterances, by, trunk=trunk, cache=self.cache, jobs=self.jobs, quiet=self.quiet)
+
+    def extract(self, utterances: Iterable[Utterance], by: Evaluator[Value]) -> dict[str, Value]:
+        """Return the results of any evaluator, utterance id -> result."""
+        return extract(utterances, by, cache=self.cache, jobs=self.jobs, quiet=self.quiet)
 
 
 class Attacker(Protocol):
@@ -258,9 +263,8 @@ class InversionAttacker:
         enrollment, trial = trial_set.speech(condition)
         enrolled = enroll(means.embed(enrollment, self.encoder), trial_set.enrollment)
         some = sorted(enrollment, key=lambda u: hashlib.sha256(u.id.encode()).digest())[:_LEARNED]
-        running = {"cache": means.cache, "jobs": means.jobs, "quiet": means.quiet}
-        model = AngleModel.learn(extract(some, AngleCounts(), **running).values())
-        vectors = extract(trial, InvertingEncoder(self.encoder, model), **running)
+        model = AngleModel.learn(means.extract(some, AngleCounts()).values())
+        vectors = means.extract(trial, InvertingEncoder(self.encoder, model))
         heard = Embedded(tuple(vectors), np.array(list(vectors.values()), dtype=np.float64))
         return score_trials(trial_set.trials, enrolled, heard, Cosine().fit(heard.vectors[:0], np.zeros(0, np.int64)))
 
@@ -294,7 +298,7 @@ class FreeAttacker:
         return score_trials(trial_set.trials, enrolled, sides[1], distance)
 
     def _cues(self, utterances: tuple[Utterance, ...], means: Means) -> Embedded:
-        found = extract(utterances, Cues(), cache=means.cache, jobs=means.jobs, quiet=means.quiet)
+        found = means.extract(utterances, Cues())
         return Embedded(tuple(found), np.array(list(found.values()))[:, CUES[self.cue]])
 
 
