@@ -236,7 +236,7 @@ def test_results_of_another_protocol_are_not_overwritten(
     assert main(["evaluate", "--data", str(data), "--out", str(out), "--system", "b2"]) == 1
     assert capsys.readouterr().err == (
         f"voiceveil evaluate: {out}: holds the results of b2 under vpc2022, not of b2 under vpc2024 "
-        "(give another folder for the results)\n"
+        "(give another folder for the results, or --overwrite)\n"
     )
     assert (out / "results.json").read_bytes() == before
     assert [path.name for path in out.iterdir()] == ["results.json"]

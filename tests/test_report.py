@@ -349,7 +349,7 @@ def test_all_protocols(protocol: str, tmp_path: Path) -> None:
 
 def test_an_official_file_has_figures_alone(reference: Path, tmp_path: Path) -> None:
     for file in ("vpc2020/RESULTS_mcadams", "vpc2022/RESULTS_summary_mcadams", "vpc2024/result_for_rank_mcadams"):
-        text = plain(page_of(reference / file, tmp_path / "r.html").text)
+        text = plain(page_of(reference / file, tmp_path / f"{Path(file).name}.html").text)
         assert "Not shown: The results have no details" in text
         assert "ASV_eval" in text
 

@@ -19,8 +19,8 @@ from typing import Protocol
 from voiceveil.errors import InputError, OutputError
 
 __all__ = [
-    "PART_PREFIX", "RECORDS", "Guard", "atomic_path", "guarded", "is_part", "part_beside", "remove_if_recorded",
-    "remove_parts", "scratch_path",
+    "PART_PREFIX", "RECORDS", "Guard", "atomic_path", "clear_path", "guarded", "is_part", "is_recorded", "part_beside",
+    "remove_if_recorded", "remove_parts", "scratch_path",
 ]  # fmt: skip
 
 #: Temporary files start with this; a killed run may leave some behind.
@@ -36,8 +36,12 @@ class Guard(Protocol):
         """Record the complete temporary file ``part`` as the next content of ``path``, or raise ``InputError``."""
         ...
 
-    def may_remove(self, path: Path) -> bool:
+    def owns(self, path: Path) -> bool:
         """Return whether the file at ``path`` is the program's own."""
+        ...
+
+    def may_replace(self, path: Path) -> bool:
+        """Return whether the file at ``path`` is the program's own, or the user lets others' be replaced."""
         ...
 
 
@@ -121,12 +125,25 @@ def remove_parts(folders: Iterable[Path], *, below: bool = False) -> None:
                 part.unlink(missing_ok=True)
 
 
+def is_recorded(path: Path) -> bool:
+    """Return whether the guard of the file's folder knows it as the program's own; False where there is no guard."""
+    guard = _guard_of(path)
+    return guard is not None and guard.owns(path)
+
+
 def remove_if_recorded(path: Path) -> bool:
     """Remove a file that the guard of its folder knows as the program's own; return whether nothing is there now."""
     if not os.path.lexists(path):
         return True
-    guard = _guard_of(path)
-    if guard is None or not guard.may_remove(path):
+    if not is_recorded(path):
         return False
     path.unlink()
     return True
+
+
+def clear_path(path: Path) -> bool:
+    """Remove a file that the guard of its folder lets be replaced; return whether nothing is there now."""
+    guard = _guard_of(path)
+    if guard is not None and os.path.lexists(path) and guard.may_replace(path):
+        path.unlink()
+    return not os.path.lexists(path)

@@ -90,7 +90,7 @@ def test_a_single_file_is_not_replaced(recordings: Path, tmp_path: Path) -> None
     (tmp_path / "mine.wav").write_text("mine")
     (tmp_path / "link.wav").symlink_to("nowhere")
     for name in ("mine.wav", "link.wav"):
-        refused(tmp_path, partial(anonymize, source, tmp_path / name, seed=1), rf"{name}: {IN_THE_WAY}")
+        refused(tmp_path, partial(anonymize, source, tmp_path / name, seed=1), rf"{name}: this file exists")
     anonymize(source, tmp_path / "mine.wav", seed=1, overwrite=True)
     load(tmp_path / "mine.wav")
 

@@ -31,7 +31,7 @@ from voiceveil.files import file_stamp
 from voiceveil.ondisk import DiskDict
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
-from voiceveil.run.outputs import refuse_existing
+from voiceveil.run.outputs import refuse_before_start, refuse_existing, refuse_files
 from voiceveil.run.progress import Progress
 
 __all__ = ["Failure", "Summary", "anonymize"]
@@ -134,7 +134,7 @@ def anonymize(
         if settings.level == "utterance":  # what holds for one holds for all
             break
     if overwrite is not True:
-        _refuse_without_ledger(corpus, layout)
+        refuse_before_start(layout.folder, layout.targets(corpus))
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
         secret = digest_secret(settings, layout.ledger)
         plan = _plan(corpus, layout, ledger, secret)
@@ -186,13 +186,11 @@ def _one_file(
     job: Job, corpus: Listing, layout: Layout, settings: Settings, release: PlannedRelease | None, *, overwrite: bool
 ) -> Summary:
     """Convert a single file, which needs no ledger; what is wrong with it is raised."""
-    if not overwrite:
-        refuse_existing([job.target])
+    refuse_files([job.target], overwrite=overwrite)
     start = time.monotonic()
     try:
         done = run_job(job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
-        if not overwrite:
-            refuse_existing([job.target])
+        refuse_files([job.target], overwrite=overwrite)
         job.part.replace(job.target)
     finally:
         job.part.unlink(missing_ok=True)
@@ -333,17 +331,6 @@ def _not_resumable(layout: Layout) -> InputError:
         where=layout.folder,
         fix="start again with --overwrite; with --key-file a run can always go on",
     )
-
-
-def _refuse_without_ledger(corpus: Listing, layout: Layout) -> None:
-    """Refuse files in the way where no run has begun, before even a ledger is written."""
-    if not layout.folder.exists() or layout.ledger.exists():
-        return
-    try:
-        refuse_existing(layout.targets(corpus))
-    except InputError:
-        if not layout.ledger.exists():  # else another run has just begun, and opening its ledger will say so
-            raise
 
 
 def _stamp(path: Path) -> str:

@@ -24,7 +24,7 @@ from voiceveil.corpus.manifest import manifest_files
 from voiceveil.corpus.model import Utterances
 from voiceveil.errors import InputError
 from voiceveil.ondisk import DiskDict
-from voiceveil.run.outputs import ledger_of, refuse_overlap, refuse_same_files
+from voiceveil.run.outputs import folder_of, ledger_of, refuse_overlap, refuse_same_files
 
 __all__ = ["Layout", "plan_layout"]
 
@@ -107,8 +107,7 @@ def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None) -> fr
     # By folders, of which there are few: in flat memory, and without asking the system for every file.
     sources, targets, plain = set(), set(), True
     for utterance in corpus:
-        path = utterance.path
-        sources.add((path.resolve() if path.is_symlink() else path).parent)
+        sources.add(folder_of(utterance.path))
         targets.add(layout.target(utterance.id).parent)
         plain = plain and str(PurePosixPath(utterance.id)) == utterance.id
     if corpus.kind != "file":  # a file may lie beside what becomes of it
@@ -126,15 +125,8 @@ def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None) -> fr
 
 def _refuse_overlap(corpus: Listing, folder: Path, sources: set[Path], manifest: Path | None) -> None:
     """Refuse an output folder that holds recordings or metadata of the input, or lies in a corpus that is a folder."""
-    if corpus.kind not in _MANIFESTS and corpus.root is not None:
-        refuse_overlap(folder, [corpus.root])
-    elif manifest is not None:
-        refuse_overlap(folder, [manifest])
-    # Recordings that a manifest or a Kaldi directory lists may lie anywhere, and the output may lie beside them.
-    out = folder.resolve()
-    for source in sources:
-        if source.resolve().is_relative_to(out):
-            refuse_overlap(folder, [source])
+    metadata = manifest if corpus.kind in _MANIFESTS else corpus.root
+    refuse_overlap(folder, [] if metadata is None else [metadata], sources)
 
 
 def _write_kaldi(folder: Path, name: str, outputs: Utterances) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.anonymization import Anonymizer, anonymize
+from voiceveil.atomic import remove_parts
 from voiceveil.attack.attackers import attacker as make_attacker
 from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import find_sets
-from voiceveil.audio import PART_PREFIX
 from voiceveil.challenges import measuring
 from voiceveil.challenges.anonymized import find_anonymized
 from voiceveil.challenges.circumstances import circumstances, started
@@ -26,6 +26,7 @@ from voiceveil.challenges.inventory import Inventory, take_inventory
 from voiceveil.challenges.measuring import Tools
 from voiceveil.challenges.official.tree import write_tree
 from voiceveil.challenges.protocol import Protocol, load_protocol
+from voiceveil.challenges.result_files import recorded_evaluation
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.checks import Check, merged
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
@@ -33,7 +34,7 @@ from voiceveil.errors import InputError
 from voiceveil.metrics import WordErrors
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs, executor_of
-from voiceveil.run.locking import alone_in
+from voiceveil.run.outputs import refuse_corpora
 from voiceveil.utility import emotion_folds
 from voiceveil.utility import recogniser as make_recogniser
 from voiceveil.utility.asr import references
@@ -57,6 +58,7 @@ class Evaluation:
     suffix: str
     anon_data: Path
     given: Mapping[str, Corpus] = field(default_factory=dict)  # set -> what somebody else has anonymized
+    overwrite: bool = False  # start again, and replace files in the output that the program did not write
 
     @property
     def name(self) -> str:
@@ -73,8 +75,13 @@ def prepare(
     anon: str | None = None,
     train: Sequence[str] = (),
     emotion: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> Evaluation:
-    """Find and check the data; nothing is written. Give a ``system``, or the suffix ``anon`` of anonymized sets."""
+    """Find and check the data; nothing is written. Give a ``system``, or the suffix ``anon`` of anonymized sets.
+
+    An output that is, holds or lies in the data is refused. ``overwrite``: start again where another evaluation left
+    its results, and replace files that are in the way.
+    """
     if (system is None) == (anon is None):
         raise InputError(
             "one of a system and the suffix of anonymized data is needed", fix="--system b2, or --anon _b2"
@@ -85,12 +92,14 @@ def prepare(
     declared = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
     inventory = take_inventory(declared, Path(data), train=train, emotion=emotion)
     _check_originals(inventory, Path(data))
-    if system is not None:
-        evaluation = Evaluation(inventory, Path(data), Path(out), system, f"_{system.name}", Path(out) / "data")
-    else:
+    given: Mapping[str, Corpus] = {}
+    if system is None:
         given = find_anonymized(inventory.corpora, Path(data), anon or "")
-        evaluation = Evaluation(inventory, Path(data), Path(out), None, anon or "", Path(data), given)
-    _check_output(evaluation)
+    suffix, anon_data = (anon or "", Path(data)) if system is None else (f"_{system.name}", Path(out) / "data")
+    refuse_corpora(Path(out), [*inventory.corpora.values(), *given.values()])
+    evaluation = Evaluation(inventory, Path(data), Path(out), system, suffix, anon_data, given, overwrite)
+    if not overwrite:
+        _check_output(evaluation)
     return evaluation
 
 
@@ -118,7 +127,7 @@ def _check_output(evaluation: Evaluation) -> None:
     now = (evaluation.name, evaluation.inventory.protocol.name)
     if (before.system, before.protocol) != now:
         what = f"holds the results of {before.system} under {before.protocol}, not of {now[0]} under {now[1]}"
-        raise InputError(what, where=evaluation.out, fix="give another folder for the results")
+        raise InputError(what, where=evaluation.out, fix="give another folder for the results, or --overwrite")
 
 
 def evaluate(
@@ -154,7 +163,7 @@ def evaluate(
         make_attacker(name)
     if "wer" in inventory.protocol.metrics and inventory.recognition:
         make_recogniser(recogniser)
-    with _alone_with_cache(evaluation.out, cache_file) as cache:
+    with _alone_with_cache(evaluation, cache_file) as cache:
         time = started(evaluation.out)
         key = {"seed": seed, "key_file": key_file, "key_namespace": namespace_of(evaluation, key_file, key_namespace)}
         anonymized = _anonymize(evaluation, cache, key, jobs=jobs, quiet=quiet, say=say)
@@ -192,12 +201,12 @@ def _check_other_sets(inventory: Inventory, anonymized: Mapping[str, Corpus], ca
 
 
 @contextmanager
-def _alone_with_cache(out: Path, cache_file: Path | None) -> Iterator[Cache]:
-    """Be the only evaluation at work in ``out``, without the temporary files that a killed one left there."""
-    with alone_in(out, "another evaluation"):
-        below = [part for name in ("scores", "details", "exp") for part in (out / name).rglob(f"{PART_PREFIX}*")]
-        for part in (*out.glob(f"{PART_PREFIX}*"), *below):
-            part.unlink(missing_ok=True)
+def _alone_with_cache(evaluation: Evaluation, cache_file: Path | None) -> Iterator[Cache]:
+    """Be the only evaluation at work in the output, which replaces no files but its own; give its cache."""
+    out = evaluation.out
+    with recorded_evaluation(evaluation):
+        remove_parts([out])
+        remove_parts([out / name for name in ("scores", "details", "exp")], below=True)
         cache = Cache(out / "cache.sqlite" if cache_file is None else cache_file)
         try:
             yield cache
@@ -247,7 +256,7 @@ def _anonymize(
             jobs=jobs,
             **key,
             suffix=evaluation.suffix,
-            overwrite="changed",
+            overwrite=evaluation.overwrite or "changed",
             quiet=quiet,
         )
         seconds = summary.seconds * executor_of(jobs).workers

@@ -22,6 +22,7 @@ from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.evaluate_many import made_system, run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
+from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.terminal import print_lines
 
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache", type=Path, metavar="FILE", help="keep results here, for several systems (default: in OUT)"
     )
     add_key_arguments(parser, corpus="the name of DATA without its folder, for all sets")
+    add_overwrite(parser, "start again where other results are, and replace files that are in the way (never the data)")
     parser.add_argument("--no-report", action="store_true", help="no report.html, and nothing kept for one")
     parser.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -98,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
         anon=args.anon,
         train=args.train,
         emotion=args.emotion,
+        overwrite=args.overwrite,
     )
     if args.plan:
         print_plan(evaluation, make_plan(evaluation, **options), args.jobs)
@@ -113,9 +116,9 @@ def run(args: argparse.Namespace) -> int:
         )
     report = None
     if not args.no_report:
-        from voiceveil.report.page import write_report  # here: a plan is to come at once
+        from voiceveil.report.page import Options, write_report  # here: a plan is to come at once
 
-        report = write_report(out)
+        report = write_report(out, options=Options(overwrite=args.overwrite))
     if args.json:
         print((out / "results.json").read_text(), end="")
     else:

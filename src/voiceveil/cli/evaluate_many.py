@@ -23,6 +23,7 @@ from voiceveil.challenges.protocol import Protocol
 from voiceveil.challenges.results import Results
 from voiceveil.cli.executors import chosen_jobs
 from voiceveil.errors import InputError, OutputError
+from voiceveil.run.outputs import recorded, refuse_corpora
 from voiceveil.terminal import print_lines
 
 __all__ = ["chosen_systems", "made_system", "run_many"]
@@ -63,6 +64,7 @@ def _build_pool(speaker: str, args: argparse.Namespace, protocol: Protocol, out:
     from voiceveil.utility.pitch import tracker
 
     inventory = take_inventory(protocol, args.data, train=args.train, emotion=args.emotion)
+    refuse_corpora(out, inventory.corpora.values())
     spoken = [
         u for name, corpus in inventory.corpora.items() if inventory.roles[name] in ("enroll", "trial") for u in corpus
     ]
@@ -83,6 +85,20 @@ def run_many(args: argparse.Namespace, protocol: Protocol, options: dict[str, An
     chosen = chosen_systems(args.system, protocol)
     home = args.out or Path("results") / protocol.name
     args.cache = options["cache_file"] = args.cache or home / "cache.sqlite"
+    inventory = take_inventory(protocol, args.data, train=args.train, emotion=args.emotion)
+    refuse_corpora(home, inventory.corpora.values())
+    if args.plan:
+        return _evaluate_all(chosen, args, protocol, options, home)
+    settings = {"protocol": protocol.name, "systems": "side by side"}
+    pages = [home / "comparison.json", home / "comparison.html"]
+    with recorded(home, settings, lambda: pages, overwrite=args.overwrite):
+        return _evaluate_all(chosen, args, protocol, options, home)
+
+
+def _evaluate_all(
+    chosen: list[list[str]], args: argparse.Namespace, protocol: Protocol, options: dict[str, Any], home: Path
+) -> int:
+    """Evaluate each system into a folder below ``home``, and compare them; 1 if one could not be measured."""
     measured: list[Results] = []
     faults: dict[str, str] = {}
     for number, (name, *settings) in enumerate(chosen, 1):
@@ -112,7 +128,9 @@ def _one(
     """The results of a system; None for a plan."""
     made, _ = made_system(name, settings, args, protocol, out)
     made.models()  # what is missing is found before the data are read
-    evaluation = prepare(args.data, out, protocol=protocol, system=made, train=args.train, emotion=args.emotion)
+    evaluation = prepare(
+        args.data, out, protocol=protocol, system=made, train=args.train, emotion=args.emotion, overwrite=args.overwrite
+    )
     if args.plan:
         plan = make_plan(evaluation, **options)
         print_lines(f"{name}: about {plan.seconds(args.jobs) / 60:.0f} minutes, {plan.disk / 1e9:.2f} GB")
@@ -127,9 +145,9 @@ def _one(
             say=lambda line: None if args.quiet else print_lines(f"  {line}", file=sys.stderr),
         )
     if not args.no_report:
-        from voiceveil.report.page import write_report
+        from voiceveil.report.page import Options, write_report
 
-        write_report(out)
+        write_report(out, options=Options(overwrite=args.overwrite))
     return results
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from voiceveil.cli.options import add_overwrite
 from voiceveil.terminal import print_lines
 
 EXAMPLES = """\
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder of an evaluation, or a results file")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: report.html beside RESULTS)")
+    add_overwrite(parser)
     parser.add_argument("--title", default="", help="the heading of the page")
     parser.add_argument("--compare", nargs="+", default=[], metavar="OTHER", help="other results, or NAME=PATH")
     parser.add_argument(
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the page and say where it is."""
     from voiceveil.report.page import Options, write_report
 
-    options = Options(title=args.title, compare=args.compare, audio=args.audio)
+    options = Options(title=args.title, compare=args.compare, audio=args.audio, overwrite=args.overwrite)
     path = write_report(args.results, args.out, options)
     print_lines(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if args.audio:

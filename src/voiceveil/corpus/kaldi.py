@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from voiceveil.atomic import remove_if_recorded
+from voiceveil.atomic import clear_path
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
 from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
@@ -241,7 +241,7 @@ def _write_all(directory: Path, tables: dict[str, dict[str, str]], trials: Trial
     """Write the files that hold something, wav.scp last: a directory is one when it has a wav.scp."""
     empty = [name for name in tables if not tables[name] and name != "wav.scp"] + [TRIALS] * (trials is None)
     for name in empty:
-        if not remove_if_recorded(directory / name):
+        if not clear_path(directory / name):
             what = f"the corpus has no data for {name}, and this file would be taken for its {name}"
             raise InputError(what, where=directory / name, fix="remove it, or name another directory")
     for name in sorted(tables, key=lambda name: name == "wav.scp"):

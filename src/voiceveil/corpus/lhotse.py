@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import atomic_path, remove_if_recorded
+from voiceveil.atomic import atomic_path, clear_path
 from voiceveil.audio import info
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.kaldi import PIPE_FIX
@@ -218,7 +218,7 @@ def write_lhotse(corpus: Corpus, directory: Path) -> list[Path]:
             )
         )
     *written, trials = lhotse_files(directory)
-    if corpus.trials is None and not remove_if_recorded(trials):
+    if corpus.trials is None and not clear_path(trials):
         what = "the corpus has no trials, and this file would be taken for its trial list"
         raise InputError(what, where=trials, fix="remove it, or name another directory")
     _write(written[0], (recording.to_dict() for recording in recordings.values()))

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import atomic_path, remove_if_recorded
+from voiceveil.atomic import atomic_path, clear_path
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Trials, Utterance, Utterances, paused_collector
@@ -242,7 +242,7 @@ def write_manifest(corpus: Utterances, path: Path) -> None:
         raise InputError("a manifest is a .csv or a .jsonl file", where=path)
     trials = path.with_suffix(".trials.csv")
     if corpus.trials is None:
-        if not remove_if_recorded(trials):
+        if not clear_path(trials):
             what = "the corpus has no trials, and this file would be taken for its trial list"
             raise InputError(what, where=trials, fix="remove it, or give the manifest another name")
     else:

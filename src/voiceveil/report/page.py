@@ -7,13 +7,14 @@ one style sheet, by its hash, and ``data:`` audio. The page loads nothing from a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import atomic_path
 from voiceveil.challenges.official import read_results
 from voiceveil.challenges.results import Results
 from voiceveil.errors import InputError
@@ -23,6 +24,7 @@ from voiceveil.report.material import Material, load_material
 from voiceveil.report.plane import planes
 from voiceveil.report.shell import environment, style_and_policy
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
+from voiceveil.run.outputs import ledger_of, recorded, refuse_files, refuse_same_files
 
 if TYPE_CHECKING:
     import jinja2
@@ -37,6 +39,7 @@ class Options:
     title: str = ""
     compare: Sequence[str | Path] = ()
     audio: int = 0
+    overwrite: bool = False  # also a file that the program did not write
 
 
 def write_report(path: str | Path, out: str | Path | None = None, options: Options | None = None) -> Path:
@@ -48,16 +51,37 @@ def write_report(path: str | Path, out: str | Path | None = None, options: Optio
     material = load_material(source)
     others = [_other(spec) for spec in chosen.compare]
     target = (source if source.is_dir() else source.parent) / "report.html" if out is None else Path(out)
-    html = render(material, others, chosen)
-    with atomic_path(target) as part:
-        part.write_text(html, encoding="utf-8")
+    read = [source / "results.json" if source.is_dir() else source, *(_path(spec) for spec in chosen.compare)]
+    refuse_same_files([target], lambda: read)
+    with _place(target, source if source.is_dir() else source.parent, chosen.overwrite):
+        html = render(material, others, chosen)
+        with atomic_path(target) as part:
+            part.write_text(html, encoding="utf-8")
     return target
 
 
+@contextmanager
+def _place(target: Path, results: Path, overwrite: bool) -> Iterator[None]:
+    """Refuse to replace a file that the program did not write, as far as an evaluation keeps a record of its files."""
+    if target.parent.resolve() == results.resolve() and ledger_of(results).exists():
+        with recorded(results, None, lambda: [target], overwrite=overwrite):
+            yield
+        return
+    refuse_files([target], overwrite=overwrite)
+    yield
+
+
 def _other(spec: str | Path) -> Results:
-    """Results to compare with: a path, or NAME=PATH."""
-    name, equals, path = str(spec).partition("=")
-    return read_results(path, system=name) if equals and not Path(spec).exists() else read_results(spec)
+    """Return results to compare with: a path, or NAME=PATH."""
+    name, equals, _ = str(spec).partition("=")
+    named = equals and not Path(spec).exists()
+    return read_results(_path(spec), system=name) if named else read_results(spec)
+
+
+def _path(spec: str | Path) -> Path:
+    """Return the path of PATH or NAME=PATH."""
+    _, equals, path = str(spec).partition("=")
+    return Path(path) if equals and not Path(spec).exists() else Path(spec)
 
 
 def render(material: Material, others: Sequence[Results], options: Options) -> str:

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +31,7 @@ from voiceveil.documents import parse_json
 from voiceveil.errors import InputError, OutputError
 from voiceveil.files import file_stamp, open_file
 from voiceveil.ondisk import DiskDict
+from voiceveil.run.records import Records, hash_or_none, read_records, sha256_file
 
 __all__ = [
     "CHANGED", "NOT_OURS", "RUN_AGAIN", "Entries", "Entry", "Ledger", "changed_settings", "finished_items",
@@ -90,18 +90,23 @@ class Ledger:
     """An open ledger, held by this process alone; made by :func:`open_ledger`."""
 
     def __init__(
-        self, path: Path, settings: Mapping[str, Any], handle: int, *, start_again: bool = False, replace: bool = False
+        self,
+        path: Path,
+        settings: Mapping[str, Any] | None,
+        handle: int,
+        *,
+        start_again: bool = False,
+        replace: bool = False,
     ) -> None:
         self.path = path
-        self.settings = dict(settings)
+        self.settings = dict(settings or {})
+        self._any_settings = settings is None
         self._handle = handle
         self._replace = replace  # also what the ledger does not list
         self.entries = Entries()
-        self._hashes = DiskDict()  # file -> all hashes that are recorded for it, the last one last
         self._old = start_again  # the file still holds the lines of the run before
-        if start_again:
-            self._read_files()
-        else:
+        self._records = read_records(path) if start_again else Records(path.parent)
+        if not start_again:
             self._read()
 
     def has(self, id: str, source: str, file: Path) -> bool:
@@ -110,13 +115,13 @@ class Ledger:
         return (
             entry is not None
             and entry.source == source
-            and entry.file == self._relative(file)
-            and _hash_or_none(file) == entry.sha256
+            and entry.file == self._records.name(file)
+            and hash_or_none(file) == entry.sha256
         )
 
     def add(self, id: str, source: str, file: Path, sha256: str, seconds: float) -> None:
         """Record a finished item; one write, so that a kill leaves a whole line or a piece that is ignored."""
-        entry = Entry(id, source, self._relative(file), sha256, float(seconds))
+        entry = Entry(id, source, self._records.name(file), sha256, float(seconds))
         self._append(vars(entry))
         self._note(entry)
 
@@ -128,19 +133,16 @@ class Ledger:
 
     def owns(self, file: Path) -> bool:
         """Return whether the file is as this program wrote it; False if there is none."""
-        known = self._hashes.get(self._relative(file), "")
-        if known == "" or os.path.islink(file):  # noqa: PTH114 -- Path.is_symlink raises if the name is too long
-            return False
-        return _hash_or_none(file) in known.split()
+        return self._records.owns(file)
 
     def before_replace(self, part: Path, path: Path) -> None:
         """Record ``part`` as the next content of ``path``; an ``InputError`` if another's file is there."""
         self._check_replaceable(path)
-        row = {"file": self._relative(path), "sha256": sha256_file(part)}
+        row = {"file": self._records.name(path), "sha256": sha256_file(part)}
         self._append(row)
-        self._note_file(**row)
+        self._records.note(**row)
 
-    def may_remove(self, path: Path) -> bool:
+    def may_replace(self, path: Path) -> bool:
         """Return whether the file is the program's own, or the user lets everything be replaced."""
         return self._replace or self.owns(path)
 
@@ -149,7 +151,7 @@ class Ledger:
             path.lstat()  # raises if the name can be no file's: it must not be recorded
         except FileNotFoundError:
             return
-        if not self.may_remove(path):
+        if not self.may_replace(path):
             raise InputError(NOT_OURS, where=path, fix="move it away, or add --overwrite")
 
     def others(self, ids: Container[str]) -> list[str]:
@@ -166,21 +168,13 @@ class Ledger:
                 if keep(entry.id):
                     items[entry.file] = ""
                     file.write(_line(vars(entry)))
-            for name, hashes in self._hashes.in_order():
+            for name, hashes in self._records.in_order():
                 if name not in items and (self.path.parent / name).is_file():
-                    file.write(_line({"file": name, "sha256": hashes.split()[-1]}))
+                    file.write(_line({"file": name, "sha256": hashes[-1]}))
 
     def _note(self, entry: Entry) -> None:
         self.entries.note(entry)
-        self._note_file(entry.file, entry.sha256)
-
-    def _note_file(self, file: str, sha256: str) -> None:
-        known = self._hashes.get(file, "")
-        if sha256 and known.split()[-1:] != [sha256]:
-            self._hashes[file] = f"{known} {sha256}" if known else sha256
-
-    def _relative(self, file: Path) -> str:
-        return Path(os.path.relpath(file, self.path.parent)).as_posix()
+        self._records.note(entry.file, entry.sha256)
 
     def _append(self, row: Mapping[str, Any]) -> None:
         self.start()
@@ -205,20 +199,11 @@ class Ledger:
                 elif _types(row) == _ENTRY:
                     self._note(Entry(**row))
                 elif _types(row) == _FILE:
-                    self._note_file(**row)
+                    self._records.note(**row)
                 else:
                     raise self._not_a_line(number)
         if not whole:
             self._append(self.settings)
-
-    def _read_files(self) -> None:
-        """Read which files are the program's own, and no items; bad lines are left out."""
-        with self.path.open("rb") as file:
-            for line in file:
-                with suppress(InputError):
-                    row = self._parse(0, line)
-                    if _types(row) in (_ENTRY, _FILE):
-                        self._note_file(row["file"], row["sha256"])
 
     def start(self) -> None:
         """Forget the items of the run before, if it is to start again; done before the first line is written."""
@@ -227,8 +212,8 @@ class Ledger:
         self._old = False
         os.ftruncate(self._handle, 0)
         self._append(self.settings)
-        for name, hashes in self._hashes.items():
-            for sha256 in hashes.split():
+        for name, hashes in self._records.in_order():
+            for sha256 in hashes:
                 self._append({"file": name, "sha256": sha256})
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
@@ -244,6 +229,8 @@ class Ledger:
         return InputError("not a line of a ledger", where=self.path, line=number, fix=_OVERWRITE)
 
     def _compare(self, before: Mapping[str, Any]) -> None:
+        if self._any_settings:
+            self.settings = dict(before)
         what = _differences(before, self.settings)
         if what:
             raise InputError(f"holds the results of another run: {what}", where=self.path.parent, fix=_OVERWRITE)
@@ -290,9 +277,11 @@ def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
 
 @contextmanager
 def open_ledger(
-    path: Path, settings: Mapping[str, Any], *, overwrite: bool | Literal["changed"] = False
+    path: Path, settings: Mapping[str, Any] | None, *, overwrite: bool | Literal["changed"] = False
 ) -> Iterator[Ledger]:
     """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ.
+
+    Settings of None are whatever the ledger has.
 
     ``overwrite`` forgets the items first, and lets files be replaced that the ledger does not list; ``"changed"``
     forgets the items if the settings differ, and lets only those files be replaced that the ledger lists.
@@ -306,7 +295,8 @@ def open_ledger(
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise InputError("not a regular file", where=path, fix="remove it, or give another output")
         _lock(handle, path)
-        start_again = overwrite is True or (overwrite == "changed" and changed_settings(path, settings) != "")
+        changed = settings is not None and overwrite == "changed" and changed_settings(path, settings) != ""
+        start_again = settings is not None and (overwrite is True or changed)
         ledger = Ledger(path, settings, handle, start_again=start_again, replace=overwrite is True)
         yield ledger
         ledger.start()
@@ -331,12 +321,6 @@ def _lock(handle: int, path: Path) -> None:
         raise InputError("another run is writing here", where=path.parent, fix="wait for it to end")
 
 
-def sha256_file(path: Path) -> str:
-    """Return the sha256 of a regular file, read in blocks; what cannot be opened is an ``InputError``."""
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def recording_hash(path: Path) -> str:
     """:func:`sha256_file`, but read once for all the segments of a recording, as long as nobody writes to it."""
     return _recording_hash(path, file_stamp(path.stat()))
@@ -345,13 +329,6 @@ def recording_hash(path: Path) -> str:
 @lru_cache(maxsize=64)
 def _recording_hash(path: Path, stamp: str) -> str:
     return sha256_file(path)
-
-
-def _hash_or_none(path: Path) -> str | None:
-    try:
-        return sha256_file(path)
-    except (InputError, OSError):  # gone, a folder, or not ours to read
-        return None
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -11,18 +11,28 @@ Paths are compared through symbolic links, and files by device and inode, so tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import RECORDS
+from voiceveil.atomic import RECORDS, guarded, is_recorded
+from voiceveil.corpus import Listing
 from voiceveil.errors import InputError
 from voiceveil.ondisk import DiskDict
+from voiceveil.run.ledger import open_ledger
 
-__all__ = ["REPLACE", "ledger_of", "refuse_existing", "refuse_overlap", "refuse_same_files"]
+__all__ = [
+    "LISTS", "REPLACE", "folder_of", "ledger_of", "recorded", "refuse_before_start", "refuse_corpora",
+    "refuse_existing", "refuse_files", "refuse_overlap", "refuse_same_files",
+]  # fmt: skip
+
+#: Kinds of corpora that are files: the folder that they lie in is not part of the data.
+LISTS = frozenset({"file", "manifest", "lhotse"})
 
 #: The fix for a file that is in the way.
 REPLACE = "give another output, or --overwrite to replace what is there"
+_NOT_OURS = "this file exists, and the run did not write it, or somebody has changed it since"
 _ELSEWHERE = "give an output outside of the data"
 
 
@@ -31,8 +41,12 @@ def ledger_of(folder: Path) -> Path:
     return folder / RECORDS / "ledger.jsonl"
 
 
-def refuse_overlap(output: Path, inputs: Iterable[Path]) -> None:
-    """Raise ``InputError`` if the output (a file or folder) is, holds or lies in one of the input files or folders."""
+def refuse_overlap(output: Path, inputs: Iterable[Path], recordings: Iterable[Path] = ()) -> None:
+    """Raise ``InputError`` if the output (a file or folder) is, holds or lies in one of the input files or folders.
+
+    ``recordings``: folders of recordings that a list names. They may lie anywhere, and the output may lie beside or
+    below them, but it must not hold them.
+    """
     out = output.resolve()
     for path in inputs:
         data = path.resolve()
@@ -42,6 +56,27 @@ def refuse_overlap(output: Path, inputs: Iterable[Path]) -> None:
             raise InputError(f"the output folder holds the input {path}", where=output, fix=_ELSEWHERE)
         if out.is_relative_to(data):
             raise InputError(f"the output lies inside the input {path}", where=output, fix=_ELSEWHERE)
+    for path in recordings:
+        if path.resolve().is_relative_to(out):
+            raise InputError(f"the output folder holds the input {path}", where=output, fix=_ELSEWHERE)
+
+
+def folder_of(recording: Path) -> Path:
+    """Return the folder in which a recording really lies, which is another one if it is a link."""
+    return (recording.resolve() if recording.is_symlink() else recording).parent
+
+
+def refuse_corpora(output: Path, corpora: Iterable[Listing], paths: Iterable[Path] = ()) -> None:
+    """Raise ``InputError`` if the output is, holds or lies in one of the corpora; see :func:`refuse_overlap`.
+
+    ``paths``: what was opened: a manifest is not known from the corpus that it lists.
+    """
+    opened = list(corpora)
+    roots = [corpus.root for corpus in opened if corpus.root is not None and corpus.kind not in LISTS]
+    recordings = {folder_of(utterance.path) for corpus in opened for utterance in corpus}
+    refuse_overlap(output, [*roots, *paths], recordings)
+    if not output.is_dir():
+        refuse_same_files([output], lambda: (utterance.path for corpus in opened for utterance in corpus))
 
 
 def refuse_same_files(targets: Iterable[Path], sources: Callable[[], Iterable[Path]]) -> None:
@@ -68,7 +103,16 @@ def _inode(path: Path) -> str | None:
     return f"{status.st_dev} {status.st_ino}"
 
 
-def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], Any] = lambda path: False) -> None:
+def refuse_files(targets: Iterable[Path], *, overwrite: bool) -> None:
+    """Raise ``InputError`` if a target exists, for outputs without a ledger; nothing is refused with ``overwrite``.
+
+    Below a folder that is :func:`recorded`, its own files may be replaced all the same.
+    """
+    if not overwrite:
+        refuse_existing(targets, is_recorded, "this file exists")
+
+
+def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], bool], what: str = _NOT_OURS) -> None:
     """Raise ``InputError`` if a target exists and is not ours: it names the first one and says how many there are."""
     first, count = None, 0
     for target in targets:
@@ -77,8 +121,46 @@ def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], Any] = la
     if first is None:
         return
     others = "" if count == 1 else f" ({count} such files in all)"
-    raise InputError(
-        f"this file exists, and the run did not write it, or somebody has changed it since{others}",
-        where=first,
-        fix=REPLACE,
-    )
+    raise InputError(f"{what}{others}", where=first, fix=REPLACE)
+
+
+def refuse_before_start(
+    folder: Path, targets: Iterable[Path], is_ours: Callable[[Path], bool] = lambda path: False
+) -> None:
+    """Refuse files in the way where no run has begun: before even a ledger is written.
+
+    Where there is a ledger, whoever opens it has to look (:func:`recorded`).
+    """
+    ledger = ledger_of(folder)
+    if not folder.exists() or ledger.exists():
+        return
+    try:
+        refuse_existing(targets, is_ours)
+    except InputError:
+        if not ledger.exists():  # else another run has just begun, and opening its ledger will say so
+            raise
+
+
+@contextmanager
+def recorded(
+    folder: Path,
+    settings: Mapping[str, Any] | None,
+    targets: Callable[[], Iterable[Path]],
+    *,
+    overwrite: bool = False,
+    is_ours: Callable[[Path], bool] = lambda path: False,
+) -> Iterator[None]:
+    """Keep the rule for all that the block writes below ``folder``, with the folder's ledger as the record.
+
+    ``settings``: what the results depend on, see :func:`~voiceveil.run.ledger.open_ledger`. ``targets``: the files that
+    may be written, as far as they can be told beforehand; any other is checked when it is written. ``is_ours``: knows
+    files below the folder that have another ledger.
+    """
+    if not overwrite:
+        refuse_before_start(folder, targets(), is_ours)
+    with open_ledger(ledger_of(folder), settings, overwrite=overwrite) as ledger:
+        if not overwrite:
+            refuse_existing(targets(), lambda path: is_ours(path) or ledger.owns(path))
+        with guarded(folder, ledger):
+            yield
+        ledger.finish()

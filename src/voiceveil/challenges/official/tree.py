@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import atomic_path, remove_if_recorded
 from voiceveil.challenges.official.labels import as_published, labels_of, note_text
 from voiceveil.challenges.official.tree2022 import write_2022
 from voiceveil.challenges.official.tree2024 import write_2024
@@ -61,4 +61,4 @@ def _remove_others(out: Path, written: list[str]) -> None:
         for name in {str(one) for one in before} - set(written):
             parts = PurePosixPath(name).parts
             if parts[:1] == ("exp",) and ".." not in parts:
-                (out / name).unlink(missing_ok=True)
+                remove_if_recorded(out / name)
