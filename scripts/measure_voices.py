@@ -2,8 +2,8 @@
 
     python scripts/measure_voices.py data/libri_pool --speakers 60 > src/voiceveil/anonymization/signal/voices.tsv
 
-The first utterance of the first speakers of each gender, in the order of their names, so that the table can be made
-again; names stay out of it. Speech of LibriSpeech: CC BY 4.0.
+The first utterance of the first speakers of each gender by name, so that the table can be made again. Names stay out
+of it, and so does their order: lines are sorted by what they say. Speech of LibriSpeech: CC BY 4.0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--speakers", type=int, default=60, help="of each gender (default: 60)")
     args = parser.parse_args()
     corpus = open_corpus(args.corpus)
-    print("gender\tf0\tF1\tF2\tF3\tF4\tF5\trate")
+    rows = []
     for gender in ("f", "m"):
         found = 0
         for spoken in (group for _, group in sorted(corpus.by_speaker.items()) if group[0].gender == gender):
@@ -34,9 +34,11 @@ def main() -> None:
             if voice is None or not voice.f0 or found == args.speakers:
                 continue
             found += 1
-            print(gender, *(f"{value:.0f}" for value in (voice.f0, *voice.formants)), f"{voice.rate:.2f}", sep="\t")
+            values = (f"{value:.0f}" for value in (voice.f0, *voice.formants))
+            rows.append("\t".join([gender, *values, f"{voice.rate:.2f}"]))
         if found < args.speakers:
             sys.exit(f"{found} speakers of gender {gender} with a voice, not {args.speakers}")
+    print("gender\tf0\tF1\tF2\tF3\tF4\tF5\trate", *sorted(rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,15 @@
         --command "voiceveil train source-filter ..." --figures figures.json --needs "Moonshine tiny (...)"
 
 FOLDER has model.safetensors and record.json, or pool.safetensors. The figures are a JSON object, measured with the
-file that ships: run this once without them, measure, and run it again. The same input gives the same bytes.
+file that ships: run this once without them, measure, and run it again. The same input gives the same bytes. Speakers
+of a pool lose their names, and the order that these had: they are numbered in the order of the hashes of their
+embeddings, which nobody can tell from a list of speakers.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,9 @@ from voiceveil.audio import atomic_path
 from voiceveil.nn.checkpoint import load_tensors, read_any_record, save_tensors
 from voiceveil.run.ledger import sha256_file
 from voiceveil.weights import store
+
+#: Tensors of a pool that have a row for each speaker.
+_OF_SPEAKERS = ("embeddings", "log_f0", "ratings")
 
 
 def main() -> None:
@@ -59,7 +65,19 @@ def ship(file: Path, target: Path) -> None:
 
     kind = str(read_any_record(file).get("kind"))
     tensors, record = load_tensors(file, kind)
-    save_tensors(target, {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}, record)
+    halved = {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}
+    if "ids" in record:
+        halved, record = without_names(halved, record)
+    save_tensors(target, halved, record)
+
+
+def without_names(tensors: dict[str, Any], record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tensors and the record of a pool with numbers for names, in an order that tells none of them."""
+    rows = tensors["embeddings"].numpy()
+    order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(rows[row].tobytes()).digest())
+    moved = {name: t[order] if name in _OF_SPEAKERS else t for name, t in tensors.items()}
+    ids = [f"voice-{number:03d}" for number in range(1, len(order) + 1)]
+    return moved, {**record, "ids": ids, "genders": "".join(record["genders"][row] for row in order)}
 
 
 def described(file: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ python=$(command -v "${PYTHON:-$PWD/.venv/bin/python}")
 umask 022
 tree=$(mktemp -d)
 trap 'rm -rf "$tree" "$tree.tar"' EXIT
-git -c tar.umask=0022 archive --output="$tree.tar" HEAD pyproject.toml README.md LICENSE src
+git -c tar.umask=0022 archive --output="$tree.tar" HEAD pyproject.toml README.md LICENSE NOTICE src
 tar -x -f "$tree.tar" -C "$tree"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH

@@ -136,6 +136,9 @@ def test_two_builds_of_the_wheel_are_identical(tmp_path: Path) -> None:
     with ZipFile(one) as archive:
         assert {path.removeprefix("src/") for path in tracked} <= set(archive.namelist())
         assert all(member.date_time[:5] == commit_time[:5] for member in archive.infolist())
+        for name in ("LICENSE", "NOTICE"):
+            (packed,) = (path for path in archive.namelist() if path.endswith(f".dist-info/licenses/{name}"))
+            assert archive.read(packed) == (clone / name).read_bytes()
 
 
 def _pins(path: Path) -> dict[str, str]:

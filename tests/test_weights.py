@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,7 @@ from scripts import ship_weights
 
 from tests.tiny_decoder import write_decoder
 from voiceveil.anonymization import systems
-from voiceveil.anonymization.xvector.pool import load_pool
+from voiceveil.anonymization.xvector.pool import load_pool, save_pool
 from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.errors import InputError
 from voiceveil.nn.checkpoint import load_tensors
@@ -46,6 +49,21 @@ def test_a_wheel_has_them() -> None:
     assert packed >= {*store.FOLDER.glob("*.safetensors"), *store.FOLDER.glob("cards/*.json")}
 
 
+def test_the_notice_attributes_all_data_that_weights_were_made_from() -> None:
+    """Who made it, where it is, its licence, and what was changed, for each file; the wheel has the notice as well."""
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    licences = {store.card(name)["licence"].removeprefix("LibriSpeech, ") for name in store.names()}
+    assert licences == {"CC BY 4.0"}, "a new licence has to be added to the notice"
+    assert all("LibriSpeech" in store.card(name)["data"] for name in store.names())
+    for words in ("Panayotov", "Chen", "Povey", "Khudanpur", "openslr.org/12", "creativecommons.org/licenses/by/4.0"):
+        assert words in notice
+    for name in store.names():
+        assert f"{name}.safetensors" in notice
+    assert "signal/voices.tsv" in notice
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["license-files"] == ["LICENSE", "NOTICE"]
+
+
 def test_what_a_system_says_that_ships_does() -> None:
     for name in systems:
         cls = systems[name]
@@ -62,6 +80,29 @@ def test_the_pool_that_ships() -> None:
     assert np.mean([pool.gender_of(e) == g for e, g in zip(pool.embeddings, pool.genders, strict=True)]) > 0.95
     mean = {gender: np.exp(pool.log_f0[pool.of_gender(gender)].mean()) for gender in "fm"}
     assert 100 < mean["m"] < 140 < 170 < mean["f"] < 220
+
+
+def test_voices_that_ship_carry_neither_names_nor_their_order() -> None:
+    """Numbers for ids, rows in an order that follows from the voices themselves, and no id of an utterance anywhere."""
+    pool = load_pool(store.path("pool"))
+    assert pool.ids == tuple(f"voice-{number:03d}" for number in range(1, len(pool) + 1))
+    hashes = [hashlib.sha256(row.astype(np.float16).tobytes()).digest() for row in pool.embeddings]
+    assert hashes == sorted(hashes)
+    lines = (ROOT / "src" / "voiceveil" / "anonymization" / "signal" / "voices.tsv").read_text().splitlines()[1:]
+    assert lines == sorted(lines)
+    for file in store.FOLDER.rglob("*"):
+        if file.is_file():
+            header = file.read_bytes()[: 1 << 14] if file.suffix == ".safetensors" else file.read_bytes()
+            assert not re.search(rb"\d{2,4}-\d{4,6}-\d{4}|/(home|root|work|data)/|SPEAKERS", header), file.name
+
+
+def test_a_pool_is_shipped_without_names(tmp_path: Path) -> None:
+    named = replace(load_pool(store.path("pool")), ids=tuple(str(1000 + row) for row in range(261)))
+    save_pool(tmp_path / "pool.safetensors", named)
+    ship_weights.ship(tmp_path / "pool.safetensors", tmp_path / "shipped.safetensors")
+    assert sha256_file(tmp_path / "shipped.safetensors") == store.card("pool")["sha256"], "whatever the names were"
+    content = (tmp_path / "shipped.safetensors").read_bytes()
+    assert not any(f'"{id}"'.encode() in content for id in named.ids)
 
 
 def test_changed_missing_and_unknown_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
