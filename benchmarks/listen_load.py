@@ -6,9 +6,9 @@ acknowledgement; then the server gets ``kill -9`` while all go on, is started ag
 compared with what was acknowledged.
 
 With ``--hostile N`` the server is not killed: 50 evaluators work, first alone and then while another process holds N
-connections that never finish a request, from the same address as the evaluators. A third of them is silent, a third
-sends a byte of its headers a second, a third a byte of a body a second; one that the server ends is opened again after
-a second.
+connections that never finish a request, from the address of the evaluators and two others (127.0.0.2 and 127.0.0.3). A
+third of them is silent, a third sends a byte of its headers a second, a third a byte of a body a second; one that the
+server ends is opened again after a second.
 
     python benchmarks/listen_load.py                      # 200 evaluators, SQLite
     python benchmarks/listen_load.py --database postgresql://listen@localhost/listen
@@ -187,7 +187,8 @@ class Attack:
         await asyncio.sleep(number / self.count)
         while True:
             try:
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                source = (f"127.0.0.{1 + number // 3 % 3}", 0)
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=source)
             except OSError:
                 await asyncio.sleep(1.0)
                 continue

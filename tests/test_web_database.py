@@ -198,6 +198,27 @@ def test_a_session_on_postgresql_that_is_restarted(cluster: Cluster, tmp_path: P
     assert item in study.items
 
 
+def test_a_slow_statement_of_postgresql_is_ended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one is answered meanwhile."""
+    monkeypatch.setattr("voiceveil.web.database._LONGEST_STATEMENT", 0.2)
+    database = open_database(cluster.address)
+    failed = []
+
+    def wait() -> None:
+        try:
+            database.read("SELECT pg_sleep(60)")
+        except Unavailable as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert database.read("SELECT 1") == [(1,)]
+    thread.join(timeout=30)
+    assert len(failed) == 1
+    assert "statement timeout" in failed[0]
+    database.close()
+
+
 def test_databases_that_are_not_there() -> None:
     with pytest.raises(InputError, match="no connection to PostgreSQL"):
         open_database("postgresql://nobody@127.0.0.1:1/none")

@@ -239,3 +239,11 @@ def test_a_slow_database_stops_nobody_else(contest: Path, folder: Path, monkeypa
             assert time.monotonic() - began < 5.0
             slow.set()
             assert waiting.recv(20).startswith(b"HTTP/1.1 303")
+
+
+def test_strangers_cannot_have_the_board_made_anew_without_end(contest: Path) -> None:
+    with running(open_board(contest)) as address:
+        found = [Client(address).get(path)[0] for path in 70 * ["/", "/figure.svg"]]
+        assert found[:2] == [200, 404]  # there is no figure yet
+        assert found[-1] == 429
+        assert Client(address).get("/static/report.css")[0] == 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import socket
 import struct
 import subprocess
@@ -64,17 +63,29 @@ def deaf_socket(address: str) -> socket.socket:
     return connection
 
 
+def read(connection: socket.socket, size: int) -> bytes:
+    """Return exactly so many bytes."""
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        assert piece, f"the server ends after {data!r}"
+        data += piece
+    return data
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """Return the headers of a response."""
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        data += read(connection, 1)
+    return data
+
+
 def exchange(connection: socket.socket, request: bytes) -> bytes:
     """Send a request and return the whole response, which states its length."""
     connection.sendall(request)
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += connection.recv(1)
-    length = int(search(r"content-length: (\d+)", data.decode()))
-    while length:
-        piece = connection.recv(length)
-        data, length = data + piece, length - len(piece)
-    return data
+    head = read_head(connection)
+    return head + read(connection, int(search(r"content-length: (\d+)", head.decode())))
 
 
 def dribble(connection: socket.socket, data: bytes) -> bytes:
@@ -247,7 +258,8 @@ def test_an_address_has_a_limit_of_its_own_but_a_proxy_has_not(folder: Path) -> 
     limits = ConnectionLimits(total=100, per_address=10)
 
     def held(address: str, source: str) -> int:
-        place = connect(address).getpeername()
+        with connect(address) as other:
+            place = other.getpeername()
         with contextlib.ExitStack() as stack:
             made = [
                 stack.enter_context(socket.create_connection(place, timeout=20, source_address=(source, 0)))
@@ -267,13 +279,10 @@ def test_an_address_has_a_limit_of_its_own_but_a_proxy_has_not(folder: Path) -> 
 @contextlib.contextmanager
 def started(study: Path, handles: int, log: Path) -> Iterator[str]:
     """Start `voiceveil listen serve` as a user does, with few file handles; its address."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (handles, handles))
-
+    limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(handles)]
     command = [sys.executable, "-m", "voiceveil.cli.main", "listen", "serve", str(study), "--port", "0"]
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stream, preexec_fn=limit)
+        process = subprocess.Popen([*limited, *command], stdout=subprocess.PIPE, stderr=stream)
         try:
             assert process.stdout is not None
             yield search(r"(http://\S+)", process.stdout.readline().decode())
@@ -364,10 +373,7 @@ def handshake(address: str, extra: str = "", connection: socket.socket | None = 
     connection = connection or connect(address)
     request = f"GET /stream HTTP/1.1\r\nhost: 127.0.0.1\r\n{UPGRADE.format('AAAAAAAAAAAAAAAAAAAAAA')}{extra}\r\n"
     connection.sendall(request.encode())
-    head = b""
-    while b"\r\n\r\n" not in head:
-        head += connection.recv(1)
-    return connection, head
+    return connection, read_head(connection)
 
 
 def frame(opcode: int, data: bytes = b"", *, final: bool = True, reserved: int = 0) -> bytes:
@@ -387,18 +393,9 @@ PING, TEXT, BINARY, CONTINUATION = 9, 1, 2, 0
 
 def close_code(connection: socket.socket) -> int:
     """Return the code of the close frame that the server sends."""
-
-    def read(size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = connection.recv(size - len(data))
-            assert piece, "the server ends without a word"
-            data += piece
-        return data
-
     while True:
-        opcode, length = read(2)
-        data = read(int.from_bytes(read(2), "big") if length == 126 else length)
+        opcode, length = read(connection, 2)
+        data = read(connection, int.from_bytes(read(connection, 2), "big") if length == 126 else length)
         if opcode & 15 == 8:
             return int.from_bytes(data[:2], "big")
 

@@ -86,6 +86,7 @@ class BoardApp:
         self._reads, self._writes, self._files = Workers(), Workers(), Workers()
         self._pages = Pages("voiceveil.board")
         self._strangers = RateLimit(rate=0.5, burst=30)
+        self._public = RateLimit(rate=10.0, burst=100)  # by address: the board is made anew for each request
         self._uploads = RateLimit(rate=1 / 20, burst=20)  # also refused ones
         self._judging = asyncio.Semaphore(1)
 
@@ -104,6 +105,7 @@ class BoardApp:
 
     async def board(self, request: Request) -> Response:
         """The public board."""
+        self._limit(self._public, request)
         return await self._reads.run(self._board_page)
 
     def _board_page(self) -> Response:
@@ -122,6 +124,7 @@ class BoardApp:
 
     async def figure(self, request: Request) -> Response:
         """The privacy-utility plane."""
+        self._limit(self._public, request)
         return await self._reads.run(self._figure)
 
     def _figure(self) -> Response:
@@ -254,14 +257,14 @@ class BoardApp:
                 return said
         except BadToken:
             pass
-        self._stranger(request)
+        self._limit(self._strangers, request)
         raise HTTPException(403, "no valid token")
 
     def _is_good(self, said: dict[str, Any]) -> bool:
         return self._store.has_team(said["team"]) and not self._revoked.has(said["team"], said)
 
-    def _stranger(self, request: Request) -> None:
-        wait = self._strangers.wait(request.client.host if request.client else "")
+    def _limit(self, limit: RateLimit, request: Request) -> None:
+        wait = limit.wait(request.client.host if request.client else "")
         if wait > 0:
             raise HTTPException(429, "too many requests", headers={"retry-after": str(int(wait) + 1)})
 

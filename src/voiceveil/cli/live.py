@@ -104,6 +104,8 @@ def _serve(args: argparse.Namespace, system: Anonymizer, key: Key | None) -> int
     from voiceveil.live.app import LiveApp, largest_message, need_live
 
     need_live()
+    if args.sessions < 1:
+        raise InputError(f"--sessions {args.sessions}", fix="give at least 1")
     app = LiveApp(system, key=key, most=args.sessions).starlette()
     with bound_socket(args) as bound:
         serve_app(args, app, bound, f"{system.name}: speak into", message_bytes=largest_message(system))

@@ -32,10 +32,12 @@ def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
 
 def bound_socket(args: argparse.Namespace) -> AbstractContextManager[socket.socket]:
     """Return the socket of a server; its options are checked."""
+    from voiceveil.web.guarded_server import proxy_test
     from voiceveil.web.hosts import Hosts
     from voiceveil.web.server import listening_socket
 
     Hosts(args.host, args.allow_host)
+    proxy_test(args.proxies)
     return listening_socket(args.host, args.port)
 
 

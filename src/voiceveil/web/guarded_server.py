@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 
+from voiceveil.errors import InputError
 from voiceveil.web.connections import ConnectionLimits, Connections
 
 __all__ = ["GuardedServer", "OncePerMinute", "proxy_test"]
@@ -58,22 +59,12 @@ def _origin(record: logging.LogRecord) -> tuple[object, ...]:
 def proxy_test(proxies: str) -> Callable[[str], bool]:
     """Return a function that tells whether an address is one of ``proxies``: addresses, networks, or ``*``; commas."""
     named = [one.strip() for one in proxies.split(",") if one.strip()]
-    networks = []
-    for one in named:
-        try:
-            networks.append(ip_network(one, strict=False))
-        except ValueError:
-            continue
-
-    def is_proxy(address: str) -> bool:
-        if address in named or "*" in named:
-            return True
-        try:
-            return any(ip_address(address) in network for network in networks)
-        except ValueError:
-            return False
-
-    return is_proxy
+    try:
+        networks = [ip_network(one, strict=False) for one in named if one != "*"]
+    except ValueError as error:
+        fix = "give addresses or networks with commas between them, as 127.0.0.1,10.0.0.0/8"
+        raise InputError(f"--proxies {proxies!r}: {error}", fix=fix) from error
+    return lambda address: "*" in named or any(ip_address(address) in network for network in networks if address)
 
 
 class GuardedServer(uvicorn.Server):

@@ -47,7 +47,9 @@ def listening_socket(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
         bound.listen(_QUEUE)
     except (OSError, OverflowError) as error:
-        raise InputError(f"cannot listen on {host} port {port}: {error}", fix="choose another --port") from error
+        raise InputError(
+            f"cannot listen on {host} port {port}: {error}", fix="choose another --host or --port"
+        ) from error
     return bound
 
 
