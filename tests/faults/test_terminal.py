@@ -19,6 +19,7 @@ from tests.faults.runs import PROTOCOL, evaluating
 from voiceveil.audio import save
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
+from voiceveil.cli.streams import prepare_streams
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.run.progress import Progress
@@ -84,6 +85,15 @@ def test_streams_are_guarded_and_given_back() -> None:
     )
 
 
+def test_a_terminal_without_such_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data, encoding="ascii"))
+    prepare_streams()
+    with safe_streams():
+        print("caf\u00e9 \U0001f642", flush=True)
+    assert data.getvalue() == b"caf\\xe9 \\U0001f642\n"
+
+
 def test_errors_are_one_line() -> None:
     error = InputError(f"no {NAME}", where=NAME, fix=NAME)
     assert not DANGEROUS.search(str(error))
@@ -123,6 +133,7 @@ def test_anonymize(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "of an earlier run" in said(capsys)
     assert main([*command, "--quiet", "--json"]) == 0
     assert json.loads(said(capsys))["output"] == out
+    assert not DANGEROUS.search((Path(out) / ".voiceveil" / "ledger.jsonl").read_text()), "people look at it"
     assert main(["anonymize", str(source), out, "--system", NAME]) == 1
     said(capsys)
     assert main(["anonymize", f"{NAME}:{source}", out]) == 1
@@ -187,7 +198,7 @@ def test_attack(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_evaluate_and_report(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    title = json.dumps(f"A protocol {NAME}")
+    title = json.dumps("A protocol \u202e")
     protocol = tmp_path / f"{NAME}.toml"
     text = re.sub(r"title = .*", lambda _: f"title = {title}", PROTOCOL)
     protocol.write_text(text)
@@ -198,6 +209,7 @@ def test_evaluate_and_report(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "needs:" in said(capsys)
     assert main([argument for argument in command if argument != "--quiet"]) == 0
     assert "results:" in said(capsys)
+    assert not DANGEROUS.search((out / "results.json").read_text())
     assert main(["report", str(out)]) == 0
     assert "report:" in said(capsys)
     assert main(["report", str(out / "none")]) == 1

@@ -89,7 +89,7 @@ class Results:
         """Write ``results.json``, atomically."""
         data = {"format": _FORMAT, **dataclasses.asdict(self)}
         with atomic_path(path) as part:
-            part.write_text(json.dumps(_plain(data), indent=1, ensure_ascii=False) + "\n")
+            part.write_text(json.dumps(_plain(data), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Results:

@@ -140,9 +140,9 @@ def _design(args: argparse.Namespace) -> int:
     kinds = [item.kind for item in study.items.values()]
     counts = ", ".join(f"{kinds.count(k)} {k} items" for k in ("rating", "preference", "panel") if k in kinds)
     print_lines(f"{args.study}: {len(study.evaluators)} evaluators, {counts}, {len(study.recordings)} recordings")
-    print(
-        f"words of the pages: {args.study / 'texts.toml'} (edit them, above all the purpose and the contact)\n"
-        f"next: voiceveil listen invite {args.study} --url URL; voiceveil listen serve {args.study}"
+    print_lines(
+        f"words of the pages: {args.study / 'texts.toml'} (edit them, above all the purpose and the contact)",
+        f"next: voiceveil listen invite {args.study} --url URL; voiceveil listen serve {args.study}",
     )
     return 0
 

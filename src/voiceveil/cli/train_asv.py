@@ -15,6 +15,7 @@ from typing import Any
 from voiceveil.corpus import open_corpus
 from voiceveil.nn.asv_recipes import RECIPES
 from voiceveil.nn.asv_training import train_asv
+from voiceveil.terminal import print_lines
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
         quiet=args.quiet,
     )
-    print(json.dumps(record) if args.json else "\n".join(_lines(record, args.out)))
+    print_lines(*([json.dumps(record)] if args.json else _lines(record, args.out)))
     return 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from voiceveil.corpus import open_corpus
 from voiceveil.errors import InputError
+from voiceveil.terminal import print_lines
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
@@ -63,5 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"pool": str(target), "speakers": counts, "utterances": len(utterances)}))
     else:
-        print(f"{counts['f']} female and {counts['m']} male speakers, {len(utterances)} utterances\npool: {target}")
+        print_lines(
+            f"{counts['f']} female and {counts['m']} male speakers, {len(utterances)} utterances", f"pool: {target}"
+        )
     return 0

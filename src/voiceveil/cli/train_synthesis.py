@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
 from voiceveil.nn.synthesis_modules import Dimensions, Module, module
+from voiceveil.terminal import print_lines
 
 if TYPE_CHECKING:
     from voiceveil.nn.recognition_data import RecognitionData
@@ -162,10 +163,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(record))
     else:
-        print(
+        print_lines(
             f"{args.kind}, {record['parameters'] / 1e6:.2f} million parameters, {plan.steps} steps in "
-            f"{record['training_seconds'] / 60:.1f} min, validation loss {record['validation']:.4f}\n"
-            f"weights: {args.out / 'model.safetensors'}"
+            f"{record['training_seconds'] / 60:.1f} min, validation loss {record['validation']:.4f}",
+            f"weights: {args.out / 'model.safetensors'}",
         )
     return 0
 

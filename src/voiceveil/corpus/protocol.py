@@ -217,5 +217,5 @@ def write_design(design: Design, out: Path) -> list[Path]:
         if faults:
             raise faults[0].error()
     with atomic_path(out / "protocol.json") as file:
-        file.write_text(json.dumps(design.record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(design.record, indent=1) + "\n", encoding="utf-8")
     return [*directories.values(), out / "protocol.json"]

@@ -43,7 +43,7 @@ def write_analysis(
     for name, rows in tables(analysis).items():
         write_csv(out / f"{name}.csv", rows)
     with atomic_path(out / "analysis.json") as part:
-        part.write_text(json.dumps(plain(analysis, compared), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(plain(analysis, compared), indent=1) + "\n", encoding="utf-8")
     with atomic_path(out / "report.html") as part:
         part.write_text(render(analysis, compared), encoding="utf-8")
     return analysis

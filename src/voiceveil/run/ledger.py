@@ -332,5 +332,5 @@ def _recording_hash(path: Path, stamp: str) -> str:
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
-    # Names of files that are not UTF-8 have surrogates in Python; json.loads takes them back.
-    return json.dumps(row, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass") + b"\n"
+    # ASCII: safe on a terminal, and names of files that are not UTF-8, which have surrogates in Python, come back.
+    return json.dumps(row, sort_keys=True).encode("ascii") + b"\n"
