@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,7 +21,7 @@ from scipy.signal import resample
 from tests.board_world import submission, tar, wav_bytes
 from tests.listen_client import Client
 from tests.listen_world import running
-from tests.small_challenge import Bumps, Counter, make_challenge
+from tests.small_challenge import Bumps, Counter, make_challenge, make_set, spoken
 from tests.test_board import Place, figures
 from voiceveil.audio import Waveform, load
 from voiceveil.board.app import open_board
@@ -29,7 +33,7 @@ from voiceveil.board.store import Store
 from voiceveil.board.verification import draw_sample
 from voiceveil.board.worker import Worker, run_worker
 from voiceveil.cli.main import main
-from voiceveil.corpus import Utterance, open_corpus, write_kaldi
+from voiceveil.corpus import Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.web.database import open_database
 from voiceveil.web.tokens import Seal, read_key
@@ -327,6 +331,20 @@ def test_a_worker_without_its_server_stops(board: Board, data: Path, audio: Audi
     assert board.status() == "verified"
 
 
+def test_a_fault_of_the_server_is_not_blamed_on_the_team(
+    board: Board, data: Path, audio: Audio, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = board.upload({**honest(data), **audio})
+    archive = board.folder / "waiting" / name
+    archive.rename(board.folder / "away")
+    assert board.worker.step()
+    assert board.status() == "not verified: its archive is gone (the organiser can try again)"
+    assert name in capsys.readouterr().err
+    (board.folder / "away").rename(archive)
+    assert run_worker(board.folder, retry=True) == 1
+    assert board.status() == "verified"
+
+
 def test_places_of_systems_that_are_not_verified(data: Path, tmp_path: Path) -> None:
     first = Contest("vpc2024", data, "dev", "t", **{**RULES, "rank": "verified-first"})  # type: ignore[arg-type]
     store = Store(open_database(tmp_path / "b.sqlite"))
@@ -447,6 +465,81 @@ def test_the_organiser_removes_a_submission(
     assert "<td>removed</td>" in page
     assert "copied &lt;audio&gt;" in page
     assert "1 more today, 9 in all" in page  # it still counts
+
+
+def test_a_submission_that_is_removed_is_not_verified(place: Place, data: Path, audio: Audio) -> None:
+    name = str(place.send(place.token("A"), tar({**honest(data), **audio}))[1]["id"])
+    assert main(["board", "remove", str(place.folder), name, "--reason", "withdrawn"]) == 0
+    assert left_over(place.folder) == []
+    assert run_worker(place.folder) == 0
+
+
+@pytest.mark.slow
+def test_an_attacker_that_learns_needs_the_training_audio(data: Path, tmp_path: Path, audio: Audio) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    name = "train-clean-360"
+    make_set(folder, name, spoken(folder, name, list(range(60, 70)), 4, "f"))
+    board = Board(tmp_path / "contest", folder, attackers=("bumps", "bumps-adapted"))
+    with pytest.raises(InputError, match="the audio of 40 of 80 utterances is missing"):
+        board.upload({**honest(folder), **audio})
+    training = {f"data/{name}_x/wav/{u.id}.wav": wav_bytes(anonymized(u)) for u in open_set(folder / name)}
+    submitted = board.upload({**honest(folder), **audio, **training})
+    board.worker.step()
+    assert board.status() == "verified"
+    found = board.store.verifications()[submitted].figures
+    assert {f.model for f in found if f.metric == "eer"} <= {"bumps (lazy-informed)", "bumps-adapted (semi-informed)"}
+
+
+@pytest.mark.slow
+def test_the_server_verifies_real_speech_in_a_process_of_its_own(speech: Path, tmp_path: Path) -> None:
+    """CAM++ and Moonshine, a worker that is killed in the middle, and Ctrl-C at the end."""
+    chosen = {}
+    for gender in "fm":
+        corpus = open_corpus(speech / f"libri_dev_trials_{gender}")
+        trials = corpus.trials
+        assert trials is not None
+        speakers = sorted(set(trials.enroll.tolist()))[:3]
+        heard = tuple(u for who in speakers for u in corpus.by_speaker[who][:2])
+        keep = np.isin(trials.enroll, speakers) & np.isin(trials.utterance, [u.id for u in heard])
+        listed = Trials(trials.enroll[keep], trials.utterance[keep], trials.target[keep])
+        chosen[corpus.name] = replace(corpus, utterances=heard, trials=listed)
+    corpus = open_corpus(speech / "libri_dev_enrolls")
+    speakers = [who for one in chosen.values() for who in dict.fromkeys(u.speaker for u in one)]
+    enrolled = tuple(u for who in speakers for u in corpus.by_speaker[str(who)][:1])
+    chosen[corpus.name] = replace(corpus, utterances=enrolled)
+    members: Audio = {}
+    for name, one in chosen.items():
+        write_kaldi(one, tmp_path / "data" / name)
+        members |= {f"data/{name}_x/wav/{u.id}.wav": wav_bytes(anonymized(u)) for u in one}
+    folder = str(tmp_path / "contest")
+    command = ["board", "create", folder, "--challenge", "vpc2024", "--data", str(tmp_path / "data"), "--require-audio"]
+    assert main(command) == 0
+    archive = tar({**invented(tmp_path / "data"), **members})
+    serve = [sys.executable, "-m", "voiceveil.cli.main", "board", "serve", folder, "--port", "0"]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        found = re.search(r"http://\S+:\d+", server.stdout.readline())
+        assert found is not None
+        place = Place(Path(folder), found[0])
+        name = str(place.send(place.token("A"), archive)[1]["id"])
+        killed = 0
+        for _ in range(2400):
+            shown = place.store.verifications()[name]
+            if shown.progress > 0.2 and not killed:
+                tasks = Path(f"/proc/{server.pid}/task").glob("*/children")
+                children = [pid for task in tasks for pid in task.read_text().split()]
+                (killed,) = [int(p) for p in children if "spawn_main" in Path(f"/proc/{p}/cmdline").read_text()]
+                os.kill(killed, signal.SIGKILL)
+            if shown.state not in ("waiting", "verifying"):
+                break
+            time.sleep(0.1)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) in (0, 130)
+    assert killed
+    assert shown.state == "differs"
+    assert "submitted EER" in shown.reason
+    assert left_over(Path(folder)) == []
 
 
 def test_create_with_verification(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,13 +32,26 @@ from voiceveil.run.cache import Cache
 from voiceveil.utility import recogniser, transcribe
 from voiceveil.utility.words import plain_words
 
-__all__ = ["Outcome", "averages", "check_models", "compare", "draw_sample", "recompute", "reject_degenerate"]
+__all__ = [
+    "AudioRejected",
+    "Outcome",
+    "averages",
+    "check_models",
+    "compare",
+    "draw_sample",
+    "recompute",
+    "reject_degenerate",
+]
 
 _LOOKED_AT = 48  # utterances of each set
 _CHUNK = 8  # utterances between two reports of progress
 _ENROLLED_WORSE = 0.25  # by which the WER of enrollment utterances may exceed that of the trials
 
 Report = Callable[[float], None]
+
+
+class AudioRejected(InputError):
+    """The audio of a submission cannot be taken for anonymized speech of the challenge."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ class _Progress:
 def reject_degenerate(
     contest: Contest, audio: Mapping[str, Corpus], digest: Callable[..., bytes], submission: str, cache: Cache
 ) -> None:
-    """Raise an ``InputError`` if audio is silent, noise, the original, or the same for several utterances.
+    """Raise ``AudioRejected`` if audio is silent, noise, the original, or the same for several utterances.
 
     Of each set 48 utterances are looked at, drawn with ``digest`` as a sample is.
     """
@@ -111,7 +124,7 @@ def reject_degenerate(
         ]
         original = open_set(contest.data / name)
         for check in check_audio({k: corpus[k] for k in order}, {k: original[k] for k in order}, cache, where=name):
-            raise InputError(f"{check.title}. {check.seen}".rstrip("."))
+            raise AudioRejected(f"{check.title}. {check.seen}".rstrip("."))
 
 
 def recompute(
@@ -120,7 +133,7 @@ def recompute(
     """Attack and transcribe the anonymized ``audio`` (set -> corpus) of a submission, and return the figures.
 
     ``report`` is told the progress, 0 to 1. What is in the ``cache`` is not computed again. Enrollment audio with other
-    words than its utterances have is an ``InputError``.
+    words than its utterances have is ``AudioRejected``.
     """
     verifications, recognitions = parts_of(contest)
     attacked = _attacked(contest, audio, sample)
@@ -184,7 +197,7 @@ def _unique(utterances: Iterable[Utterance]) -> list[Utterance]:
 
 
 def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, str], trial_wer: float) -> None:
-    """Raise an ``InputError`` if enrollment audio does not hold the words of its utterances."""
+    """Raise ``AudioRejected`` if enrollment audio does not hold the words of its utterances."""
     if not enrolled:
         return
     refs = {u.id: u.text or "" for u in enrolled}
@@ -193,7 +206,7 @@ def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, s
         what = (
             f"the enrollment audio does not hold the words of its utterances: WER {rate:.1%}, {trial_wer:.1%} on trials"
         )
-        raise InputError(
+        raise AudioRejected(
             what, fix="anonymize enrollment and trials with the same system, each utterance under its own id"
         )
 

@@ -23,15 +23,23 @@ from voiceveil.board.audio import unpack_audio
 from voiceveil.board.contest import Contest
 from voiceveil.board.judging import LIMITS, gather_files, submitted_figures
 from voiceveil.board.store import Store, Submission
-from voiceveil.board.verification import Outcome, check_models, compare, draw_sample, recompute, reject_degenerate
-from voiceveil.errors import InputError, OutputError
+from voiceveil.board.verification import (
+    AudioRejected,
+    Outcome,
+    check_models,
+    compare,
+    draw_sample,
+    recompute,
+    reject_degenerate,
+)
+from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.locking import alone_in
 from voiceveil.run.safe_path import safe_path
 from voiceveil.web.database import Unavailable, open_database
 from voiceveil.web.tokens import Seal, read_key
 
-__all__ = ["Worker", "background_worker", "put_in_queue", "run_worker"]
+__all__ = ["Worker", "background_worker", "put_in_queue", "run_worker", "take_from_queue"]
 
 _ATTEMPTS = 3  # of a verification whose process dies
 _PAUSE = 2.0  # seconds between two looks at an empty queue
@@ -44,6 +52,11 @@ def put_in_queue(folder: Path, name: str, archive: Path) -> Path:
     """Move an archive to where the worker of a contest finds it, and return its path; its row comes after it."""
     (folder / "waiting").mkdir(mode=0o700, exist_ok=True)
     return archive.replace(folder / "waiting" / name)
+
+
+def take_from_queue(folder: Path, name: str) -> None:
+    """Delete the archive of a submission that is no longer to be verified."""
+    (folder / "waiting" / name).unlink(missing_ok=True)
 
 
 class Worker:
@@ -75,24 +88,25 @@ class Worker:
             outcome = self._verify(submission, self._folder / "verifying" / submission.id)
         except Unavailable:  # the database is away: another worker takes it up again
             raise
+        except AudioRejected as error:
+            outcome = Outcome("rejected", error.what)
         except Exception as error:
-            if isinstance(error, InputError) and not isinstance(error, OutputError):
-                return self._end(submission, Outcome("rejected", error.what))
             print(f"voiceveil board: {submission.id} cannot be verified: {error!r}", file=sys.stderr, flush=True)
-            outcome = Outcome("failed", "a fault of this server, which the organiser has to mend")
+            what = error.what if isinstance(error, InputError) else type(error).__name__
+            outcome = Outcome("failed", f"{what} (the organiser can try again)")
         return self._end(submission, outcome)
 
     def _end(self, submission: Submission, outcome: Outcome) -> bool:
         self._store.end_verification(submission.id, outcome.state, outcome.reason, outcome.figures)
         if outcome.state != "failed":  # which can be tried again
             _delete(self._folder / "verifying" / submission.id)
-            _delete(self._folder / "waiting" / submission.id)
+            take_from_queue(self._folder, submission.id)
         return True
 
     def _verify(self, submission: Submission, work: Path) -> Outcome:
         archive = self._folder / "waiting" / submission.id
         if not archive.is_file():
-            raise InputError("its archive is gone: send it again")
+            raise InputError("its archive is gone")
         for name in ("audio", "files"):  # from a worker that was killed; its cache is kept
             shutil.rmtree(work / name, ignore_errors=True)
             (work / name).mkdir(parents=True)

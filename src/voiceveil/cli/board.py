@@ -231,7 +231,10 @@ def _submissions(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
+    from voiceveil.board.worker import take_from_queue
+
     if not _store(args).remove(args.id, args.reason):
         raise InputError(f"no scored submission {args.id!r}", fix="see `voiceveil board submissions CONTEST`")
+    take_from_queue(args.contest, args.id)
     print_lines(f"{args.id} is removed from the board; it still counts as one of the team's submissions")
     return 0
