@@ -114,12 +114,6 @@ class Contest:
         return build(cls, data, where=path)
 
 
-def _names(value: object, path: Path) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise InputError(f"attackers is {value!r}", where=path, fix='write a list: attackers = ["campplus"]')
-    return tuple(value)
-
-
 def _utc(value: object, path: Path) -> datetime:
     if not isinstance(value, datetime):
         raise InputError(f"{value!r} is no time", where=path, fix="write 2026-06-01T12:00:00Z, without quotes")
