@@ -198,7 +198,8 @@ def _words(contest: Contest, one: Recognition, files: Mapping[str, Path], sample
     prefix = "asr/" if contest.challenge == "vpc2024" else "ASR-"
     where = rf"(.*/)?{prefix}{re.escape(one.dataset)}_asr{_SUFFIX}/text"
     name = _only(files, where, f"transcripts of {one.dataset}, anonymized")
-    return _of_member(name, lambda: wer_figure(contest, one, read_transcripts(files[name]), RECOGNISER, sample))
+    spoken = {u.id: u.text or "" for each in one.sets for u in open_set(contest.data / each)}
+    return _of_member(name, lambda: wer_figure(contest, one, read_transcripts(files[name], spoken), RECOGNISER, sample))
 
 
 def wer_figure(

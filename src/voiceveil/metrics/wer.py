@@ -34,6 +34,7 @@ Operation = Literal["hit", "substitution", "deletion", "insertion"]
 #: The columns of ``WordErrors.counts``, and the codes of the compiled alignment.
 OPERATIONS: tuple[Operation, ...] = ("substitution", "deletion", "insertion", "hit")
 _SUBSTITUTION, _DELETION, _INSERTION, _HIT = range(4)
+_MOST_CELLS = 1_000_000_000  # of an alignment, a byte each: 30,000 words against 30,000
 _PUNCTUATION = re.compile(r"[,!?.]")
 
 
@@ -138,6 +139,9 @@ def word_errors(refs: Transcripts, hyps: Transcripts, *, normalise: bool = False
             np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words], dtype=np.int64)
             for words in (ref, hyp)
         )
+        if (len(ref) + 1) * (len(hyp) + 1) > _MOST_CELLS:
+            what = f"{len(ref)} words of a reference and {len(hyp)} of a hypothesis are too many words to align"
+            raise InputError(what, fix="give a line for each utterance")
         operations = _align(ref_codes, hyp_codes)
         row[:] = np.bincount(operations, minlength=4)
         alignments.append(tuple(_edits(operations, ref, hyp)))

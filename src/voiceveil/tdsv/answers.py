@@ -25,7 +25,8 @@ __all__ = ["NAME", "check_submission", "parse_answer", "read_answer", "write_ans
 NAME = "answer.txt"
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_LARGEST = 1 << 30  # bytes; forty million trials
+_LARGEST, _MOST_TRIALS = 1 << 30, 50_000_000  # bytes and lines
+_LONGEST_LINE = 100  # bytes of a score
 
 
 def write_answer(path: str | Path, scores: ArrayLike) -> None:
@@ -38,11 +39,20 @@ def write_answer(path: str | Path, scores: ArrayLike) -> None:
 
 def read_answer(path: str | Path, trials: int | None = None) -> NDArray[np.float64]:
     """The scores of an answer (n,); ``trials``: how many there must be."""
-    return parse_answer(read_bytes(path, at_most=_LARGEST), path, trials)
+    return parse_answer(read_bytes(path, at_most=_largest(trials)), path, trials)
+
+
+def _largest(trials: int | None) -> int:
+    """Return the bytes that an answer may have."""
+    return _LARGEST if trials is None else min(_LARGEST, _LONGEST_LINE * max(trials, 1000))
 
 
 def parse_answer(data: bytes, where: str | Path, trials: int | None = None) -> NDArray[np.float64]:
     """The scores in the bytes of an answer; whatever is wrong with them is an ``InputError`` with the line."""
+    written = data.count(b"\n") + (not data.endswith(b"\n"))
+    if written > (_MOST_TRIALS if trials is None else trials):
+        what = f"{written} scores for {trials} trials" if trials is not None else f"more than {_MOST_TRIALS} lines"
+        raise InputError(what, where=where, fix="give one score a trial")
     lines = data.split(b"\n")
     if lines and lines[-1] == b"":
         lines.pop()
@@ -97,7 +107,7 @@ def check_submission(path: str | Path, trials: int) -> NDArray[np.float64]:
     if start not in (b"PK\x03\x04", b"PK\x05\x06"):
         raise InputError("not a ZIP file", where=path, fix=fix)
     found: bytes | None = None
-    for member in read_members(path, Limits(members=100, total=_LARGEST)):
+    for member in read_members(path, Limits(members=100, total=_largest(trials))):
         if "/" in member.name:
             raise InputError(f"{member.name}: a folder, where {NAME} must stand at the root", where=path, fix=fix)
         if member.name != NAME:

@@ -16,6 +16,7 @@ from voiceveil.files import read_bytes
 
 __all__ = ["Line", "read_source"]
 
+_LARGEST, _MOST_LINES = 32 << 20, 200_000  # bytes of a file, and its lines
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -47,7 +48,9 @@ class Line:
 
 def read_source(path: Path) -> tuple[Line, ...]:
     """The lines of a file, blank ones among them; an ``InputError`` if it cannot be read or is empty."""
-    data = read_bytes(path)
+    data = read_bytes(path, at_most=_LARGEST)
+    if data.count(b"\n") > _MOST_LINES:
+        raise InputError(f"more than {_MOST_LINES} lines", where=path, fix="give a result file of the challenge")
     lines = tuple(_lines(path, data.removesuffix(b"\n")))
     if not any(line.text.strip() for line in lines):
         raise InputError("an empty file", where=path, fix="give a results.json or a result file of the challenge")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from voiceveil.audio import atomic_path
-from voiceveil.challenges.official.source import Line, read_source
+from voiceveil.challenges.official.source import Line
 from voiceveil.metrics.wer import Edit, WordErrors
 
 __all__ = ["parse_wer", "text_of", "wer_text", "write_transcripts"]
@@ -70,7 +70,8 @@ def _aligned(edits: tuple[Edit, ...]) -> Iterator[str]:
 
 def parse_wer(path: Path) -> tuple[Line, int, int]:
     """The first line of a ``wer`` file, with its errors and words; the rate must agree with them."""
-    first = read_source(path)[0]
+    with path.open("rb") as file:  # the alignments below it may be long
+        first = Line(path, 1, file.readline(1000).decode("utf-8", "replace").rstrip("\r\n"))
     match = _WER.fullmatch(first.text.rstrip())
     if match is None:
         fix = "expected `%WER <percent> [ <errors> / <words>, <n> ins, <n> del, <n> sub ]`"

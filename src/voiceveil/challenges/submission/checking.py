@@ -180,7 +180,8 @@ def _compare_hashes(found: Sorted, notes: list[str]) -> None:
     if path is None:
         notes.append("no SHA256SUMS: whether the audio is that which was evaluated is known by its length alone")
         return
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    listed = {match[2]: match[1] for match in map(_SUM.fullmatch, lines) if match}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        matches = (_SUM.fullmatch(line.rstrip("\n")) for line in lines)
+        listed = {match[2]: match[1] for match in matches if match}
     for one in found.speech.values():
         one.compare(listed)

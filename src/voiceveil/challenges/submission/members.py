@@ -6,7 +6,8 @@ Whatever is wrong with the archive as such is an ``InputError`` that names the m
 * names that are absolute, climb (``..``), hold backslashes, control characters or drive letters, or are too long;
 * links, devices, pipes, sparse files: a submission holds regular files and folders;
 * the same name twice, also in another case or another Unicode form, and a file in the place of a folder;
-* more members, more bytes, or a higher ratio of compression than speech and tables can have.
+* more members, folders, bytes, or a higher ratio of compression than speech and tables can have; folders nested too
+  deeply, and zip files with 64-bit records, of which the rest of their directory may know nothing.
 
 The tar reader is our own: the standard library's reads extended headers of any length into memory.
 """
@@ -34,7 +35,7 @@ __all__ = ["Limits", "Member", "read_members"]
 
 _BLOCK = 512
 _CHUNK = 1 << 16
-_LONGEST_HEADER = 1 << 16  # of a pax or GNU header that goes before a member
+_LONGEST_HEADER, _MOST_RECORDS = 1 << 16, 100  # bytes and entries of a pax or GNU header that goes before a member
 _LOCAL_HEADER = 30  # bytes of a zip file before a name
 _REFUSED = {
     b"1": "a hard link",
@@ -57,6 +58,8 @@ class Limits:
     ratio: float = 100.0  # unpacked to packed, once ``free`` is used up; speech has 2, a table of scores 5
     free: int = 64 << 20
     name: int = 300  # characters
+    depth: int = 32  # folders within each other; the challenges' own files have six
+    folders: int = 10_000
 
 
 class _Readable(Protocol):
@@ -174,6 +177,8 @@ class _Names:
             raise InputError(f"{name}: a file in the place of a folder", fix="give it another name")
         self.seen[key] = name
         self.folders.update(parents)
+        if len(self.folders) > self.limits.folders:
+            raise InputError(f"{name}: more than {self.limits.folders} folders", fix="this is no submission")
         self.total += size
         if len(self.seen) > self.limits.members:
             raise InputError(f"{name}: more than {self.limits.members} files", fix="this is no submission")
@@ -204,6 +209,9 @@ def _safe_name(raw: bytes, limits: Limits) -> str:
         raise InputError(f"{text[:80]!r}: not a plain name", fix="rename the file")
     if len(name) > limits.name:
         raise InputError(f"{name[:80]!r}...: a name of {len(name)} characters", fix="rename the file")
+    if len(parts) > limits.depth:
+        what = f"{name[:80]!r}...: {len(parts)} levels deep, more than {limits.depth}"
+        raise InputError(what, fix="pack it in the layout of the challenge")
     return name
 
 
@@ -269,10 +277,16 @@ def _number(text: bytes, base: int, where: str) -> int:
 def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
     """The records ``<length> <key>=<value>`` of an extended header that matter: path and size."""
     found: dict[str, bytes] = {}
-    while data:
-        digits, _, _ = data.partition(b" ")
+    start = records = 0
+    while start < len(data):
+        records += 1
+        if records > _MOST_RECORDS:
+            raise InputError(
+                f"after {after}: more than {_MOST_RECORDS} entries in a header", fix="this is no submission"
+            )
+        digits, _, _ = data[start : start + 32].partition(b" ")
         length = _number(digits, 10, f"after {after}")
-        record = data[len(digits) + 1 : length]
+        record = data[start + len(digits) + 1 : start + length]
         key, equals, value = record.partition(b"=")
         if not equals or not value.endswith(b"\n") or length <= len(digits):
             raise InputError(f"after {after}: not an extended header", fix=_DAMAGED)
@@ -280,7 +294,7 @@ def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
             if is_global or key not in (b"path", b"size"):
                 raise InputError(f"after {after}: a header that sets {key.decode('ascii', 'replace')!r}", fix=_DAMAGED)
             found[key.decode()] = value[:-1]
-        data = data[length:]
+        start += length
     return found
 
 

@@ -23,13 +23,14 @@ from voiceveil.challenges.results import Figure
 from voiceveil.challenges.submission.sorting import Sorted
 from voiceveil.corpus import Corpus
 from voiceveil.errors import InputError
-from voiceveil.files import read_bytes
+from voiceveil.files import open_file
 from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
 from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.utility.words import plain_words
 
 __all__ = ["Recomputed", "read_transcripts", "recompute", "stated"]
 
+_LONGEST_LINE = 20_000  # bytes: some 3,000 words; the longest utterance of the challenges has 100
 _HALF_DIGIT = 0.0000051  # of a percentage with three decimals, as a fraction
 _HALF_FOLD_DIGIT = 0.000011  # a mean of rounded folds
 Key = tuple[str, ...]
@@ -107,7 +108,7 @@ def _words(found: Sorted, one: Recognition, conditions: str, corpora: Mapping[st
         return
     refs = {u.id: u.text or "" for name in one.sets for u in corpora[name]}
     try:
-        heard = read_transcripts(text)
+        heard = read_transcripts(text, refs)
         tried = [
             word_errors({k: how(v) for k, v in refs.items()}, {k: how(v) for k, v in heard.items()})
             for how in (str, normalise_text, plain_words)
@@ -119,14 +120,25 @@ def _words(found: Sorted, one: Recognition, conditions: str, corpora: Mapping[st
     result.values["wer", one.dataset, "", conditions, "ASR_eval"] = errors.wer
 
 
-def read_transcripts(path: Path) -> dict[str, str]:
-    """Utterance -> words of a file with one line an utterance."""
+def read_transcripts(path: Path, spoken: Mapping[str, str]) -> dict[str, str]:
+    """Return utterance -> words of a file with one line an utterance.
+
+    ``spoken``: utterance -> what was said. Far more words than were said are an ``InputError``.
+    """
     heard: dict[str, str] = {}
-    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), start=1):
-        key, _, words = line.partition(" ")
-        if not key or key in heard:
-            raise InputError(f"{key or 'an empty line'}: not one line an utterance", where=path, line=number)
-        heard[key] = words
+    left = 4 * sum(map(len, spoken.values())) + (1 << 20)  # bytes
+    with open_file(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE + 1), b""), start=1):
+            key, _, words = line.decode("utf-8", "replace").rstrip("\r\n").partition(" ")
+            left -= len(line)
+            if len(line) > _LONGEST_LINE or left < 0:
+                what, fix = "far more words than were said", "write the words of one utterance a line"
+            elif not key or key in heard:
+                what, fix = f"{key or 'an empty line'}: not one line an utterance", "write each utterance once"
+            else:
+                heard[key] = words
+                continue
+            raise InputError(what, where=path, line=number, fix=fix)
     return heard
 
 
