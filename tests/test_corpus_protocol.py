@@ -256,7 +256,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert (record["seed"], record["sessions"]) == (0, "[^-]+-([^-]+)-")
     assert record["enrollment"] == {"speakers": 6, "utterances": 12}
     assert main(["corpus", "protocol", str(folder), str(out), "--enroll", "2", "--name", "mine"]) == 1
-    assert "there already" in capsys.readouterr().err
+    assert "mine_enrolls/wav.scp: this file exists" in capsys.readouterr().err
     again = tmp_path / "again"
     assert main(["corpus", "protocol", str(folder), str(again), "--enroll", "2", "--name", "mine"]) == 0
     for path in sorted(out.rglob("*")):

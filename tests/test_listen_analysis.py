@@ -227,6 +227,22 @@ def test_names_cannot_break_a_drawing() -> None:
     assert "<b>" not in drawing
 
 
+def test_an_analysis_replaces_its_own_files_alone(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["listen", "analyse", str(world), "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    assert main(command) == 0, "its own files"
+    table = tmp_path / "out" / "ratings.csv"
+    table.write_text("mine")
+    assert main(command) == 1
+    assert f"{table}: this file exists, and the run did not write it" in capsys.readouterr().err
+    assert table.read_text() == "mine"
+    assert main([*command, "--overwrite"]) == 0
+    assert main([*command[:-1], str(world), "--overwrite"]) == 1
+    assert "the output folder holds the input" in capsys.readouterr().err
+
+
 def test_the_command_writes_report_tables_and_json(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,8 +269,8 @@ def test_the_command_writes_report_tables_and_json(
         people = list(csv.DictReader(stream))
     assert people[0]["device"] == "'=1+1"  # no formula for a spreadsheet
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "analysis.json", "evaluators.csv", "excerpts.csv", "moves.csv", "panels.csv", "preferences.csv", "ratings.csv",
-        "report.html",
+        ".voiceveil", "analysis.json", "evaluators.csv", "excerpts.csv", "moves.csv", "panels.csv", "preferences.csv",
+        "ratings.csv", "report.html",
     }  # fmt: skip
     html = (tmp_path / "out" / "report.html").read_text()
     assert "<script" not in html

@@ -360,6 +360,24 @@ def test_usage(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "none.tar.gz: no such file" in capsys.readouterr().err
 
 
+def test_an_archive_replaces_no_file(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.tar.gz"
+    mine.write_text("mine")
+    command = ["submit", str(out), "--partial", "--quiet", "--to"]
+    assert main([*command, str(mine)]) == 1
+    assert f"{mine}: this file exists (give another output, or --overwrite" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+    assert main([*command, str(mine), "--overwrite"]) == 0
+    for name in ("results.json", "data/libri_dev_trials_f_b2/wav.scp"):
+        before = (out / name).read_bytes()
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").hardlink_to(out / name)
+        for target in (out / name, tmp_path / "link"):
+            assert main([*command, str(target), "--overwrite"]) == 1
+            assert "would replace the input" in capsys.readouterr().err
+        assert (out / name).read_bytes() == before
+
+
 def test_the_official_files_say_what_results_json_says(out: Path) -> None:
     """Each figure of the summary is one of results.json, under the name that the note explains."""
     results = Results.load(out / "results.json")

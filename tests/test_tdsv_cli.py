@@ -123,7 +123,10 @@ def test_the_baseline_is_trained_on_the_training_files(made: Path, capsys: pytes
     assert main(["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]) == 0
     assert np.isfinite(read_answer(answer, len(challenge.subset("dev").trials))).all()
     (made / "baseline-ecapa" / "model.safetensors").unlink()
-    assert main(["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]) == 1
+    again = ["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]
+    assert main(again) == 1
+    assert f"{answer}: this file exists" in capsys.readouterr().err
+    assert main([*again, "--overwrite"]) == 1
     assert "no such file" in capsys.readouterr().err
 
 

@@ -59,7 +59,7 @@ def refused(place: Path, run: Callable[[], object], match: str) -> None:
 def test_swapped_arguments_are_refused(recordings: Path, tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     anonymize(recordings, hidden, seed=1)
-    refused(tmp_path, lambda: anonymize(hidden, recordings, seed=1), rf"a\.wav: {IN_THE_WAY} \(2 such files in all\)")
+    refused(tmp_path, lambda: anonymize(hidden, recordings, seed=1), rf"a\.wav: {IN_THE_WAY}; 2 such files in all")
     refused(tmp_path, lambda: anonymize(hidden, recordings), "--overwrite to replace")
     assert anonymize(hidden, recordings, seed=1, overwrite=True).done == 2
 

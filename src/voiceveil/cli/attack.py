@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
+from voiceveil.run.outputs import recorded, refuse_inputs, refuse_overlap
 from voiceveil.terminal import escaped
 
 if TYPE_CHECKING:
@@ -72,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) for the next run"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="for score files and attack.json")
+    add_overwrite(parser)
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     add_executor_arguments(parser)
     parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
@@ -87,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     names = _listed(args.attacker)
     if not names:
         raise InputError("--attacker names nobody", fix="give e.g. --attacker campplus")
-    with chosen_jobs(args) as jobs:
+    with chosen_jobs(args) as jobs, _results_folder(args):
         result = attack.run(
             args.data,
             anon=args.anon,
@@ -105,12 +110,27 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
             quiet=args.quiet or args.json,
         )
-    text = json.dumps(result.as_dict(), indent=1)
-    if args.out is not None:
-        _write(args.out / "attack.json", text)
+        text = json.dumps(result.as_dict(), indent=1)
+        if args.out is not None:
+            _write(args.out / "attack.json", text)
     print(text if args.json else table(result))
     print_checks(result.checks)
     return 0
+
+
+@contextmanager
+def _results_folder(args: argparse.Namespace) -> Iterator[None]:
+    """Keep the data out of the folder for the results, and replace no file there but its own."""
+    if args.out is None:
+        yield
+        return
+    homes = {args.data, args.anon_data or args.data}
+    sets = [table.parent for home in homes for table in home.glob("*/wav.scp")]
+    refuse_overlap(args.out, sets)
+    refuse_inputs(args.out, [*args.train, *args.train_original])
+    targets = [args.out / "attack.json", *args.out.glob("*/*.scores")]
+    with recorded(args.out, {"verb": "attack"}, lambda: targets, overwrite=args.overwrite):
+        yield
 
 
 def _listed(text: str) -> list[str]:

@@ -15,15 +15,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from voiceveil.cli.options import add_overwrite
 from voiceveil.corpus.checking import audio_faults, read_tolerantly
 from voiceveil.corpus.convert import FORMATS, write_corpus
 from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.protocol import Design, design_trials, write_design
-from voiceveil.corpus.readers import corpora, open_corpus
+from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
 from voiceveil.errors import InputError
+from voiceveil.run.outputs import refuse_corpora
 from voiceveil.terminal import print_lines, rewrite_line
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -56,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("path", metavar="IN")
     convert.add_argument("out", metavar="OUT", type=Path, help="a directory for kaldi and lhotse, else a file")
     convert.add_argument("--to", required=True, choices=FORMATS)
+    add_overwrite(convert)
     _add_protocol(actions.add_parser("protocol", help="design enrollment and trial lists, or legal sets A and B"))
 
 
@@ -65,6 +68,7 @@ def _add_protocol(protocol: argparse.ArgumentParser) -> None:
     protocol.add_argument("out", metavar="OUT", type=Path, help="where the Kaldi directories and protocol.json go")
     protocol.add_argument("--name", help="first part of the names of the sets (default: the corpus's)")
     protocol.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    add_overwrite(protocol)
     lists = protocol.add_argument_group("enrollment and trial lists")
     lists.add_argument("--enroll", type=int, default=10, metavar="N", help="utterances that enroll one (%(default)s)")
     lists.add_argument("--trials", type=int, metavar="N", help="at most so many trial utterances of each speaker")
@@ -187,7 +191,8 @@ def _lines(summary: Summary) -> list[str]:
 
 def _convert(args: argparse.Namespace) -> int:
     corpus = open_corpus(args.path)
-    written = write_corpus(corpus, args.out, args.to)
+    refuse_corpora(args.out, [corpus], [find_reader(args.path)[1]])
+    written = write_corpus(corpus, args.out, args.to, overwrite=args.overwrite)
     print_lines(f"{len(corpus)} utterances -> {', '.join(map(str, written))}")
     return 0
 
@@ -207,7 +212,9 @@ def _protocol(args: argparse.Namespace) -> int:
             session=args.session,
             pooled=args.pooled,
         )
-    for path in write_design(design, args.out):
+    for name in (*design.sets, "protocol.json"):
+        refuse_corpora(args.out / name, [corpus], [find_reader(args.path)[1]])
+    for path in write_design(design, args.out, overwrite=args.overwrite):
         one = design.sets.get(path.name)
         print_lines(f"{path}" + ("" if one is None else f": {_sizes(one)}"))
     for speaker, reason in list(design.record.get("not_enrolled", {}).items())[:1]:

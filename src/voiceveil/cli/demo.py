@@ -13,9 +13,11 @@ import shutil
 from pathlib import Path
 
 from voiceveil.anonymization import anonymize
+from voiceveil.atomic import atomic_path
 from voiceveil.audio import info
 from voiceveil.demo.espeak import is_installed
 from voiceveil.errors import InputError
+from voiceveil.run.outputs import recorded
 
 EXAMPLES = """\
 examples:
@@ -35,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", nargs="?", type=Path, default=Path("voiceveil-demo"), help="default: voiceveil-demo")
     parser.add_argument("--system", default="b2", help="see `voiceveil systems` (default: b2)")
     parser.add_argument("--listen", action="store_true", help="real recordings and no evaluation")
-    parser.add_argument("--overwrite", action="store_true", help="start again where another demo left its results")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start again where another demo left its results, and replace files that are in the way",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,23 +57,22 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(output: Path, system: str, *, overwrite: bool) -> int:
     """A corpus of synthetic voices, the system and a control, the ranking, the report."""
-    from voiceveil.demo.corpus import NOTE, make_corpus
+    from voiceveil.demo.corpus import NOTE, corpus_files, make_corpus
 
     data, results, cache = output / "data", output / "results", output / "cache.sqlite"
-    if overwrite:
-        for folder in (data, results):
-            shutil.rmtree(folder, ignore_errors=True)
-        cache.unlink(missing_ok=True)
-    print(f"{NOTE}\n", flush=True)
-    if not (data / "libri_train" / "wav.scp").exists():  # written last
-        make_corpus(data)
-    names = list(dict.fromkeys([system, "identity"]))
-    for name in names:
-        command = ["evaluate", "--data", data, "--system", name, "--out", results / name, "--seed", 1, "--cache", cache]
-        _run(*command)
-    _run("rank", *(results / name / "results.json" for name in names), "--split", "dev", "--svg", results / "plane.svg")
-    others = [results / name for name in names[1:]]
-    _run("report", results / system, *(["--compare", *others] if others else []))
+    plane, again = results / "plane.svg", ["--overwrite"] if overwrite else []
+    with recorded(output, None, lambda: [*corpus_files(data), plane], overwrite=overwrite):
+        print(f"{NOTE}\n", flush=True)
+        if overwrite or not (data / "libri_train" / "wav.scp").exists():  # written last
+            make_corpus(data)
+        names = list(dict.fromkeys([system, "identity"]))
+        for name in names:
+            to = ["--out", results / name, "--seed", 1, "--cache", cache, *again]
+            _run("evaluate", "--data", data, "--system", name, *to)
+        figures = [results / name / "results.json" for name in names]
+        _run("rank", *figures, "--split", "dev", "--svg", plane, *again)
+        others = [results / name for name in names[1:]]
+        _run("report", results / system, *(["--compare", *others] if others else []), *again)
     return 0
 
 
@@ -85,9 +90,11 @@ def _run(*arguments: object) -> None:
 def _listen(output: Path, system: str, *, overwrite: bool) -> None:
     """Copy the recordings, anonymize them, say where they are."""
     original, anonymized = output / "original", output / "anonymized"
-    original.mkdir(parents=True, exist_ok=True)
-    for recording in _recordings():
-        shutil.copyfile(recording, original / recording.name)
+    recordings = {original / recording.name: recording for recording in _recordings()}
+    with recorded(output, None, lambda: recordings, overwrite=overwrite):
+        for copy, recording in recordings.items():
+            with atomic_path(copy) as part:
+                shutil.copyfile(recording, part)
     summary = anonymize(original, anonymized, system=system, overwrite=overwrite)
     print(f"Anonymized {summary.done} recordings with {system}: {summary.audio_seconds:.0f} s of speech")
     print(f"in {summary.seconds:.1f} s. Listen to the two versions of each:\n")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
 from voiceveil.terminal import print_lines
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     analyse.add_argument(
         "--results", nargs="+", default=[], metavar="NAME=FILE", help="objective results of the systems (results.json)"
     )
+    add_overwrite(analyse)
     analyse.add_argument("--keep-all", action="store_true", help="also evaluators who failed the attention checks")
     analyse.add_argument("--need-headphones", action="store_true", help="leave out who failed the headphone check")
 
@@ -227,7 +229,7 @@ def _analyse(args: argparse.Namespace) -> int:
 
     rules = Rules(keep_all=args.keep_all, need_headphones=args.need_headphones)
     out = args.out or args.study / "analysis"
-    analysis = write_analysis(args.study, args.database, out, rules, args.results)
+    analysis = write_analysis(args.study, args.database, out, rules, args.results, overwrite=args.overwrite)
     print_lines(*analysis.lines())
     print_lines(f"report: {out / 'report.html'}")
     return 0

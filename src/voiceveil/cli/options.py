@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-__all__ = ["add_overwrite"]
+__all__ = ["add_overwrite", "training_files"]
+
+
+def training_files(out: Path) -> list[Path]:
+    """Return the files that a training writes into its folder."""
+    return [out / name for name in ("model.safetensors", "record.json", "checkpoint.safetensors")]
 
 
 def add_overwrite(

@@ -21,7 +21,9 @@ from voiceveil.challenges.attackers import is_semi_informed
 from voiceveil.challenges.official import read_results
 from voiceveil.challenges.ranking import Average, Placing, Ranking, Standing, rank_systems
 from voiceveil.challenges.results import Results
+from voiceveil.cli.options import add_overwrite
 from voiceveil.metrics.challenge import CONDITIONS
+from voiceveil.run.outputs import refuse_files, refuse_same_files
 from voiceveil.terminal import print_lines
 
 HELP = "rank systems within each EER condition, with the privacy-utility figure"
@@ -46,12 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a condition takes EERs up to the next one (the rules), or every EER above its minimum",
     )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the privacy-utility plane")
+    add_overwrite(parser, "replace the FILE of --svg if there is one")
     parser.add_argument("--baseline", action="append", metavar="NAME", help="draw it in grey (default: B1 to B6)")
     parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, rank, draw, print."""
+    if args.svg is not None:
+        refuse_same_files([args.svg], lambda: map(_path, args.results))
+        refuse_files([args.svg], overwrite=args.overwrite)
     results = [_read(spec) for spec in args.results]
     ranking = rank_systems(results, args.edition, split=args.split, membership=args.membership, attacker=args.attacker)
     if args.svg is not None:
@@ -70,11 +76,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(spec: str) -> Results:
-    """The results that an argument names."""
-    name, equals, path = spec.partition("=")
-    if equals and not Path(spec).exists():
-        return read_results(path, system=name)
-    return read_results(spec)
+    """Return the results that an argument names."""
+    name, path = spec.partition("=")[0], _path(spec)
+    return read_results(path) if str(path) == str(Path(spec)) else read_results(path, system=name)
+
+
+def _path(spec: str) -> Path:
+    """Return the path of PATH or NAME=PATH."""
+    _, equals, path = spec.partition("=")
+    return Path(path) if equals and not Path(spec).exists() else Path(spec)
 
 
 def _lines(ranking: Ranking) -> list[str]:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
+from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.errors import InputError
 from voiceveil.files import bounded_lines, open_file
 from voiceveil.registry import did_you_mean
+from voiceveil.run.outputs import refuse_files, refuse_inputs, refuse_same_files
 from voiceveil.terminal import escaped, print_lines
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gate.add_argument("--at-speakers", type=int, metavar="N", help="judge at the N nearest to this (default: largest)")
     gate.add_argument("--at-length", type=int, metavar="L", help="judge at this L (default: the worst)")
     parser.add_argument("--report", type=Path, metavar="HTML", help="write a report: one file, for those who decide")
+    add_overwrite(parser, "replace the file of --report if there is one")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes and threads (%(default)s)")
     add_executor_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -106,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--at-length {args.at_length} is not measured", fix=f"--lengths are {args.lengths}")
     if args.report is not None and not args.report.absolute().parent.is_dir():
         raise InputError("no such folder", where=args.report.parent, fix="make it first")
+    if args.report is not None:
+        _check_report(args)
     labels = _read_labels(args.labels) if args.labels else {}
     attacks, checks = (_from_embeddings(args, labels), []) if args.embeddings else _from_audio(args, labels)
     quiet = args.quiet or args.json
@@ -125,6 +130,14 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(found.as_dict(), indent=1) if args.json else table(found))
     print_checks(found.checks)
     return 1 if found.exceeded else 0
+
+
+def _check_report(args: argparse.Namespace) -> None:
+    """Refuse to write the report over or into what is read, and over a file that is there."""
+    refuse_inputs(args.report, [*args.original, *args.anonymized, *args.train, *args.train_similar])
+    embeddings = [Path(file) for spec in args.embeddings for file in spec.partition("=")[2].split(",")]
+    refuse_same_files([args.report], lambda: [*embeddings, *filter(None, (args.protocol, args.labels, args.cache))])
+    refuse_files([args.report], overwrite=args.overwrite)
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:

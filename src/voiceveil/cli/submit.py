@@ -14,6 +14,7 @@ from pathlib import Path
 
 from voiceveil.challenges.submission.checking import Verdict, check
 from voiceveil.challenges.submission.packing import Packed, pack
+from voiceveil.cli.options import add_overwrite
 from voiceveil.errors import InputError
 from voiceveil.terminal import escaped
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=Path, metavar="FILE", help="the archive (default: submission<suffix>.tar.gz there)"
     )
+    add_overwrite(parser, "replace the archive if there is one")
     parser.add_argument("--check", type=Path, metavar="ARCHIVE", help="check this .tar.gz, .tar or .zip instead")
     parser.add_argument("--data", type=Path, metavar="DATA", help="with --check: the folder of the original sets")
     parser.add_argument("--partial", action="store_true", help="whole sets, and what follows from them, may be missing")
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.results is None) == (args.check is None):
         raise InputError("one of a folder of results and --check ARCHIVE is needed")
     if args.check is None:
-        packed = pack(args.results, args.to, partial=args.partial, quiet=args.quiet)
+        packed = pack(args.results, args.to, partial=args.partial, overwrite=args.overwrite, quiet=args.quiet)
         print(json.dumps(packed.as_dict(), indent=2) if args.json else _packed_text(packed))
         return 0
     if args.data is None:

@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from voiceveil.cli.options import add_overwrite, training_files
 from voiceveil.errors import InputError
+from voiceveil.run.outputs import recorded, refuse_corpora, refuse_files, refuse_overlap, refuse_same_files
 from voiceveil.terminal import print_lines
 
 EXAMPLES = """\
@@ -77,6 +79,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     train.add_argument("--channels", type=int, metavar="N", help="of --encoder ecapa (default: the published 1024)")
     train.add_argument("--backend", default="", metavar="NAME", help="cosine, centered, wccn, lda (default: wccn)")
     train.add_argument("--content", default="", metavar="NAME", help="content features (default: moonshine:3)")
+    add_overwrite(train)
     train.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) and content")
     _add_running(train)
 
@@ -85,6 +88,7 @@ def _add_score(score: argparse.ArgumentParser) -> None:
     score.add_argument("system", type=Path, metavar="SYSTEM")
     score.add_argument("challenge", type=Path, metavar="DIR")
     score.add_argument("--out", type=Path, required=True, metavar="FILE", help="e.g. answer.txt")
+    add_overwrite(score)
     score.add_argument("--subset", choices=("dev", "eval"), default="eval", help="default: eval")
     score.add_argument("--no-free-text", action="store_true", help="task 2: enroll voices by the passphrase alone")
     score.add_argument("--parts", type=Path, metavar="FILE", help="also write `<voice> <wording> <LLR>` of each trial")
@@ -103,6 +107,7 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "--models", type=Path, metavar="FILE", help="enrollment list: genders and phrases of the keys"
     )
     evaluate.add_argument("--report", type=Path, metavar="FILE", help="write a page, e.g. report.html")
+    add_overwrite(evaluate, "replace the page if there is one")
     evaluate.add_argument("--title", default="", help="of the page")
     evaluate.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
     evaluate.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
@@ -112,6 +117,7 @@ def _add_submit(submit: argparse.ArgumentParser) -> None:
     submit.add_argument("answer", nargs="?", type=Path, metavar="ANSWER")
     submit.add_argument("--trials", type=Path, required=True, metavar="FILE", help="the trials that it answers")
     submit.add_argument("--to", type=Path, metavar="ZIP", help="default: submission.zip beside the answer")
+    add_overwrite(submit, "replace the ZIP if there is one")
     submit.add_argument("--check", type=Path, metavar="ZIP", help="check this one instead")
 
 
@@ -159,6 +165,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace) -> int:
     from voiceveil.corpus import open_corpus
+    from voiceveil.corpus.readers import find_reader
     from voiceveil.tdsv.making import Plan, design
     from voiceveil.tdsv.writing import write_challenge
 
@@ -176,6 +183,7 @@ def _make(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     corpus = open_corpus(args.corpus)
+    refuse_corpora(args.out, [corpus], [find_reader(args.corpus)[1]])
     made = design(corpus, plan)
     write_challenge(made, args.out, source=corpus.name, jobs=args.jobs, quiet=args.quiet)
     print_lines(f"{args.out}: task {plan.task}, {len(made.passphrases)} passphrases, {len(made.labels)} training files")
@@ -203,12 +211,22 @@ def _train(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.training import DEFAULT_BACKEND, train, train_baseline
 
     challenge = open_challenge(args.challenge)
+    refuse_overlap(args.out, [args.challenge])
+    refuse_files([args.out], overwrite=args.overwrite)
     encoder = args.encoder
     if encoder == "ecapa":
         folder = args.out.with_name(f"{args.out.stem}-ecapa")
-        encoder = train_baseline(
-            challenge, folder, epochs=args.epochs, channels=args.channels, jobs=args.jobs, quiet=args.quiet
-        )
+        refuse_overlap(folder, [args.challenge])
+        with recorded(folder, None, lambda: training_files(folder), overwrite=args.overwrite):
+            encoder = train_baseline(
+                challenge,
+                folder,
+                epochs=args.epochs,
+                channels=args.channels,
+                overwrite=args.overwrite,
+                jobs=args.jobs,
+                quiet=args.quiet,
+            )
     system = train(
         challenge,
         encoder=encoder,
@@ -238,6 +256,10 @@ def _score(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.scoring import anonymized_tests, score
     from voiceveil.tdsv.storing import load_system
 
+    written = [args.out, *([] if args.parts is None else [args.parts])]
+    for path in written:
+        refuse_overlap(path, [args.challenge, args.system])
+    refuse_files(written, overwrite=args.overwrite)
     system = load_system(args.system)
     challenge = open_challenge(args.challenge)
     challenge.subset(args.subset)
@@ -246,7 +268,14 @@ def _score(args: argparse.Namespace) -> int:
         if args.anonymized_to is None:
             raise InputError("--anonymize needs a folder for the speech", fix="add --anonymized-to DIR")
         tests = anonymized_tests(
-            challenge, args.subset, args.anonymize, args.anonymized_to, seed=args.seed, jobs=args.jobs, quiet=args.quiet
+            challenge,
+            args.subset,
+            args.anonymize,
+            args.anonymized_to,
+            seed=args.seed,
+            overwrite=args.overwrite,
+            jobs=args.jobs,
+            quiet=args.quiet,
         )
     elif args.anonymized_to is not None:
         raise InputError("--anonymized-to without --anonymize", fix="name the system, e.g. --anonymize b2")
@@ -275,6 +304,11 @@ def _evaluate(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.page import write_page
     from voiceveil.tdsv.tables import phrase_texts, read_matching_keys, table
 
+    if args.report is not None:
+        answers = [Path(spec if Path(spec).exists() else spec.partition("=")[2]) for spec in args.answers]
+        lists = [path for path in (args.trials, args.keys, args.models) if path is not None]
+        refuse_same_files([args.report], lambda: [*answers, *lists])
+        refuse_files([args.report], overwrite=args.overwrite)
     keys = read_matching_keys(args.trials, args.keys)
     keys = complete_keys(keys, None if args.models is None else read_models(args.models)[1])
     evaluations = []
@@ -305,6 +339,9 @@ def _submit(args: argparse.Namespace) -> int:
         check_submission(args.check, trials)
         print_lines(f"{args.check}: good, {trials} scores")
         return 0
-    path = write_submission(args.to or args.answer.parent / "submission.zip", args.answer, trials)
+    archive = args.to or args.answer.parent / "submission.zip"
+    refuse_same_files([archive], lambda: [args.answer, args.trials])
+    refuse_files([archive], overwrite=args.overwrite)
+    path = write_submission(archive, args.answer, trials)
     print_lines(f"{path}: {trials} scores")
     return 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from types import ModuleType
 
 from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_pool, train_synthesis
+from voiceveil.cli.options import training_files
 from voiceveil.nn.synthesis_modules import MODULES
+from voiceveil.run.outputs import recorded, refuse_inputs, refuse_overlap
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -46,5 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train; the exit code."""
-    return int(_KINDS[args.kind][1].run(args))
+    """Train; return the exit code."""
+    corpora = [args.data] if isinstance(args.data, str) else args.data
+    refuse_inputs(args.out, corpora)
+    models = [Path(path) for path in (getattr(args, "start", None), getattr(args, "model", None)) if path]
+    refuse_overlap(args.out, [model for model in models if model.is_dir()])
+    train = _KINDS[args.kind][1].run
+    if args.kind in ("asr", "pool"):  # these look by themselves
+        return int(train(args))
+    with recorded(args.out, None, lambda: training_files(args.out), overwrite=args.overwrite):
+        return int(train(args))

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from voiceveil.atomic import atomic_path
+from voiceveil.cli.options import add_overwrite
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.errors import InputError
 from voiceveil.files import read_text
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that embed (default: 1)")
     parser.add_argument("--features", type=Path, metavar="FILE", help="keeps embeddings (default: DIR/features.sqlite)")
+    add_overwrite(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
 
@@ -86,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
         "training_seconds": round(time.monotonic() - began, 1),
         "threads": 1,
     }
-    (args.out / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    with atomic_path(args.out / "record.json") as part:
+        part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if args.json:
         print(json.dumps(record))
         return 0

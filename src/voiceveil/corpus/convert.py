@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from voiceveil.corpus.kaldi import write_kaldi
-from voiceveil.corpus.manifest import write_manifest
+from voiceveil.corpus.kaldi import kaldi_files, write_kaldi
+from voiceveil.corpus.manifest import manifest_files, write_manifest
 from voiceveil.corpus.model import Corpus
 from voiceveil.errors import InputError
 
@@ -14,18 +14,27 @@ __all__ = ["FORMATS", "write_corpus"]
 FORMATS = ("kaldi", "csv", "jsonl", "lhotse")
 
 
-def write_corpus(corpus: Corpus, out: Path, to: str) -> list[Path]:
-    """Write ``corpus``: kaldi and lhotse into the directory ``out``, csv and jsonl into the file ``out``."""
+def write_corpus(corpus: Corpus, out: Path, to: str, *, overwrite: bool = False) -> list[Path]:
+    """Write ``corpus``: kaldi and lhotse into the directory ``out``, csv and jsonl into the file ``out``.
+
+    A file that is there is an ``InputError`` before anything is written, unless ``overwrite``.
+    """
+    from voiceveil.run.outputs import refuse_files, replacing  # here: it knows corpora
+
     if to == "kaldi":
-        if (out / "wav.scp").exists() and corpus.root is not None and out.resolve() == corpus.root.resolve():
-            raise InputError("this is the directory that is read", where=out, fix="name another one")
-        write_kaldi(corpus, out)
+        refuse_files(kaldi_files(out), overwrite=overwrite)
+        with replacing(out, overwrite=overwrite):
+            write_kaldi(corpus, out)
         return [out]
     if to == "lhotse":
-        from voiceveil.corpus.lhotse import write_lhotse
+        from voiceveil.corpus.lhotse import lhotse_files, write_lhotse
 
-        return write_lhotse(corpus, out)
+        refuse_files(lhotse_files(out), overwrite=overwrite)
+        with replacing(out, overwrite=overwrite):
+            return write_lhotse(corpus, out)
     if to not in FORMATS or out.suffix.lower() != f".{to}":
         raise InputError(f"cannot write {out.name} as {to}", where=out, fix=f"name the file {out.stem}.{to}")
-    write_manifest(corpus, out)
+    refuse_files(manifest_files(out), overwrite=overwrite)
+    with replacing(out.parent, overwrite=overwrite):
+        write_manifest(corpus, out)
     return [out]

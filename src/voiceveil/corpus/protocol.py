@@ -21,7 +21,7 @@ from typing import Any
 from voiceveil.audio import atomic_path
 from voiceveil.corpus.checking import check
 from voiceveil.corpus.drawing import Sessions, shuffled, shuffled_utterances
-from voiceveil.corpus.kaldi import write_kaldi
+from voiceveil.corpus.kaldi import kaldi_files, write_kaldi
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
 from voiceveil.errors import InputError
@@ -199,15 +199,23 @@ def _counts(trial_set: Corpus, chosen: Mapping[str, Sequence[Utterance]]) -> dic
     }
 
 
-def write_design(design: Design, out: Path) -> list[Path]:
+def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Write the sets as Kaldi directories below ``out`` and ``protocol.json`` beside them; the audio stays in place.
 
-    The directories are checked as ``voiceveil corpus check`` does, without opening the audio.
+    The directories are checked as ``voiceveil corpus check`` does, without opening the audio. A file that is there is
+    an ``InputError`` before anything is written, unless ``overwrite``.
     """
+    from voiceveil.run.outputs import refuse_files, replacing  # here: it knows corpora
+
     directories = {name: out / name for name in design.sets}
-    for directory in (*directories.values(), out / "protocol.json"):
-        if directory.exists():
-            raise InputError("there already", where=directory, fix="remove it or name another folder")
+    tables = [table for directory in directories.values() for table in kaldi_files(directory)]
+    refuse_files([*tables, out / "protocol.json"], overwrite=overwrite)
+    with replacing(out, overwrite=overwrite):
+        _write_design(design, out, directories)
+    return [*directories.values(), out / "protocol.json"]
+
+
+def _write_design(design: Design, out: Path, directories: Mapping[str, Path]) -> None:
     enrollment = next((corpus for name, corpus in design.sets.items() if name.endswith("_enrolls")), None)
     for name, corpus in design.sets.items():
         write_kaldi(corpus, directories[name])
@@ -218,4 +226,3 @@ def write_design(design: Design, out: Path) -> list[Path]:
             raise faults[0].error()
     with atomic_path(out / "protocol.json") as file:
         file.write_text(json.dumps(design.record, indent=1) + "\n", encoding="utf-8")
-    return [*directories.values(), out / "protocol.json"]

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from voiceveil.atomic import atomic_path
 from voiceveil.audio import save
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.corpus.kaldi import kaldi_files
 from voiceveil.demo.espeak import speak
 
 __all__ = ["NOTE", "make_corpus"]
@@ -103,6 +105,13 @@ def _speakers(gender: str) -> list[_Speaker]:
     return [_Speaker(f"{gender}{number:02d}", gender, f"en-us+{v}", number) for number, v in enumerate(voices)]
 
 
+def corpus_files(folder: Path) -> list[Path]:
+    """Return the files that :func:`make_corpus` may replace: the tables of its sets, and recordings that are there."""
+    sets = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m", "libri_train")
+    tables = [table for name in sets for table in kaldi_files(folder / name)]
+    return [folder / "NOTE.txt", *tables, *sorted((folder / "audio").glob("*.wav"))]
+
+
 def make_corpus(
     folder: Path, *, attacked: int = 8, others: int = 10, utterances: tuple[int, int, int] = (3, 5, 4)
 ) -> None:
@@ -112,8 +121,8 @@ def make_corpus(
     ``utterances``: of a speaker for enrollment, for trials, for training.
     """
     enrolled, tried, trained = utterances
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "NOTE.txt").write_text(f"{NOTE}\n", encoding="utf-8")
+    with atomic_path(folder / "NOTE.txt") as part:
+        part.write_text(f"{NOTE}\n", encoding="utf-8")
     audio = folder / "audio"
     victims = {gender: _speakers(gender)[:attacked] for gender in "fm"}
     learners = [speaker for gender in "fm" for speaker in _speakers(gender)[attacked : attacked + others]]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import atomic_path
 from voiceveil.errors import InputError
 from voiceveil.listen.analysis import Analysis, Rules, analyse
 from voiceveil.listen.answers import Answers
@@ -22,6 +22,7 @@ from voiceveil.listen.objective import Comparison, comparisons, read_objective
 from voiceveil.listen.study import Study
 from voiceveil.report.curves import det_figure
 from voiceveil.report.shell import environment, style_and_policy
+from voiceveil.run.outputs import recorded, refuse_overlap
 from voiceveil.stats.values import Estimate
 from voiceveil.web.database import open_database
 
@@ -29,9 +30,19 @@ __all__ = ["write_analysis"]
 
 
 def write_analysis(
-    folder: Path, database: str | None, out: Path, rules: Rules | None = None, results: Sequence[str] = ()
+    folder: Path,
+    database: str | None,
+    out: Path,
+    rules: Rules | None = None,
+    results: Sequence[str] = (),
+    *,
+    overwrite: bool = False,
 ) -> Analysis:
-    """Analyse a study; write ``report.html``, ``analysis.json`` and the tables into ``out``."""
+    """Analyse a study; write ``report.html``, ``analysis.json`` and the tables into ``out``.
+
+    A file there that is not of an earlier analysis is an ``InputError``, unless ``overwrite``.
+    """
+    refuse_overlap(out, [folder / "audio", folder / "design.json"])
     study = Study.load(folder)
     where = database or str(folder / "answers.sqlite")
     if "://" not in where and not Path(where).is_file():
@@ -39,13 +50,15 @@ def write_analysis(
     fingerprint = hashlib.sha256((folder / "design.json").read_bytes()).hexdigest()
     analysis = analyse(study, collect(study, Answers(open_database(where), fingerprint)), rules)
     compared = comparisons(analysis, read_objective(results, study.systems))
-    out.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables(analysis).items():
-        write_csv(out / f"{name}.csv", rows)
-    with atomic_path(out / "analysis.json") as part:
-        part.write_text(json.dumps(plain(analysis, compared), indent=1) + "\n", encoding="utf-8")
-    with atomic_path(out / "report.html") as part:
-        part.write_text(render(analysis, compared), encoding="utf-8")
+    rows_of = tables(analysis)
+    targets = [out / name for name in (*(f"{name}.csv" for name in rows_of), "analysis.json", "report.html")]
+    with recorded(out, {"verb": "listen analyse"}, lambda: targets, overwrite=overwrite):
+        for name, rows in rows_of.items():
+            write_csv(out / f"{name}.csv", rows)
+        with atomic_path(out / "analysis.json") as part:
+            part.write_text(json.dumps(plain(analysis, compared), indent=1) + "\n", encoding="utf-8")
+        with atomic_path(out / "report.html") as part:
+            part.write_text(render(analysis, compared), encoding="utf-8")
     return analysis
 
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import RECORDS, atomic_path
 from voiceveil.corpus import Corpus
 from voiceveil.documents import read_json
 from voiceveil.errors import InputError
@@ -79,7 +79,7 @@ def train_asv(
         finished = _finished(out, settings, overwrite)
         if finished is not None:
             return finished
-        folder = out / ".features" if features is None else features
+        folder = out / RECORDS / "features" if features is None else features
         store = open_store(folder, utterances, kind, seconds=plan.longest, jobs=jobs, quiet=quiet)
         parts = divide(long_enough(utterances, store, plan), plan, seed, validation_speakers)
         trainer = Trainer(kind, plan, parts, store, out, settings, device, threads)

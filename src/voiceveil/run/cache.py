@@ -72,6 +72,9 @@ class Cache:
             self._database.execute("BEGIN")  # one transaction for all that is read: each alone takes a lock
             self._database.execute("SELECT 1 FROM results LIMIT 1")
             return
+        tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables and "results" not in tables:
+            raise sqlite3.DatabaseError("a database of something else")
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_SCHEMA)
@@ -231,7 +234,7 @@ def _resolved(folder: Path) -> Path:
 
 
 def _unusable(error: Exception, path: Path | None) -> OutputError:
-    return OutputError(f"not usable as a cache: {error}", where=path, fix="remove the file")
+    return OutputError(f"not usable as a cache: {error}", where=path, fix="remove the file, or name another one")
 
 
 def _encoded(value: Any) -> bytes:

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from voiceveil.atomic import RECORDS, guarded, is_recorded
-from voiceveil.corpus import Listing
+from voiceveil.corpus import Listing, open_listing
+from voiceveil.corpus.readers import find_reader
 from voiceveil.errors import InputError
 from voiceveil.ondisk import DiskDict
 from voiceveil.run.ledger import open_ledger
 
 __all__ = [
     "LISTS", "REPLACE", "folder_of", "ledger_of", "recorded", "refuse_before_start", "refuse_corpora",
-    "refuse_existing", "refuse_files", "refuse_overlap", "refuse_same_files",
+    "refuse_existing", "refuse_files", "refuse_inputs", "refuse_overlap", "refuse_same_files", "replacing",
 ]  # fmt: skip
 
 #: Kinds of corpora that are files: the folder that they lie in is not part of the data.
@@ -79,6 +80,12 @@ def refuse_corpora(output: Path, corpora: Iterable[Listing], paths: Iterable[Pat
         refuse_same_files([output], lambda: (utterance.path for corpus in opened for utterance in corpus))
 
 
+def refuse_inputs(output: Path, specs: Iterable[str | Path]) -> None:
+    """Raise ``InputError`` if the output is, holds or lies in one of the corpora, given as the user names them."""
+    named = list(specs)
+    refuse_corpora(output, [open_listing(spec) for spec in named], [find_reader(spec)[1] for spec in named])
+
+
 def refuse_same_files(targets: Iterable[Path], sources: Callable[[], Iterable[Path]]) -> None:
     """Raise ``InputError`` if a file to be written is a file of the input, be it by a link; memory stays flat.
 
@@ -120,7 +127,7 @@ def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], bool], wh
             first, count = first or target, count + 1
     if first is None:
         return
-    others = "" if count == 1 else f" ({count} such files in all)"
+    others = "" if count == 1 else f"; {count} such files in all"
     raise InputError(f"{what}{others}", where=first, fix=REPLACE)
 
 
@@ -139,6 +146,28 @@ def refuse_before_start(
     except InputError:
         if not ledger.exists():  # else another run has just begun, and opening its ledger will say so
             raise
+
+
+class _Anything:
+    """Lets every file be replaced: the user has said so."""
+
+    def before_replace(self, part: Path, path: Path) -> None:
+        """Allow it."""
+
+    def owns(self, path: Path) -> bool:
+        """No file is recorded."""
+        return False
+
+    def may_replace(self, path: Path) -> bool:
+        """Allow it."""
+        return True
+
+
+@contextmanager
+def replacing(folder: Path, *, overwrite: bool) -> Iterator[None]:
+    """Let the block replace and remove the files that it writes below ``folder``, if the user says ``--overwrite``."""
+    with guarded(folder, _Anything()) if overwrite else nullcontext():
+        yield
 
 
 @contextmanager

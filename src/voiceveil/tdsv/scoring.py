@@ -111,6 +111,7 @@ def anonymized_tests(
     *,
     trials: Iterable[Trial] | None = None,
     seed: int | None = None,
+    overwrite: bool = False,
     jobs: int = 1,
     quiet: bool = True,
 ) -> dict[str, Path]:
@@ -124,7 +125,9 @@ def anonymized_tests(
     wanted = None if trials is None else {trial.test for trial in trials}
     tests = tuple(u for u in challenge.tests(subset) if wanted is None or u.id in wanted)
     corpus = Corpus("evaluation", tests, kind="folder", root=root)
-    summary = vv.anonymize(corpus, folder, system=system, level="utterance", seed=seed, jobs=jobs, quiet=quiet)
+    summary = vv.anonymize(
+        corpus, folder, system=system, level="utterance", seed=seed, overwrite=overwrite, jobs=jobs, quiet=quiet
+    )
     if summary.failures:
         first = summary.failures[0]
         raise InputError(f"{len(summary.failures)} recordings failed, e.g. {first.id}: {first.error}", where=folder)

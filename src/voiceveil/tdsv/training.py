@@ -72,6 +72,7 @@ def train_baseline(
     *,
     epochs: int | None = None,
     channels: int | None = None,
+    overwrite: bool = False,
     jobs: int = 1,
     quiet: bool = True,
 ) -> str:
@@ -84,7 +85,16 @@ def train_baseline(
     if not challenge.labels:
         raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
     corpus = Corpus("training files", challenge.training(), root=challenge.root)
-    train_asv([corpus], folder, model="ecapa", epochs=epochs, channels=channels, jobs=jobs, quiet=quiet)
+    train_asv(
+        [corpus],
+        folder,
+        model="ecapa",
+        epochs=epochs,
+        channels=channels,
+        overwrite=overwrite,
+        jobs=jobs,
+        quiet=quiet,
+    )
     return f"ecapa:{folder}"
 
 

@@ -27,6 +27,7 @@ from voiceveil.challenges.submission.speech import WavForm, read_wav
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
+from voiceveil.run.outputs import refuse_files, refuse_same_files
 from voiceveil.run.progress import Progress
 
 __all__ = ["Packed", "pack"]
@@ -51,15 +52,25 @@ class Packed:
         return asdict(self)
 
 
-def pack(out: str | Path, archive: str | Path | None = None, *, partial: bool = False, quiet: bool = True) -> Packed:
+def pack(
+    out: str | Path,
+    archive: str | Path | None = None,
+    *,
+    partial: bool = False,
+    overwrite: bool = False,
+    quiet: bool = True,
+) -> Packed:
     """Pack the results of ``voiceveil evaluate`` and the anonymized speech in the folder ``out``.
 
     ``archive``: by default ``submission<suffix>.tar.gz`` in the same folder. ``partial``: sets may be missing.
+    ``overwrite``: replace an archive that is there; a file of the results is never replaced.
     """
     out = Path(out)
     results = read_results(out)
     suffix = _suffix(results, out)
     target = out / f"submission{suffix}.tar.gz" if archive is None else Path(archive)
+    refuse_same_files([target], lambda: _inputs(out, suffix))
+    refuse_files([target], overwrite=overwrite)
     corpora, missing = _sets(out, suffix)
     if missing and not partial:
         what = f"not a whole submission: there is no {', no '.join(missing)}"
@@ -82,6 +93,11 @@ def pack(out: str | Path, archive: str | Path | None = None, *, partial: bool = 
         size = part.stat().st_size
     progress.close()
     return Packed(str(target), {n: len(c) for n, c in corpora.items()}, missing, size, digest.hexdigest())
+
+
+def _inputs(out: Path, suffix: str) -> Iterator[Path]:
+    """Yield the files that an archive is made of, and all others that the evaluation wrote."""
+    yield from (path for path in out.rglob("*") if path != out / f"submission{suffix}.tar.gz")
 
 
 def _suffix(results: Results, out: Path) -> str:
