@@ -5,9 +5,10 @@ is taken out before anything else is imported. Python's own start (``runpy``) ha
 ``python -P -m voiceveil``, never does.
 """
 
+import os
 import sys
 
-if not sys.flags.safe_path:
+if sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 -- nothing else may be imported yet
     del sys.path[0]
 
 from voiceveil.cli.main import main

@@ -154,9 +154,7 @@ def test_shared_memory_that_cannot_be_used_is_named(tmp_path: Path, option: str)
 # --- Standard streams ---------------------------------------------------------------------------------------------
 
 STREAMS = {
-    "closed stdout": ">&-",
     "closed stderr": "2>&-",
-    "both closed": ">&- 2>&-",
     "all closed": "<&- >&- 2>&-",
     "full stderr": "2>/dev/full",
     "full stdout": ">/dev/full",
@@ -165,7 +163,6 @@ STREAMS = {
 COMMANDS = {
     "help": "--help",
     "version": "--version",
-    "help of a verb": "anonymize --help",
     "usage": "anonymize",
     "unknown": "anonymise",
     "systems": "systems --json",
@@ -203,7 +200,7 @@ def test_closed_and_full_streams_break_nothing(recordings: Path, streams: str) -
     expected = dict.fromkeys(COMMANDS, 0) | {"usage": 2, "unknown": 2, "bad item": 1, "error": 1}
     if streams in ("full stdout", "both full"):
         expected = {name: code or 1 for name, code in expected.items()}
-        for name in ("help", "version", "help of a verb"):  # argparse does not mind, where nothing is buffered
+        for name in ("help", "version"):  # argparse does not mind, where nothing is buffered
             assert codes[name] in (0, 1)
             codes[name] = 1
     assert codes == expected

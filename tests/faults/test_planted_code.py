@@ -127,6 +127,17 @@ def test_feature_extraction_imports_nothing_from_the_working_directory(
     run(command, folder, "attack", "--data", ".", "--attacker", "free", "--quiet", "--resamples", 10, "--jobs", jobs)
 
 
+def test_checks_import_nothing_from_the_working_directory(command: list[str], folder: Path) -> None:
+    """The conformance checks run a batch in two processes."""
+    run(command, folder, "check", "b2")
+
+
+def test_training_imports_nothing_from_the_working_directory(command: list[str], folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    size = ["--channels", 8, "--epochs", 1, "--batch-size", 4, "--seconds-per-chunk", 0.25, "--quiet"]
+    run(command, folder, "train", "asv", "--data", "libri_dev_trials_f", "--out", tmp_path / "out", *size, "--jobs", 2)
+
+
 def test_the_list_of_devices_imports_nothing_from_the_working_directory(command: list[str], folder: Path) -> None:
     done = subprocess.run([*command, "live", "--devices"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), "a machine without sound says so"

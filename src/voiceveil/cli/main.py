@@ -20,6 +20,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from voiceveil.cli.streams import prepare_streams, silence_stdout
@@ -153,6 +154,6 @@ def _version() -> str:
 
 
 if __name__ == "__main__":
-    if not sys.flags.safe_path:
-        del sys.path[0]  # the working directory, see voiceveil.__main__
+    if sys.path[0] in ("", str(Path.cwd())):  # see voiceveil.__main__
+        del sys.path[0]
     sys.exit(main())
