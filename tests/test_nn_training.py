@@ -270,6 +270,8 @@ def test_the_record(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"WARNING: {told}" in capsys.readouterr().err
     assert (record["speakers"], record["validation_speakers"], record["held_out_utterances"]) == (4, 2, 2)
     assert record["utterances"] == 18
+    assert len(record["speaker_ids"]) == 4
+    assert set(record["speaker_ids"]) < set(corpus.speakers())
     assert not record["peak_reached"]
     assert record["highest_learning_rate"] == pytest.approx(1e-8 + 0.01 * (record["steps"] - 1) / 65_000, rel=1e-4)
     assert len(record["curve"]) == 2

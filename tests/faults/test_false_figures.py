@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import tests.small_challenge  # noqa: F401 -- registers the encoder `bumps`
+import tests.small_challenge  # registers the encoder `bumps`
 from voiceveil import attack
 from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
 from voiceveil.audio import Waveform, load, save
@@ -346,6 +346,22 @@ def test_training_speech_among_the_trials_under_other_names(data: Path) -> None:
     result = attack.run(data, anon="_b2", attackers=["bumps"], train=[data / "learned"], resamples=20)
     check = next(check for check in result.checks if check.name == "training-speakers-in-test")
     assert "16 of 16 training utterances of learned are in the test data" in check.seen
+
+
+def test_an_encoder_that_was_trained_on_test_speakers(world: Path) -> None:
+    from dataclasses import dataclass
+
+    from voiceveil.attack.encoders import TrainingRecord, encoders
+
+    @dataclass(frozen=True)
+    class Knowing(tests.small_challenge.Bumps):
+        def training(self) -> TrainingRecord:
+            return TrainingRecord(speakers=3, speaker_ids=("11", "20", "99"))
+
+    encoders.register("knowing")(lambda argument: Knowing("knowing"))
+    (check,) = attacked(world, ("knowing",)).checks
+    assert check.name == "training-speakers-in-test"
+    assert check.seen == "The encoder of knowing was trained on 2 of 8 test speakers, e.g. 11."
 
 
 def test_the_command_says_it_twice_and_writes_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

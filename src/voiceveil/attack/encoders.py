@@ -39,6 +39,7 @@ class TrainingRecord:
     accuracy: float | None = None  # of the training speakers' classification, at the end
     validation_eer: float | None = None  # on speakers that were not trained on
     peak_reached: bool | None = None  # whether the learning rate got to its largest value, and came down
+    speaker_ids: tuple[str, ...] = ()  # who was trained on
 
     @classmethod
     def read(cls, path: Path) -> TrainingRecord:

@@ -24,7 +24,7 @@ from voiceveil.attack.backends import Floats
 from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.result import AttackResult, Health, Knowledge, Row
-from voiceveil.attack.sanity import check_trials
+from voiceveil.attack.sanity import check_learned, check_trials
 from voiceveil.attack.sanity_data import check_sets
 from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
 from voiceveil.checks import merged
@@ -87,6 +87,8 @@ def run(
             new, scored = _attack(one, found, means, folder, resamples, seed)
             rows += new
             health.append(_diagnose(one, new, scored, found, means))
+            if isinstance(one, EncoderAttacker | AdaptedAttacker | InversionAttacker):
+                checks += check_learned(one.name, one.encoder.training().speaker_ids, _speakers(found))
             if isinstance(one, FreeAttacker):
                 continue  # a cue may be equal for all, or mislead, without anything being wrong
             for row, (trial_set, scores) in zip(new, scored, strict=True):
@@ -114,7 +116,7 @@ def _check(chosen: list[Attacker], found: list[TrialSet], means: Means) -> None:
         one.check(means)
         if not any(_conditions(one, trial_set) for trial_set in found):
             raise InputError(f"the attacker {one.name} needs anonymized speech", fix="give its suffix with --anon")
-    attacked = {speaker for trial_set in found for speaker in (*trial_set.enrollment, *trial_set.speaker_of.values())}
+    attacked = _speakers(found)
     for corpus in (*means.training, *means.original):
         both = sorted(attacked & set(corpus.speakers()))
         if both:
@@ -129,6 +131,11 @@ def _check(chosen: list[Attacker], found: list[TrialSet], means: Means) -> None:
                 check_lengths(side, minimum, "an attacker")
     for corpus in (*means.training, *means.original):
         check_lengths(corpus.utterances, minimum, "an attacker")
+
+
+def _speakers(found: list[TrialSet]) -> set[str]:
+    """Return all who are enrolled or heard in the trials."""
+    return {speaker for trial_set in found for speaker in (*trial_set.enrollment, *trial_set.speaker_of.values())}
 
 
 def _attack(

@@ -5,7 +5,7 @@ Conventions: rates are fractions. Scores are higher for the same speaker. See :m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from voiceveil.metrics import tally
 from voiceveil.stats import ScoredTrials, estimate
 from voiceveil.stats.measures import eer as eer_measure
 
-__all__ = ["NAMES", "Check", "check_scores", "check_shared", "check_trials", "failed", "merged"]
+__all__ = ["NAMES", "Check", "check_learned", "check_scores", "check_shared", "check_trials", "failed", "merged"]
 
 _TIED = 0.5  # share of the most frequent score
 _STEP = 1e-6  # of the largest score: less is rounding, not a difference
@@ -66,6 +66,17 @@ def check_trials(trials: ScoredTrials, *, where: str = "", resamples: int = 300,
     if metrics.eer(*classes, method="speechbrain") > _ABOVE:
         low = estimate(trials, eer_measure("speechbrain"), resamples=resamples, seed=seed).low
     return check_scores(*classes, low=low, where=where)
+
+
+def check_learned(attacker: str, learned: Iterable[str], tested: Set[str]) -> list[Check]:
+    """Return ``training-speakers-in-test`` if an encoder was trained on speakers of the test, by their names."""
+    both = sorted(tested & set(learned))
+    if not both:
+        return []
+    sentence = (
+        f"The encoder of {attacker} was trained on {len(both):,} of {len(tested):,} test speakers, e.g. {both[0]}."
+    )
+    return [failed("training-speakers-in-test", sentence)]
 
 
 def check_shared(enrolled: Mapping[str, Any], tried: Mapping[str, Any], *, where: str = "") -> list[Check]:

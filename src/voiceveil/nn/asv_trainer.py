@@ -213,6 +213,7 @@ class Trainer:
             "kind": "training record of a speaker encoder",
             "data": self.settings["data"],
             "speakers": len(self.numbers),
+            "speaker_ids": sorted(self.numbers),
             "utterances": len(parts.train),
             "hours": round(audio / 3600, 4),
             "held_out_utterances": len(parts.held_out),

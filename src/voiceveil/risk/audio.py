@@ -28,6 +28,7 @@ from voiceveil.attack.adaptation import Candidate, TrainingSet, adapt, candidate
 from voiceveil.attack.attackers import Means
 from voiceveil.attack.backends import Floats, Linear
 from voiceveil.attack.encoders import Layered, SpeakerEncoder, encoder
+from voiceveil.attack.sanity import check_learned
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.errors import InputError
 from voiceveil.metrics.legal import voices
@@ -109,8 +110,9 @@ def _attack(
     columns = {key: np.array([of.get(u.id, "") for u in spoken]) for key, of in labels.items()}
     sets = _Sets(recordings, [u.id for u in spoken], names, columns)
     about: dict[str, Any] = {"encoder": by.name, "fingerprint": by.fingerprint(), "knows": ATTACKERS[name]}
+    checks = check_learned(f"the {name} attacker ({by.name})", by.training().speaker_ids, set(names.tolist()))
     if not adapted:
-        return Attack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"})
+        return Attack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"}, tuple(checks))
     corpora = recordings.similar if name == "semi-informed" else recordings.training or recordings.anonymized
     layers = _learn(by, corpora, known, set(names.tolist()), means)
     parts = tuple(sets.part(layer.apply(raw, plain), layer.only) for layer in layers)
@@ -121,7 +123,7 @@ def _attack(
         "validation_eer": round(float(np.mean([layer.validation_eer for layer in layers])), 4),
         "unadapted_eer": round(float(np.mean([layer.unadapted_eer for layer in layers])), 4),
     }
-    return Attack(name, parts, sets.labels(), about)
+    return Attack(name, parts, sets.labels(), about, tuple(checks))
 
 
 @dataclass(frozen=True, eq=False)

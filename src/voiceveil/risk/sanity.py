@@ -50,6 +50,7 @@ def check_attacks(attacks: Sequence[Attack]) -> list[Check]:
         if attack.name != "original" and same:
             sentence = f"{same:,} of {a.total() + b.total():,} embeddings equal those of original speech"
             found.append(failed("identical-audio", f"{sentence} ({attack.name} attacker)."))
+        found += attack.checks
         trials = _trials(attack)
         found += [] if trials is None else check_trials(trials, where=f"{attack.name} attacker, one utterance each")
     return found

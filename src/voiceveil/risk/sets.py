@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from voiceveil.checks import Check
 from voiceveil.documents import build, read_json
 from voiceveil.errors import InputError
 from voiceveil.metrics.legal import Voices, voices
@@ -50,6 +51,7 @@ class Attack:
     parts: tuple[Part, ...]
     labels: Mapping[str, Names] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()  # that failed while it was made
 
 
 _LARGEST = 64 << 20  # bytes of a protocol.json
