@@ -285,7 +285,7 @@ def test_bad_options(made: Path, options: dict[str, Any], what: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
-        ("campplus:{}/trials", "no weights of CAM++"),
+        ("campplus:{}/trials", "not a file of weights as torch writes them"),
         ("campplus:{}/none.safetensors", "no such file of weights"),
         ("trained:{}/trials", "not a safetensors file"),
         ("ecapa:speechbrain/spkrec-ecapa-voxceleb", "give the folder that `voiceveil train asv` wrote"),  # a hub id
