@@ -210,7 +210,7 @@ def test_warnings_have_reasons(tmp_path: Path) -> None:
 def test_bad_records(tmp_path: Path) -> None:
     for text in ("no json", '{"data": "other"}', "[1]"):
         (tmp_path / "r.json").write_text(text)
-        with pytest.raises(InputError, match="record.json that `voiceveil train` wrote"):
+        with pytest.raises(InputError, match=r"record\.json that `voiceveil train` wrote"):
             TrainingRecord.read(tmp_path / "r.json")
 
 
