@@ -77,7 +77,6 @@ PLANTED: list[tuple[Callable[[Path], object], list[tuple[str, int | None, str]]]
     (edit("wav.scp", 5, "s2-b wav/s2-a.wav"), [("wav.scp", 5, "s2-b is there twice, first on line 4")]),
     (edit("wav.scp", 5, " wav/s2-a.wav"), [("wav.scp", 5, "the line starts with a blank: its id is empty")]),
     (edit("wav.scp", 5, "s3 cat x |"), [("wav.scp", 5, "s3 is a shell command, which is never run")]),
-    (edit("spk2gender", 1, None), [("utt2spk", 1, "speaker s1 has no gender")]),
     (edit("spk2gender", 1, "s1 w"), [("spk2gender", 1, "s1 has the gender 'w'")]),
     (edit("trials", 2, "s1 s9-b nontarget"), [("trials", 2, "no utterance s9-b")]),
     (edit("trials", 2, "s3 s2-b nontarget"), [("trials", 2, "speaker s3 has no enrollment utterance")]),
@@ -123,6 +122,20 @@ def test_all_faults_at_once(sound: Path) -> None:
     assert places == [("trials", 2), ("utt2spk", 1), ("wav.scp", 5), ("wav.scp", 1)]  # audio files come last
     with pytest.raises(InputError):
         open_corpus(sound)
+
+
+def test_a_speaker_without_gender_is_a_note(sound: Path) -> None:
+    """Some speakers of Common Voice, for example, do not state one."""
+    edit("spk2gender", 1, None)(sound)
+    assert found(sound) == [("utt2spk", 1, "speaker s1 has no gender", True)]
+
+
+def test_ids_that_kaldi_cannot_hold_are_a_note(tmp_path: Path) -> None:
+    (tmp_path / "in" / "Anna Schmidt").mkdir(parents=True)
+    tone(tmp_path / "in" / "Anna Schmidt" / "my recording 1.wav")
+    ((_, _, what, note),) = found(tmp_path / "in")
+    assert note
+    assert what == "2 id(s) cannot stand in a Kaldi file, e.g. the utterance 'Anna Schmidt/my recording 1'"
 
 
 def test_unsorted_is_a_note(sound: Path) -> None:

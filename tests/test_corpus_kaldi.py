@@ -219,10 +219,9 @@ def test_a_table_that_the_corpus_has_no_data_for_is_not_removed(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("utterances", "message"),
     [
-        ([Utterance("a b", Path("a.wav"))], "cannot stand in a line"),
         ([Utterance("a", Path("a.wav |"))], "cannot stand in a wav.scp"),
         ([Utterance("a", Path("a\nb.wav"))], "cannot stand in a wav.scp"),
-        ([Utterance("a", Path("a.wav"), "my speaker")], "cannot stand in"),
+        ([Utterance("a", Path("a.wav"), emotion="very sad")], "cannot stand in"),
         ([Utterance("a", Path("a.wav"), gender="f")], "no speaker"),
         ([Utterance("a", Path("a"), "s", "f"), Utterance("b", Path("b"), "s", "m")], "more than one gender"),
     ],

@@ -289,6 +289,56 @@ def test_the_command_for_legal_sets(folder: Path, tmp_path: Path, capsys: pytest
     assert "0 speaker(s) have 2 minutes for A" in capsys.readouterr().err
 
 
+def common_voice(folder: Path, clips: int = 40) -> Path:
+    """Five clients, of whom two state no gender, each with clips of 10 s, as distributed."""
+    rows = ["client_id\tpath\tsentence\tgender"]
+    genders = ("female_feminine", "", "male", "", "male_masculine")
+    rows += [f"c{i}\tc{i}-{k}.mp3\tWords.\t{gender}" for i, gender in enumerate(genders) for k in range(clips)]
+    folder.mkdir()
+    (folder / "validated.tsv").write_text("\n".join(rows) + "\n")
+    times = [f"c{i}-{k}.mp3\t10000" for i in range(5) for k in range(clips)]
+    (folder / "clip_durations.tsv").write_text("\n".join(["clip\tduration[ms]", *times]) + "\n")
+    return folder
+
+
+def test_speakers_without_gender_are_in_legal_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = common_voice(tmp_path / "en")
+    assert main(["corpus", "protocol", f"commonvoice:{data}", str(tmp_path / "out"), "--legal"]) == 0
+    assert "2 speaker(s) of unknown gender are in the sets all the same, e.g. c1" in capsys.readouterr().err
+    assert len(open_corpus(tmp_path / "out" / "en_A").speakers()) == 5
+    assert {u.gender for u in open_corpus(tmp_path / "out" / "en_B")} == {"f", "m", None}
+    assert json.loads((tmp_path / "out" / "protocol.json").read_text())["without_gender"] == ["c1", "c3"]
+
+
+def test_speakers_without_gender_are_left_out_of_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = common_voice(tmp_path / "en")
+    table = (data / "validated.tsv").read_text().replace("female_feminine", "male")
+    (data / "validated.tsv").write_text(table)
+    command = ["corpus", "protocol", f"commonvoice:{data}", str(tmp_path / "out"), "--enroll", "2"]
+    assert main(command) == 0
+    assert "2 speaker(s) of unknown gender are left out (--pooled takes them)" in capsys.readouterr().err
+    assert open_corpus(tmp_path / "out" / "en_enrolls").speakers() == ("c0", "c2", "c4")
+    command[3] = str(tmp_path / "pooled")
+    assert main([*command, "--pooled"]) == 0
+    assert len(open_corpus(tmp_path / "pooled" / "en_enrolls").speakers()) == 5
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The third set cannot be written: its speaker has two genders."""
+    segments = [Utterance(f"{s}-{i}", Path("/a.wav"), speaker=s) for s in ("s", "t") for i in range(9)]
+    design = design_trials(Corpus("x", tuple(segments)), enroll=2, pooled=True)
+    bad = Corpus("y", tuple(Utterance(f"u{g}", Path("/a.wav"), speaker="s", gender=g) for g in "fm"))
+    broken = Design({**design.sets, "y": bad}, design.record)
+    with pytest.raises(InputError, match="more than one gender"):
+        write_design(broken, tmp_path / "out" / "data")
+    assert not (tmp_path / "out" / "data").exists()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "theirs").write_text("kept")
+    with pytest.raises(InputError, match="more than one gender"):
+        write_design(broken, tmp_path / "data")
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["theirs"]
+
+
 def test_sets_of_other_corpora(tmp_path: Path) -> None:
     """A folder of audio: ids with slashes, no gender; segments stay segments."""
     segments = tuple(

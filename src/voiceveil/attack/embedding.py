@@ -17,6 +17,7 @@ from voiceveil.attack.backends import Codes, Floats, Scorer
 from voiceveil.attack.encoders import Layered, SpeakerEncoder
 from voiceveil.audio import atomic_path
 from voiceveil.corpus import Trials, Utterance
+from voiceveil.corpus.ids import safe_id
 from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
@@ -108,9 +109,10 @@ def score_trials(trials: Trials, enrolled: Enrolled, test: Embedded, scorer: Sco
 
 
 def write_scores(path: Path, trials: Trials, scores: Floats) -> None:
-    """A score file in the official format, ``<speaker> <utterance> <score>``, in the order of the trials."""
+    """Write a score file, ``<speaker> <utterance> <score>``, in the order of the trials; ids are made safe."""
+    names = {text: safe_id(text) for text in {*trials.enroll.tolist(), *trials.utterance.tolist()}}
     columns = zip(trials.enroll.tolist(), trials.utterance.tolist(), scores.tolist(), strict=True)
-    text = "".join(f"{speaker} {utterance} {score!r}\n" for speaker, utterance, score in columns)
+    text = "".join(f"{names[speaker]} {names[utterance]} {score!r}\n" for speaker, utterance, score in columns)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as part:
         part.write_text(text, encoding="utf-8")

@@ -217,6 +217,9 @@ def _protocol(args: argparse.Namespace) -> int:
     for path in write_design(design, args.out, overwrite=args.overwrite):
         one = design.sets.get(path.name)
         print_lines(f"{path}" + ("" if one is None else f": {_sizes(one)}"))
+    if without := design.record["without_gender"]:
+        fate = "in the sets all the same" if args.legal else "left out (--pooled takes them)"
+        print_lines(f"note: {len(without)} speaker(s) of unknown gender are {fate}, e.g. {without[0]}", file=sys.stderr)
     for speaker, reason in list(design.record.get("not_enrolled", {}).items())[:1]:
         count = len(design.record["not_enrolled"])
         print_lines(f"note: {count} speaker(s) are in trials only, e.g. {speaker}: {reason}", file=sys.stderr)

@@ -191,6 +191,7 @@ def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]
 def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> tuple[list[Attack], list[Check]]:
     from voiceveil.attack.attackers import Means
     from voiceveil.corpus import open_corpus
+    from voiceveil.corpus.ids import with_safe_ids
     from voiceveil.risk import read_split
     from voiceveil.risk.audio import Recordings, attacks_from_audio
     from voiceveil.risk.sanity import check_recordings
@@ -199,7 +200,7 @@ def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> 
     if args.protocol is None:
         raise InputError("which utterances are in A and which in B?", fix="give --protocol (`corpus protocol --legal`)")
     sides = [
-        tuple(open_corpus(spec) for spec in specs)
+        tuple(with_safe_ids(open_corpus(spec)) for spec in specs)
         for specs in (args.original, args.anonymized, args.train, args.train_similar)
     ]
     recordings = Recordings(read_split(args.protocol), *sides)
@@ -230,6 +231,8 @@ def _read_labels(path: Path) -> dict[str, dict[str, str]]:
     import csv
     import io
 
+    from voiceveil.corpus.ids import safe_id
+
     try:
         with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(bounded_lines(stream, path)))
@@ -244,7 +247,7 @@ def _read_labels(path: Path) -> dict[str, dict[str, str]]:
             raise InputError("not as many fields as the header has", where=path, line=number)
         for name, value in row.items():
             if name not in ("utterance", "speaker"):
-                found.setdefault(name, {})[f"{key}\0{row[key]}"] = value
+                found.setdefault(name, {})[f"{key}\0{safe_id(row[key])}"] = value
     if not found:
         raise InputError("no attribute", where=path, fix="add a column such as age")
     return found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from voiceveil.audio import open_audio
-from voiceveil.corpus.consistency import cross_check, trial_faults
+from voiceveil.corpus.consistency import cross_check, trial_faults, unsafe_ids
 from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.kaldi import assemble, read_tables
 from voiceveil.corpus.manifest import read_rows
@@ -74,6 +74,7 @@ def _read_manifest(name: str, path: Path, enrollment: Corpus | None) -> Reading:
     faults: list[Fault] = []
     corpus, lines = read_rows(path, faults.append)
     faults.extend(trial_faults(corpus, enrollment, path.with_suffix(".trials.csv"), None))
+    faults.extend(unsafe_ids(corpus, path))
     return Reading(corpus, faults, path, lines)
 
 
@@ -81,6 +82,7 @@ def _read_other(name: str, path: Path, enrollment: Corpus | None) -> Reading:
     faults: list[Fault] = []
     corpus = corpora[name](path, faults.append)
     faults.extend(trial_faults(corpus, enrollment, path, None))
+    faults.extend(unsafe_ids(corpus, path))
     return Reading(corpus, faults)
 
 
@@ -90,6 +92,7 @@ def _read_kaldi(name: str, directory: Path, enrollment: Corpus | None) -> Readin
     corpus = assemble(tables, faults.append)
     faults.extend(cross_check(tables, corpus))
     faults.extend(trial_faults(corpus, enrollment, directory / "trials", tables.trial_lines))
+    faults.extend(unsafe_ids(corpus, directory))
     table = tables.files.get("wav.scp" if tables.segments is None else "segments")
     return Reading(corpus, faults, table.path if table else None, table.lines if table else None)
 

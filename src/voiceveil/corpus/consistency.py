@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from voiceveil.corpus.faults import Fault
+from voiceveil.corpus.ids import id_map, is_file_name
 from voiceveil.corpus.kaldi import Tables
 from voiceveil.corpus.model import Corpus
 
-__all__ = ["cross_check", "trial_faults"]
+__all__ = ["cross_check", "trial_faults", "unsafe_ids"]
 
 BY_UTTERANCE = ("utt2spk", "text", "utt2dur", "utt2emo", "utt2phrase", "utt2subset", "enrolls")
 
@@ -70,7 +71,8 @@ def _speaker_tables(tables: Tables, corpus: Corpus) -> Iterator[Fault]:
                 continue
             place = tables.files.get("utt2spk") or tables.files["spk2utt"]
             line = place.lines.get(speakers[speaker][0].id, place.lines.get(speaker))
-            yield Fault(place.path, line, f"speaker {speaker} has no {what}", f"add the speaker to {name}")
+            unknown = what == "gender"  # which some speakers do not state, and not every task needs
+            yield Fault(place.path, line, f"speaker {speaker} has no {what}", f"add the speaker to {name}", unknown)
         for speaker in table.values.keys() - speakers.keys():
             what_else = f"speaker {speaker} has a {what} but no utterance"
             yield Fault(table.path, table.lines[speaker], what_else, "remove the line", note=True)
@@ -126,3 +128,18 @@ def trial_faults(
             label = "target" if target else "nontarget"
             what = f"{key} of speaker {utterance.speaker} is a {label} trial of speaker {speaker}"
             yield Fault(file, line, what, f"write {'nontarget' if target else 'target'}, or mend utt2spk")
+
+
+def unsafe_ids(corpus: Corpus, file: Path) -> Iterator[Fault]:
+    """Note ids that cannot stand in a Kaldi directory, or be the name of a file, as they are."""
+    ids = id_map(corpus)
+    if ids:
+        (kind, safe), original = next(iter(ids.items()))
+        what = f"{len(ids)} id(s) cannot stand in a Kaldi file, e.g. the {kind} {original!r}"
+        fix = f"there it is written as {safe!r}, with a list of all in .voiceveil/ids.tsv"
+        yield Fault(file, None, what, fix, note=True)
+    odd = [utterance.id for utterance in corpus if not is_file_name(utterance.id)]
+    if odd:
+        shown = odd[0] if len(odd[0]) < 100 else f"{odd[0][:100]}..."
+        what = f"{len(odd)} id(s) cannot be the name of a file, e.g. {shown!r}"
+        yield Fault(file, None, what, "rename them, or these utterances are not anonymized", note=True)

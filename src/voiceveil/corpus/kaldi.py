@@ -20,8 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from voiceveil.atomic import clear_path
+from voiceveil.atomic import RECORDS, clear_path
 from voiceveil.corpus.faults import Fault, Report, strict
+from voiceveil.corpus.ids import id_lines, id_map, safe_id, with_safe_ids
 from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
 from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
@@ -212,8 +213,14 @@ def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | Non
     are left out. Without it the corpus's own files (and segments) are written. Paths below the directory are written
     relative to it, others absolute. A file of the directory that the corpus has no data for is removed if the program
     has recorded it as its own (see :mod:`voiceveil.atomic`), and an ``InputError`` before anything is written if not.
+
+    Ids that cannot stand in these files are replaced (:mod:`.ids`); ``.voiceveil/ids.tsv`` tells what they were.
     """
     directory = Path(directory)
+    renamed = id_map(corpus)
+    if audio is not None:
+        audio = {safe_id(key): path for key, path in audio.items()}
+    corpus = with_safe_ids(corpus)
     kept = corpus.utterances if audio is None else tuple(u for u in corpus if u.id in audio)
     tables: dict[str, dict[str, str]] = {name: {} for name in FILES}
     tables["text"] = {u.id: " ".join(u.text.split()) for u in kept if u.text is not None}
@@ -235,6 +242,8 @@ def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | Non
             if not is_id(value):
                 raise InputError(f"{value!r} of {key} cannot stand in {name}", fix="use values without blanks")
     _write_all(directory, tables, corpus.trials)
+    if renamed:
+        write_lines(directory / RECORDS / "ids.tsv", id_lines(renamed))
 
 
 def _write_all(directory: Path, tables: dict[str, dict[str, str]], trials: Trials | None) -> None:

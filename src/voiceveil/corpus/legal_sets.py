@@ -16,6 +16,7 @@ from typing import Literal
 
 from voiceveil.audio import info
 from voiceveil.corpus.drawing import shuffled_utterances
+from voiceveil.corpus.ids import safe_id
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.protocol import Design, set_name
 from voiceveil.errors import InputError
@@ -64,7 +65,10 @@ def design_legal_sets(
             }
             for key, one in sets.items()
         },
-        "split": {spk: {key: _ids(one, spk) for key, one in sets.items()} for spk in sets[f"{label}_A"].speakers()},
+        "without_gender": [spk for spk, said in sets[f"{label}_A"].by_speaker.items() if said[0].gender is None],
+        "split": {
+            safe_id(spk): {key: _ids(one, spk) for key, one in sets.items()} for spk in sets[f"{label}_A"].speakers()
+        },
     }
     return Design(sets, record)
 
@@ -87,7 +91,7 @@ def _set(name: str, utterances: Sequence[Utterance], corpus: Corpus) -> Corpus:
 
 
 def _ids(one: Corpus, speaker: str) -> list[str]:
-    return [utterance.id for utterance in one.by_speaker.get(speaker, ())]
+    return [safe_id(utterance.id) for utterance in one.by_speaker.get(speaker, ())]
 
 
 def _minutes(corpus: Corpus) -> dict[str, float]:

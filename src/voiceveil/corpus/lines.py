@@ -22,7 +22,8 @@ _BLANKS = " \t\r"
 _ID = r"[^\s\x00-\x1f\x7f\ud800-\udfff]+"
 _RECORD = re.compile(rf"({_ID})(?:[ \t]+(.*)|)\Z", re.DOTALL)
 _IS_ID = re.compile(_ID).fullmatch
-_GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m"}
+# The last two are those of Common Voice from version 17 on.
+_GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m", "female_feminine": "f", "male_masculine": "m"}
 
 
 @dataclass

@@ -5,26 +5,33 @@ with one of another speaker of the same gender; every enrolled speaker meets eve
 utterance is both enrolled and tried, and where sessions are known (the chapters of LibriSpeech, the videos of
 VoxCeleb) no session is: an attacker should recognise the speaker, not the room or the day.
 
-Speakers who have too little for both sides are not enrolled; their utterances are nontarget trials, as are those of
-about a quarter of the speakers in the challenges' lists. Everything is drawn from a seed and from names
-(:mod:`.drawing`), so that the same corpus gives the same lists whatever the order of its files.
+Speakers of unknown gender are left out unless genders do not count, and listed in the record. Speakers who have too
+little for both sides are not enrolled; their utterances are nontarget trials, as are those of about a quarter of the
+speakers in the challenges' lists. Everything is drawn from a seed and from names (:mod:`.drawing`), so that the same
+corpus gives the same lists whatever the order of its files.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.atomic import PART_PREFIX, RECORDS, atomic_path
 from voiceveil.corpus.checking import check
 from voiceveil.corpus.drawing import Sessions, shuffled, shuffled_utterances
+from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.kaldi import kaldi_files, write_kaldi
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
-from voiceveil.errors import InputError
+from voiceveil.errors import InputError, OutputError
+from voiceveil.files import exists
 
 __all__ = ["Design", "design_trials", "set_name", "write_design"]
 
@@ -81,6 +88,7 @@ def design_trials(
         "sets": counts,
         "enrollment": {"speakers": len({u.speaker for u in enrolled}), "utterances": len(enrolled)},
         "not_enrolled": dict(sorted(left_out.items())),
+        "without_gender": [] if pooled else [s for s, said in corpus.by_speaker.items() if said[0].gender is None],
     }
     return Design(sets, record)
 
@@ -100,18 +108,18 @@ def set_name(corpus: Corpus, name: str | None) -> str:
 
 
 def _by_gender(corpus: Corpus, pooled: bool) -> dict[str, list[str]]:
-    """Gender -> speakers; under "" all of them if genders do not count."""
+    """Return gender -> speakers, without those of unknown gender; under "" all of them if genders do not count."""
     if not corpus.by_speaker:
         raise InputError("no utterance has a speaker", where=corpus.root, fix="trials need to know who speaks")
     if pooled:
         return {"": list(corpus.speakers())}
-    unknown = [speaker for speaker, said in corpus.by_speaker.items() if said[0].gender is None]
-    if unknown:
-        what = f"{len(unknown)} speaker(s) of unknown gender, e.g. {unknown[0]}"
-        raise InputError(what, where=corpus.root, fix="add spk2gender, or say --pooled to disregard gender")
     groups: dict[str, list[str]] = {}
     for speaker, said in corpus.by_speaker.items():
-        groups.setdefault(said[0].gender or "", []).append(speaker)
+        if said[0].gender is not None:
+            groups.setdefault(said[0].gender, []).append(speaker)
+    if not groups:
+        what = f"{len(corpus.by_speaker)} speaker(s) of unknown gender, and none of a known one"
+        raise InputError(what, where=corpus.root, fix="add spk2gender, or say --pooled to disregard gender")
     return dict(sorted(groups.items()))
 
 
@@ -203,26 +211,51 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
     """Write the sets as Kaldi directories below ``out`` and ``protocol.json`` beside them; the audio stays in place.
 
     The directories are checked as ``voiceveil corpus check`` does, without opening the audio. A file that is there is
-    an ``InputError`` before anything is written, unless ``overwrite``.
+    an ``InputError`` before anything is written, unless ``overwrite``. All is written and checked in a temporary folder
+    first, and a failure leaves no new file behind.
     """
     from voiceveil.run.outputs import refuse_files, replacing  # here: it knows corpora
 
     directories = {name: out / name for name in design.sets}
     tables = [table for directory in directories.values() for table in kaldi_files(directory)]
-    refuse_files([*tables, out / "protocol.json"], overwrite=overwrite)
-    with replacing(out, overwrite=overwrite):
-        _write_design(design, out, directories)
+    written = [*tables, out / "protocol.json"]
+    refuse_files(written, overwrite=overwrite)
+    before = {path for path in written if os.path.lexists(path)}
+    made = [folder for folder in (out, *directories.values()) if not exists(folder)]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=PART_PREFIX, dir=out) as folder:
+            _write_design(design, Path(folder))
+            _check_design(design, Path(folder), out)
+        with replacing(out, overwrite=overwrite):
+            _write_design(design, out)
+    except BaseException as error:
+        for path in written:
+            if path not in before:
+                path.unlink(missing_ok=True)
+        for directory in reversed(made):
+            shutil.rmtree(directory / RECORDS, ignore_errors=True)
+            with suppress(OSError):
+                directory.rmdir()
+        if isinstance(error, OSError):
+            raise OutputError(f"cannot write: {error.strerror or error}", where=out) from error
+        raise
     return [*directories.values(), out / "protocol.json"]
 
 
-def _write_design(design: Design, out: Path, directories: Mapping[str, Path]) -> None:
-    enrollment = next((corpus for name, corpus in design.sets.items() if name.endswith("_enrolls")), None)
+def _write_design(design: Design, out: Path) -> None:
     for name, corpus in design.sets.items():
-        write_kaldi(corpus, directories[name])
-    for name, directory in directories.items():
-        enroll = enrollment if design.sets[name].trials is not None else None
-        faults = [fault for fault in check(directory, enroll=enroll, audio=False) if not fault.note]
-        if faults:
-            raise faults[0].error()
+        write_kaldi(corpus, out / name)
     with atomic_path(out / "protocol.json") as file:
         file.write_text(json.dumps(design.record, indent=1) + "\n", encoding="utf-8")
+
+
+def _check_design(design: Design, folder: Path, out: Path) -> None:
+    """Check what is written in ``folder``; errors name the files as they will be below ``out``."""
+    enrollment = next((corpus for name, corpus in design.sets.items() if name.endswith("_enrolls")), None)
+    for name, corpus in design.sets.items():
+        enroll = with_safe_ids(enrollment) if enrollment is not None and corpus.trials is not None else None
+        for fault in check(folder / name, enroll=enroll, audio=False):
+            if not fault.note:
+                place = None if fault.file is None else out / fault.file.relative_to(folder)
+                raise InputError(fault.what, where=place, line=fault.line, fix=fault.fix)
