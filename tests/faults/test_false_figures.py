@@ -497,6 +497,38 @@ def test_embeddings_that_are_one_vector(tmp_path: Path, capsys: pytest.CaptureFi
     assert risk(tmp_path, capsys, informed=same)[0] == {"shared-utterances", "repeated-audio", "constant-scores"}
 
 
+def test_a_limit_is_not_kept_by_figures_that_may_be_false(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(2)
+    vectors = rng.standard_normal((80, 16))  # nobody can be linked
+    options = ["--lengths=1", "--draws=1", "--max-linkability=1", f"--report={tmp_path / 'risk.html'}", "--norm=raw"]
+    options.append("--overwrite")
+    file = table(tmp_path / "informed.npz", vectors)
+    assert main(["risk", f"--embeddings=informed={file}", *options]) == 0
+    assert "limit kept" in capsys.readouterr().out
+    vectors[1] = vectors[0]
+    file = table(tmp_path / "informed.npz", vectors)
+    assert main(["risk", f"--embeddings=informed={file}", *options]) == 1
+    assert "limit NOT JUDGED" in capsys.readouterr().out
+    page = (tmp_path / "risk.html").read_text()
+    assert "not judged" in page
+    assert "✔ kept" not in page
+    assert page.count("Not known: read the warnings first") == 2
+
+
+def test_a_report_grades_nothing_that_may_be_false(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from tests.report_world import make_results
+    from voiceveil.report.page import write_report
+
+    folder = make_results(tmp_path / "results")
+    assert "Not known: read the warnings first" not in write_report(folder).read_text()
+    results = Results.load(folder / "results.json")
+    replace(results, checks=(failed("silent-audio", "All are."),)).save(folder / "results.json")
+    page = write_report(folder, tmp_path / "again.html").read_text()
+    assert page.count("Not known: read the warnings first") == 1
+
+
 def test_an_embedding_in_both_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vectors = embeddings()
     vectors[1] = vectors[0]

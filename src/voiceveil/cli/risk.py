@@ -77,7 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plan.add_argument("--draws", type=int, default=5, metavar="N", help="(%(default)s)")
     plan.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
     plan.add_argument("--labels", type=Path, metavar="CSV", help="columns speaker or utterance, and attributes")
-    gate = parser.add_argument_group("limits: exit code 1 if the upper end of a 95 % interval is above one")
+    gate = parser.add_argument_group(
+        "limits: exit code 1 if the upper end of a 95% interval is above one, or a check fails"
+    )
     gate.add_argument("--max-linkability", type=float, metavar="RATE", help="e.g. 0.05")
     gate.add_argument("--max-singling-out", type=float, metavar="RATE")
     gate.add_argument("--max-inference", type=float, metavar="RATE", help="unweighted average recall")
@@ -92,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print, write the report; 1 if a limit is exceeded."""
+    """Measure, print, write the report; 1 if a limit is exceeded, or cannot be judged."""
     from voiceveil.risk import Limits, Plan, assess
 
     if bool(args.embeddings) == bool(args.original or args.anonymized):
@@ -129,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
         write_risk_report(found, args.report)
     print(json.dumps(found.as_dict(), indent=1) if args.json else table(found))
     print_checks(found.checks)
-    return 1 if found.exceeded else 0
+    return 1 if found.exceeded or (found.verdicts and found.checks) else 0
 
 
 def _check_report(args: argparse.Namespace) -> None:
@@ -310,7 +312,7 @@ def table(found: Assessment) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += ["", *check_lines(found.checks), *(f"warning: {text}" for text in found.warnings)]
     for verdict in found.verdicts:
-        sign = "EXCEEDED" if verdict.exceeded else "kept"
+        sign = "EXCEEDED" if verdict.exceeded else "NOT JUDGED (see the WARNING)" if found.checks else "kept"
         who = f"{verdict.attacker}, L = {verdict.length}, {verdict.speakers} speakers"
         rate = f"{verdict.value:.1%} (up to {verdict.high:.1%}) of {verdict.limit:.1%}"
         lines.append(f"limit {sign}: {verdict.criterion} {rate}, {who}")

@@ -14,7 +14,7 @@ from typing import Any
 from voiceveil.audio import atomic_path
 from voiceveil.report.risk_figures import STYLES, risk_svg
 from voiceveil.report.shell import environment, style_and_policy
-from voiceveil.report.summary import percent
+from voiceveil.report.summary import UNKNOWN, percent
 from voiceveil.risk.assessment import Assessment
 from voiceveil.risk.protocol import METRICS, Curve
 from voiceveil.risk.sets import ATTACKERS
@@ -88,6 +88,8 @@ def _criterion(found: Assessment, metric: Any) -> _Card:
     curve = found.strongest(metric)
     if curve is None:
         return _Card(question, name, "unknown", "Not covered", "No attack on anonymized speech was measured.")
+    if found.checks:
+        return _Card(question, name, "unknown", UNKNOWN, "The figures may be false: checks have failed.")
     at = curve.at()
     base = max(float(curve.chance[at]), 0.0 if curve.control is None else float(curve.control[at]))
     better = float(curve.low[at]) > base

@@ -17,7 +17,7 @@ from voiceveil.metrics.challenge import MIN_PITCH_CORRELATION
 from voiceveil.report.material import Attack, Material
 from voiceveil.stats import Estimate, average
 
-__all__ = ["KNOWLEDGE", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
+__all__ = ["KNOWLEDGE", "UNKNOWN", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
 
 Grade = Literal["good", "middling", "poor", "unknown"]
 
@@ -31,6 +31,8 @@ KNOWLEDGE = {
     "inverting": "undoes the anonymization as far as it can, and knows the person's original voice",
     "free": "uses no model of voices, only what anybody can measure",
 }
+#: The answer where failed checks make figures doubtful.
+UNKNOWN = "Not known: read the warnings first"
 _RATES = ("eer", "wer", "uar", "deid", "eer_rocch", "average_eer", "average_wer")
 
 
@@ -91,6 +93,8 @@ def _privacy(material: Material) -> Finding:
     eer = mean_of(main.figures)
     low = eer.value if eer.low is None else eer.low
     grade: Grade = "poor" if low < 0.2 else "middling" if low < 0.4 else "good"
+    if material.results.checks:
+        return Finding(question, "unknown", UNKNOWN, "The figures may be false: checks have failed.")
     answer = {
         "poor": "Often, yes: weak protection",
         "middling": "Sometimes: partial protection",
