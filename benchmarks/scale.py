@@ -84,7 +84,7 @@ def compare(folder: Path, items: int, rounds: int) -> dict[str, float]:
 
     def run(name: str, jobs: Jobs) -> None:
         out = folder / name
-        runs[name].append(measured(lambda: anonymize(corpus, out, seed=1, overwrite=True, jobs=jobs)))
+        runs[name].append(measured(lambda: anonymize(corpus, out, seed=1, overwrite=True, jobs=jobs, system="b2")))
 
     with ray_nodes(1) as nodes:
         with ray_executor(nodes.address) as executor:
@@ -148,7 +148,7 @@ def drive(manifest: str, out: str, address: str) -> None:
             return first(*args, **options)
 
         executor.run = run  # type: ignore[method-assign]
-        summary = anonymize(manifest, out, seed=1, jobs=executor)
+        summary = anonymize(manifest, out, seed=1, jobs=executor, system="b2")
         assert not summary.failures
         usage = resource.getrusage(resource.RUSAGE_SELF)
     said = {

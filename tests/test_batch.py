@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import soundfile
 
 import voiceveil as vv
-from voiceveil.anonymization import anonymize
+from voiceveil.anonymization import batch
 from voiceveil.anonymization.draws import Key, keyed_rng
 from voiceveil.anonymization.item import LONG
 from voiceveil.audio import save
@@ -24,6 +25,8 @@ from voiceveil.corpus import Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.corpus.model import Corpus
 from voiceveil.errors import InputError
 from voiceveil.testing import synthetic_voice
+
+anonymize = partial(batch.anonymize, system="b2")
 
 
 def make_folder(root: Path, speakers: int = 2, utterances: int = 2, seconds: float = 0.3) -> Path:
@@ -483,7 +486,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
         assert minutes * 60 > LONG
         code = (
             "import sys, voiceveil as vv\nfrom voiceveil.testing.memory import peak_memory\n"
-            "vv.anonymize(sys.argv[1], sys.argv[2], seed=1)\n"
+            "vv.anonymize(sys.argv[1], sys.argv[2], seed=1, system='b2')\n"
             "print(peak_memory())"
         )
         command = [sys.executable, "-c", code, str(tmp_path / f"{minutes}.flac"), str(tmp_path / f"{minutes}.wav")]

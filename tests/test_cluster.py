@@ -94,7 +94,7 @@ def test_anonymize_ends_byte_identical(nodes: Nodes, tmp_path: Path, monkeypatch
         (ledger.parent / json.loads(line)["file"]).unlink(missing_ok=True)
     (out / "s1" / "u001.wav").unlink()
     with ray_executor(nodes.address, block=1.0) as executor:
-        summary = anonymize(source, out, seed=1, jobs=executor)
+        summary = anonymize(source, out, seed=1, jobs=executor, system="b2")
     assert (summary.done, summary.already_done, len(summary.failures)) == (8, 4, 1)
     assert tree(out) == tree(tmp_path / "local")
 
@@ -285,7 +285,7 @@ def test_a_node_is_killed_in_the_middle(nodes: Nodes, tmp_path: Path, monkeypatc
     source = make_folder(tmp_path / "in", 60)
     slow = Slow()
     object.__setattr__(slow, "name", "b2")
-    anonymize(source, tmp_path / "local", seed=1)
+    anonymize(source, tmp_path / "local", seed=1, system="b2")
     monkeypatch.chdir(tmp_path)
     victim = nodes.add()
     booked: list[str] = []

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.faults.runs import PROTOCOL
-from voiceveil.anonymization import anonymize
+from voiceveil.anonymization import batch
 from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.errors import InputError
 from voiceveil.testing import synthetic_voice
+
+anonymize = partial(batch.anonymize, system="b2")
 
 
 @pytest.fixture

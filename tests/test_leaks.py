@@ -7,6 +7,7 @@ import json
 import re
 import stat
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,12 @@ import pytest
 import soundfile
 
 import voiceveil as vv
-from voiceveil.anonymization import anonymize
+from voiceveil.anonymization import batch
 from voiceveil.audio import Samples, info, save
 from voiceveil.corpus import Corpus, Utterance, open_corpus, write_kaldi, write_manifest
 from voiceveil.testing import synthetic_voice
+
+anonymize = partial(batch.anonymize, system="b2")
 
 LENGTHS = {"anna-1": 0.3411875, "anna-2": 0.4123125, "bert-1": 0.5234375}  # seconds, of the originals
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ import pytest
 
 import voiceveil as vv
 from tests.test_leaks import Slower
-from voiceveil.anonymization import Release, anonymize
+from voiceveil.anonymization import Release, batch
 from voiceveil.anonymization.release import FIXED_TIME
 from voiceveil.audio import info, save
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi, write_manifest
 from voiceveil.testing import synthetic_voice
+
+anonymize = partial(batch.anonymize, system="b2")
 
 KINDS = ["kaldi", "csv", "jsonl", "lhotse", "folder", "librispeech", "file"]
 SPEAKERS = ("annamuster", "bertbeispiel")

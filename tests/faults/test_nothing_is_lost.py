@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.runs import tree
-from voiceveil.anonymization import anonymize
+from voiceveil.anonymization import batch
 from voiceveil.audio import load, save
 from voiceveil.corpus import Corpus, Utterance, open_corpus, write_kaldi, write_manifest
 from voiceveil.errors import InputError
 from voiceveil.testing import synthetic_voice
+
+anonymize = partial(batch.anonymize, system="b2")
 
 IN_THE_WAY = r"this file exists, and the run did not write it, or somebody has changed it since"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Literal
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.digests import digest_secret, source_digest
 from voiceveil.anonymization.draws import Level
+from voiceveil.anonymization.finding import default_system
 from voiceveil.anonymization.item import Done, Job, run_job
 from voiceveil.anonymization.layout import Layout, plan_layout
 from voiceveil.anonymization.release import PlannedRelease, Published, Release, plan_release, write_release
@@ -68,7 +70,7 @@ def anonymize(
     source: str | Path | Corpus,
     output: str | Path,
     *,
-    system: str | Anonymizer = "b2",
+    system: str | Anonymizer | None = None,
     level: Level = "utterance",
     jobs: Jobs = 1,
     seed: int | None = None,
@@ -85,6 +87,8 @@ def anonymize(
 ) -> Summary:
     """Anonymize a file, folder, Kaldi directory, manifest, ``"name:path"`` or Corpus into ``output``.
 
+    ``system``: its name or the system itself; by default that of the command line, ``veil``, or ``b2`` with a warning
+    where ``veil`` cannot be used.
     ``level``: a pseudo-speaker for each utterance, or for each speaker (and role: enrollment, trial).
     ``seed`` or ``key_file`` make the run repeatable; without them a fresh key is drawn and forgotten. The draws of a
     key file depend on the name of the corpus as well, so that equal ids in two corpora get different pseudo-speakers;
@@ -104,6 +108,10 @@ def anonymize(
     """
     start = time.monotonic()
     check_jobs(jobs)
+    if system is None:
+        system, warning = default_system()
+        if warning:
+            warnings.warn(warning, UserWarning, stacklevel=2)
     settings = make_settings(
         system,
         level=level,

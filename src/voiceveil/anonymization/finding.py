@@ -29,7 +29,10 @@ def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
 
 
 def default_system(settings: Iterable[str] = ()) -> tuple[Anonymizer, str]:
-    """`veil`; or `b2`, where something that it needs is missing, and what a user has to know about that."""
+    """Return the system that is used where none is named, and a warning for the user, or an empty string.
+
+    It is ``veil``; or ``b2``, with the warning, where something that ``veil`` needs is missing.
+    """
     chosen = list(settings)
     try:
         made = find_system("veil", chosen)

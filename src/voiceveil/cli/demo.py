@@ -10,9 +10,11 @@ import argparse
 import importlib
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 
 from voiceveil.anonymization import anonymize
+from voiceveil.anonymization.finding import default_system
 from voiceveil.atomic import atomic_path
 from voiceveil.audio import info
 from voiceveil.demo.espeak import is_installed
@@ -35,7 +37,7 @@ _WHOLE = "pip install 'voiceveil[demo,eval]'"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("output", nargs="?", type=Path, default=Path("voiceveil-demo"), help="default: voiceveil-demo")
-    parser.add_argument("--system", default="b2", help="see `voiceveil systems` (default: b2)")
+    parser.add_argument("--system", help="see `voiceveil systems` (default: veil, or b2 where veil cannot be used)")
     parser.add_argument("--listen", action="store_true", help="real recordings and no evaluation")
     parser.add_argument(
         "--overwrite",
@@ -46,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """All of it, or what the installed packages allow."""
+    if args.system is None:
+        made, warning = default_system()
+        args.system = made.name
+        if warning:
+            print(f"voiceveil: {warning}", file=sys.stderr)
     missing = [name for name in ("torch", "onnxruntime") if importlib.util.find_spec(name) is None]
     if args.listen or missing or not is_installed():
         _listen(args.output, args.system, overwrite=args.overwrite)

@@ -28,7 +28,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--system", default="b2", metavar="NAME", help="b2, b2-2022, b2-2020 or d1 (default: b2)")
+    parser.add_argument(
+        "--system",
+        default="b2",
+        metavar="NAME",
+        help="b2, b2-2022, b2-2020 or d1, which protect little; veil needs whole recordings (default: b2)",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
     ways = parser.add_argument_group("ways, of which one is needed")
     ways.add_argument("--stdin", action="store_true", help="read raw PCM, mono at 16 kHz, from stdin; with --stdout")

@@ -1,0 +1,52 @@
+"""The system that is used where none is named: one default and one warning, in Python and on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from pathlib import Path
+
+import pytest
+
+import voiceveil as vv
+from voiceveil.audio import save
+from voiceveil.cli import anonymize as anonymize_command
+from voiceveil.cli import demo
+from voiceveil.cli.main import main
+from voiceveil.testing import synthetic_voice
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    save(tmp_path / "in" / "a.wav", synthetic_voice(0, 1, seconds=0.5))
+    return tmp_path / "in"
+
+
+def test_python_and_the_command_line_use_the_same(source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    vv.anonymize(source, tmp_path / "python", seed=1)
+    assert main(["anonymize", str(source), str(tmp_path / "command"), "--seed", "1", "--quiet"]) == 0
+    assert main(["anonymize", str(source), str(tmp_path / "named"), "--seed", "1", "--quiet", "--system", "veil"]) == 0
+    written = [(tmp_path / name / "a.wav").read_bytes() for name in ("python", "command", "named")]
+    assert written[0] == written[1] == written[2]
+
+
+def test_b2_takes_its_place_with_a_warning(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("voiceveil.anonymization.xvector.engine.find_spec", lambda name: None)
+    with pytest.warns(UserWarning, match="b2 is used, which protects little, since veil cannot be: .*pip install"):
+        vv.anonymize(source, tmp_path / "python", seed=1)
+    assert main(["anonymize", str(source), str(tmp_path / "command"), "--seed", "1", "--quiet"]) == 0
+    assert "b2 is used, which protects little, since veil cannot be" in capsys.readouterr().err
+    vv.anonymize(source, tmp_path / "named", seed=1, system="b2")
+    written = [(tmp_path / name / "a.wav").read_bytes() for name in ("python", "command", "named")]
+    assert written[0] == written[1] == written[2]
+
+
+def test_no_default_names_a_system() -> None:
+    assert inspect.signature(vv.anonymize).parameters["system"].default is None
+    for module in (anonymize_command, demo):
+        parser = argparse.ArgumentParser()
+        module.add_arguments(parser)
+        assert parser.get_default("system") is None
