@@ -80,7 +80,8 @@ def test_a_run_goes_on_in_its_own_namespace_only(tmp_path: Path, key: Path, caps
     assert b"one" not in (out / ".voiceveil" / "ledger.jsonl").read_bytes().splitlines()[0]
 
 
-def test_evaluate_has_one_namespace_for_all_sets(tmp_path: Path, key: Path) -> None:
+@pytest.mark.parametrize("keyed", [True, False])
+def test_evaluate_has_one_key_and_namespace_for_all_sets(tmp_path: Path, key: Path, keyed: bool) -> None:
     """A speaker is one pseudo-speaker in all trial sets, and another in enrollment data."""
     data = tmp_path / "data"
     wave = synthetic_voice(0, seconds=0.4)
@@ -102,7 +103,7 @@ def test_evaluate_has_one_namespace_for_all_sets(tmp_path: Path, key: Path) -> N
     (tmp_path / "small.toml").write_text(protocol)
     where = ["--data", str(data), "--out", str(tmp_path / "out"), "--protocol", str(tmp_path / "small.toml")]
     options = ["--system", "b2", "--jobs", "1", "--quiet", "--attackers", "free:f0", "--no-report"]
-    assert main(["evaluate", *where, *options, "--key-file", str(key)]) == 0
+    assert main(["evaluate", *where, *options, *(["--key-file", str(key)] if keyed else [])]) == 0
     made = {path.parent.parent.name + path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*.wav")}
     trial = {content for name, content in made.items() if name.endswith("trial-s1.wav")}
     enroll = {content for name, content in made.items() if name.endswith("enroll-s1.wav")}

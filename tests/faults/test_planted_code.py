@@ -19,8 +19,10 @@ import pytest
 
 import voiceveil
 from tests.faults.runs import PROTOCOL
+from voiceveil.anonymization.finding import find_system
 from voiceveil.audio import save
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.errors import InputError
 from voiceveil.testing import synthetic_voice
 
 OWN_SYSTEM = """\
@@ -195,3 +197,9 @@ def test_every_start_of_a_process_is_safe() -> None:
         if starts.search(path.read_text()) and not any(guard in path.read_text() for guard in guards)
     ]
     assert unguarded == []
+
+
+@pytest.mark.parametrize("spec", [":Half", "mine:", "../mine:Half", "mine..x:Half", "mine:a.b"])
+def test_what_is_no_module_and_class_is_refused(spec: str) -> None:
+    with pytest.raises(InputError, match="names no class of a module"):
+        find_system(spec)

@@ -19,7 +19,7 @@ from typing import Literal
 
 from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.anonymization.digests import digest_secret, source_digest
-from voiceveil.anonymization.draws import Level
+from voiceveil.anonymization.draws import Key, Level
 from voiceveil.anonymization.finding import default_system
 from voiceveil.anonymization.item import Done, Job, run_job
 from voiceveil.anonymization.layout import Layout, plan_layout
@@ -76,6 +76,7 @@ def anonymize(
     seed: int | None = None,
     key_file: str | Path | None = None,
     key_namespace: str | None = None,
+    key: Key | None = None,
     draws: Draws = "keyed",
     rate: int | None = None,
     format: Format = "wav",
@@ -92,7 +93,7 @@ def anonymize(
     ``level``: a pseudo-speaker for each utterance, or for each speaker (and role: enrollment, trial).
     ``seed`` or ``key_file`` make the run repeatable; without them a fresh key is drawn and forgotten. The draws of a
     key file depend on the name of the corpus as well, so that equal ids in two corpora get different pseudo-speakers;
-    ``key_namespace`` takes the place of that name.
+    ``key_namespace`` takes the place of that name. ``key``: a fresh key that several runs share, in place of both.
     ``rate``: sampling rate of the output in Hz (default: the system's). ``suffix``: ending of the name of a Kaldi
     directory (default: ``_`` and the system). A run that was interrupted goes on where it stopped; one with other
     settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). A file in the output
@@ -119,6 +120,7 @@ def anonymize(
         seed=seed,
         key_file=key_file,
         key_namespace=key_namespace,
+        key=key,
         rate=rate,
         format=format,
         encoding=encoding,

@@ -17,6 +17,8 @@ def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
     if ":" not in spec:
         return system(spec, **parse_settings(systems[spec], spec, settings))
     module_name, _, class_name = spec.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
+        raise InputError(f"{spec!r} names no class of a module", fix="give MODULE:CLASS, such as my_module:MySystem")
     module = import_named(module_name)
     cls = getattr(module, class_name, None)
     if cls is None:

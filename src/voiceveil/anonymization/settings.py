@@ -77,11 +77,15 @@ def make_settings(
     seed: int | None,
     key_file: str | Path | None,
     key_namespace: str | None = None,
+    key: Key | None = None,
     rate: int | None,
     format: Format,
     encoding: Encoding,
 ) -> Settings:
-    """Check every setting; an ``InputError`` names the first that is wrong."""
+    """Check every setting; an ``InputError`` names the first that is wrong.
+
+    ``key`` is used where neither a seed nor a key file is given (default: a fresh one).
+    """
     for name, value, known in (
         ("level", level, get_args(Level)),
         ("draws", draws, get_args(Draws)),
@@ -102,8 +106,10 @@ def make_settings(
         raise InputError("a key namespace without a key to repeat", fix="give a key file as well, or a seed")
     if key_file is not None:
         key = Key.from_file(Path(key_file), namespace=key_namespace)
-    else:
-        key = Key.fresh() if seed is None else Key.from_seed(seed, namespace=key_namespace or "")
+    elif seed is not None:
+        key = Key.from_seed(seed, namespace=key_namespace or "")
+    elif key is None:
+        key = Key.fresh()
     made = (system(chosen) if isinstance(chosen, str) else chosen).at_level(level)
     return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.anonymization import Anonymizer, anonymize
+from voiceveil.anonymization.draws import Key
 from voiceveil.atomic import remove_parts
 from voiceveil.attack.attackers import attacker as make_attacker
 from voiceveil.attack.sanity_data import check_audio
@@ -165,7 +166,9 @@ def evaluate(
         make_recogniser(recogniser)
     with _alone_with_cache(evaluation, cache_file) as cache:
         time = started(evaluation.out)
-        key = {"seed": seed, "key_file": key_file, "key_namespace": namespace_of(evaluation, key_file, key_namespace)}
+        namespace = namespace_of(evaluation, key_file, key_namespace)
+        # Without a seed and a key file, one fresh key for all sets.
+        key = {"seed": seed, "key_file": key_file, "key_namespace": namespace, "key": Key.fresh()}
         anonymized = _anonymize(evaluation, cache, key, jobs=jobs, quiet=quiet, say=say)
         tools = Tools(chosen, recogniser, cache, jobs, quiet)
         measured = _measure(evaluation, anonymized, tools, say)
