@@ -5,10 +5,10 @@ for thought and goes on. They arrive within ten seconds. First the time of each 
 acknowledgement; then the server gets ``kill -9`` while all go on, is started again, and in the end the database is
 compared with what was acknowledged.
 
-With ``--hostile N`` the server is not killed: 50 evaluators work, first alone and then while another process holds N
-connections that never finish a request, from the address of the evaluators and two others (127.0.0.2 and 127.0.0.3). A
-third of them is silent, a third sends a byte of its headers a second, a third a byte of a body a second; one that the
-server ends is opened again after a second.
+With ``--hostile N`` the server is not killed: 50 evaluators work, each item on a new connection, first alone and then
+while another process holds N connections that never finish a request, from the address of the evaluators and two others
+(127.0.0.2 and 127.0.0.3). A third of them is silent, a third sends a byte of its headers a second, a third a byte of a
+body a second; one that the server ends is opened again after a second.
 
     python benchmarks/listen_load.py                      # 200 evaluators, SQLite
     python benchmarks/listen_load.py --database postgresql://listen@localhost/listen
@@ -82,7 +82,7 @@ class Connection:
                 if status not in (429, 500, 503):
                     return status, head, data
             except (OSError, asyncio.IncompleteReadError, TimeoutError):
-                self._close()
+                self.close()
             self.log.retries += 1
             await asyncio.sleep(0.3)
 
@@ -97,7 +97,7 @@ class Connection:
         data = await reader.readexactly(int(length[1])) if length else b""
         return int(head[9:12]), head, data
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self.streams is not None:
             self.streams[1].close()
         self.streams = None
@@ -107,8 +107,10 @@ class Connection:
         return (await self.request("POST", path, body, "content-type: application/json\r\n"))[0]
 
 
-async def evaluator(name: str, token: str, port: int, think: float, log: Log, until: asyncio.Event) -> None:
-    """One person, until the time is over."""
+async def evaluator(
+    name: str, token: str, port: int, think: float, log: Log, until: asyncio.Event, *, reconnect: bool = False
+) -> None:
+    """One person, until the time is over; ``reconnect``: with a new connection for each item."""
     rng = random.Random(name)
     connection = Connection(port, log)
     await asyncio.sleep(rng.random() * ARRIVAL)
@@ -119,6 +121,8 @@ async def evaluator(name: str, token: str, port: int, think: float, log: Log, un
     form = f"mark={mark}&agree=yes".encode()
     await connection.request("POST", "/consent", form, "content-type: application/x-www-form-urlencoded\r\n")
     while not until.is_set():
+        if reconnect:
+            connection.close()
         began = time.monotonic()
         page = (await connection.request("GET", "/"))[2].decode()
         log.took("page", time.monotonic() - began)
@@ -211,7 +215,10 @@ async def besiege(study: Path, tokens: dict[str, str], options: argparse.Namespa
     port = options.port
     server = start(study, port, options.database)
     over = asyncio.Event()
-    people = [asyncio.create_task(evaluator(n, t, port, options.think, log, over)) for n, t in tokens.items()]
+    people = [
+        asyncio.create_task(evaluator(name, token, port, options.think, log, over, reconnect=True))
+        for name, token in tokens.items()
+    ]
     people.append(asyncio.create_task(pulse(log, over)))
     command = [sys.executable, __file__, "--attack", str(options.hostile), "--port", str(port)]
     attacker = None

@@ -13,8 +13,8 @@ discarding  the response is complete, but the client goes on sending its body   
 ==========  ==================================================================  ========================================
 
 In every phase a client must take what is sent to it at ``slowest`` bytes a second at least. Rates are averaged over
-``stall_seconds``. If there are too many connections, the oldest half-open one makes room, then the oldest idle one; if
-all others are at work, the new one is refused.
+``stall_seconds``. If there are too many connections, the one that has waited longest makes room: first of those that
+are half-open or discarded, then of those that are idle; if all others are at work, the new one is refused.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from uvicorn.server import ServerState
 __all__ = ["ConnectionLimits", "Connections", "GuardedHttp", "Progress", "source_of"]
 
 Phase = Literal["headers", "body", "working", "idle", "discarding"]
+_RANKS: dict[Phase, int] = {"headers": 0, "discarding": 0, "idle": 1, "body": 2, "working": 2}  # 0 makes room first
 
 _SLICE = 4096  # bytes that are parsed at once: a large block of tiny pieces must not hold up the others
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -95,68 +96,78 @@ class Watched(Protocol):
 
     address: str
     transport: asyncio.Transport
-
-    def phase(self) -> Phase:
-        """Return the phase of the connection."""
+    phase: Phase
 
     def expire(self, now: float) -> None:
         """End the connection if it has exceeded a limit."""
 
 
+class _Ranked:
+    """Connections by rank; within a rank, the one that has been there longest comes first."""
+
+    def __init__(self) -> None:
+        self.ranks: tuple[dict[Watched, None], ...] = ({}, {}, {})
+
+    def __len__(self) -> int:
+        return sum(len(rank) for rank in self.ranks)
+
+    def least_needed(self, newest: Watched) -> Watched:
+        """Return the connection that is to make room."""
+        waiting = (one for rank in self.ranks[:2] for one in rank if one is not newest)
+        return next(waiting, newest)
+
+
 class Connections(ServerState):
-    """The open connections of a server, the oldest first; ``is_proxy``: addresses without a limit of their own."""
+    """The open connections of a server; ``is_proxy``: addresses without a limit of their own."""
 
     def __init__(self, limits: ConnectionLimits, is_proxy: Callable[[str], bool] = lambda address: False) -> None:
         super().__init__()
         self.limits = limits
         self._is_proxy = is_proxy
-        self._open: dict[Watched, None] = {}
-        self._by_source: dict[str, dict[Watched, None]] = {}
+        self._rank: dict[Watched, int] = {}
+        self._all = _Ranked()
+        self._by_source: dict[str, _Ranked] = {}
 
-    def enter(self, connection: Watched) -> None:
-        """Note a connection."""
-        self._open[connection] = None
-        self._by_source.setdefault(source_of(connection.address), {})[connection] = None
+    def note(self, connection: Watched) -> None:
+        """Note a connection, or that its phase has changed."""
+        rank = _RANKS[connection.phase]
+        if self._rank.get(connection) != rank:
+            self.forget(connection)
+            self._rank[connection] = rank
+            for group in (self._all, self._by_source.setdefault(source_of(connection.address), _Ranked())):
+                group.ranks[rank][connection] = None
 
-    def leave(self, connection: Watched) -> None:
+    def forget(self, connection: Watched) -> None:
         """Forget a connection; nothing happens if it is not known any more."""
-        if connection in self._open:
-            del self._open[connection]
+        rank = self._rank.pop(connection, None)
+        if rank is not None:
             source = source_of(connection.address)
-            del self._by_source[source][connection]
+            for group in (self._all, self._by_source[source]):
+                del group.ranks[rank][connection]
             if not self._by_source[source]:
                 del self._by_source[source]
 
     def admit(self, connection: Watched) -> None:
         """Note a new connection; if there are too many now, end the one that is needed least."""
-        self.enter(connection)
+        self.note(connection)
         same = self._by_source[source_of(connection.address)]
         if len(same) > self.limits.per_address and not self._is_proxy(connection.address):
-            self._make_room(same, connection)
-        if len(self._open) > self.limits.total:
-            self._make_room(self._open, connection)
+            self._drop(same.least_needed(connection))
+        if len(self._all) > self.limits.total:
+            self._drop(self._all.least_needed(connection))
 
     def drop_half_open(self, count: int) -> None:
-        """End the oldest half-open connections, at most ``count``."""
-        half_open = [one for one in self._open if one.phase() == "headers"]
-        for one in half_open[:count]:
+        """End the half-open connections that have waited longest, at most ``count``."""
+        for one in list(self._all.ranks[0])[:count]:
             self._drop(one)
 
     def sweep(self, now: float) -> None:
         """End all connections that have exceeded a limit."""
-        for one in list(self._open):
+        for one in list(self._rank):
             one.expire(now)
 
-    def _make_room(self, candidates: dict[Watched, None], newest: Watched) -> None:
-        for phase in ("headers", "idle"):
-            for one in candidates:
-                if one is not newest and one.phase() == phase:
-                    self._drop(one)
-                    return
-        self._drop(newest)
-
     def _drop(self, connection: Watched) -> None:
-        self.leave(connection)
+        self.forget(connection)
         connection.transport.abort()
 
 
@@ -176,7 +187,7 @@ class GuardedHttp(H11Protocol):
         self.address = ""
         self._limits = self.server_state.limits
         now = self.loop.time()
-        self._phase: Phase = "headers"
+        self.phase: Phase = "headers"
         self._since = now  # when the phase began
         self._received = 0
         self._refused = False  # what else comes is not even parsed
@@ -190,7 +201,7 @@ class GuardedHttp(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self.server_state.leave(self)
+        self.server_state.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -203,6 +214,9 @@ class GuardedHttp(H11Protocol):
             if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it is a websocket now
                 return
             self._note()
+            if self.phase == "working" and self.flow.read_paused and start + _SLICE < len(data):
+                self.transport.abort()  # requests ahead of their turn, which would be parsed all at once
+                return
 
     def on_response_complete(self) -> None:
         """Begin the next request, or wait for it."""
@@ -211,11 +225,10 @@ class GuardedHttp(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the connection over to the protocol of websockets, which counts it itself."""
-        self.server_state.leave(self)
+        self.server_state.forget(self)
         super().handle_websocket_upgrade(event)
 
-    def phase(self) -> Phase:
-        """Return the phase of the connection."""
+    def _current_phase(self) -> Phase:
         if self._refused:
             return "discarding"
         theirs = self.conn.their_state
@@ -233,39 +246,39 @@ class GuardedHttp(H11Protocol):
             self.transport.abort()
         elif self.transport.is_closing():
             return  # when all is sent
-        elif unsent and self._phase == "idle":
+        elif unsent and self.phase == "idle":
             self._since = now
         elif self._is_overdue(now):
-            if self._phase == "discarding":
+            if self.phase == "discarding":
                 self.transport.abort()
                 return
-            if self._phase == "headers" or (self._phase == "body" and not self.cycle.response_started):
+            if self.phase == "headers" or (self.phase == "body" and not self.cycle.response_started):
                 self.transport.write(_TIMEOUT)
             self.transport.close()
 
     def _is_overdue(self, now: float) -> bool:
-        if self._phase == "working":
+        if self.phase == "working":
             return False
-        if self._phase == "body":
+        if self.phase == "body":
             if self.flow.read_paused:  # the application does not keep up: not the client's fault
                 self._incoming.restart(now, self._received)
             return self._incoming.is_too_slow(now, self._received)
-        return now - self._since >= (
-            self._limits.idle_seconds if self._phase == "idle" else self._limits.header_seconds
-        )
+        return now - self._since >= (self._limits.idle_seconds if self.phase == "idle" else self._limits.header_seconds)
 
     def _note(self) -> None:
         """Notice that a phase begins."""
-        phase = self.phase()
-        if phase != self._phase:
-            self._phase, self._since = phase, self.loop.time()
+        phase = self._current_phase()
+        if phase != self.phase and not self.transport.is_closing():
+            self.phase, self._since = phase, self.loop.time()
+            self.server_state.note(self)
             self._incoming.restart(self._since, self._received)
             if phase in ("body", "working") and any(name == b"transfer-encoding" for name, _ in self.headers):
                 self._refuse()
 
     def _refuse(self) -> None:
         """Refuse a body in pieces: those of one byte each cost far more to parse than to send. No form needs them."""
-        self._refused, self._phase = True, "discarding"
+        self._refused, self.phase = True, "discarding"
+        self.server_state.note(self)
         self.cycle.disconnected = True  # for the application
         self.cycle.message_event.set()
         self.transport.write(_NO_LENGTH)

@@ -41,6 +41,7 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         self.close_timeout = _CLOSING
         self._state = cast(Connections, server_state)
         self.address = ""
+        self.phase: Phase = "working"  # it makes room for no other
         self._frames = RateLimit(*_FRAMES)
         self._flooded = False
         self._outgoing = Progress(self._state.limits, self.loop.time())
@@ -49,11 +50,11 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         """Note the connection."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
-        self._state.enter(self)
+        self._state.note(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._state.leave(self)
+        self._state.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -65,10 +66,6 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
             if self._flooded or self.transport.get_write_buffer_size() > _MOST_UNSENT:
                 self.transport.abort()
                 return
-
-    def phase(self) -> Phase:
-        """Return that the connection is at work: it makes room for no other."""
-        return "working"
 
     def expire(self, now: float) -> None:
         """End the connection if the client does not read what it is sent."""
