@@ -17,7 +17,17 @@ from typing import Protocol, TypeVar
 
 from voiceveil.errors import InputError
 
-__all__ = ["LONGEST_LINE", "bounded_lines", "exists", "file_stamp", "open_file", "read_bytes", "read_text"]
+__all__ = [
+    "LONGEST_LINE",
+    "bounded_lines",
+    "exists",
+    "file_stamp",
+    "open_file",
+    "read_bytes",
+    "read_text",
+    "resolved",
+    "shortened",
+]
 
 Line = TypeVar("Line", bytes, str, covariant=True)
 
@@ -57,10 +67,10 @@ def open_file(path: str | os.PathLike[str], kind: str = "a file") -> io.Buffered
             os.close(handle)
             raise
     except FileNotFoundError as error:
-        raise InputError(f"no such {kind.partition(' ')[2]}", where=_shortened(path)) from error
+        raise InputError(f"no such {kind.partition(' ')[2]}", where=shortened(path)) from error
     except OSError as error:
         what, fix = _REASONS.get(error.errno or 0, (f"cannot read this file: {error.strerror or error}", ""))
-        raise InputError(what, where=_shortened(path), fix=fix) from error
+        raise InputError(what, where=shortened(path), fix=fix) from error
     except ValueError as error:
         if isinstance(error, InputError):
             raise
@@ -69,9 +79,9 @@ def open_file(path: str | os.PathLike[str], kind: str = "a file") -> io.Buffered
 
 def _refuse_special(status: os.stat_result, path: str | os.PathLike[str], kind: str) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"a folder, not {kind}", where=_shortened(path))
+        raise InputError(f"a folder, not {kind}", where=shortened(path))
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(_SPECIAL.get(stat.S_IFMT(status.st_mode), "not a regular file"), where=_shortened(path))
+        raise InputError(_SPECIAL.get(stat.S_IFMT(status.st_mode), "not a regular file"), where=shortened(path))
 
 
 def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:
@@ -81,10 +91,10 @@ def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:
     except OSError:  # a system without /proc
         return
     if real.startswith(_KERNEL) and not real.startswith("/dev/shm/"):  # noqa: S108 -- read, never written
-        raise InputError("a file of the operating system's kernel, not a regular file", where=_shortened(path))
+        raise InputError("a file of the operating system's kernel, not a regular file", where=shortened(path))
 
 
-def _shortened(path: str | os.PathLike[str]) -> str:
+def shortened(path: str | os.PathLike[str]) -> str:
     """The path as an error shows it: one of thousands of characters in part."""
     text = os.fspath(path)
     return text if len(text) <= 1000 else f"{text[:200]}...{text[-100:]}"
@@ -93,6 +103,11 @@ def _shortened(path: str | os.PathLike[str]) -> str:
 def exists(path: str | os.PathLike[str]) -> bool:
     """Return whether something is there; False for a path that no file can have (``Path.exists`` may raise then)."""
     return os.path.exists(path)  # noqa: PTH110
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path without symbolic links; a link that leads back to itself stays, and is no error."""
+    return Path(os.path.realpath(path))
 
 
 def file_stamp(status: os.stat_result) -> str:
@@ -111,7 +126,7 @@ def read_bytes(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> by
             data = file.read(at_most + 1)
         except OSError as error:
             what = f"cannot read this file: {error.strerror or error}"
-            raise InputError(what, where=_shortened(path)) from error
+            raise InputError(what, where=shortened(path)) from error
     if len(data) > at_most:
         raise InputError(f"larger than {_amount(at_most)}, which is more than such a file holds", where=path)
     return data

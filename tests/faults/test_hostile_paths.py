@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from tests.faults.test_hostile_data import READERS, bounded, written
+from voiceveil.cli.main import main
+from voiceveil.corpus import open_corpus
 from voiceveil.corpus.checking import check
 from voiceveil.documents import read_json
 from voiceveil.errors import InputError
@@ -100,16 +105,22 @@ def _waits(*_: object) -> None:
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
-    """Five seconds by the clock, and little memory, or the reader waits for ever."""
+def limited_wait(seconds: float = 60.0) -> Iterator[None]:
+    """So much time by the clock, or the reader waits for ever."""
     before = signal.signal(signal.SIGALRM, _waits)
-    signal.setitimer(signal.ITIMER_REAL, 5.0)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        with bounded():
-            yield
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Fifteen seconds by the clock, and little processor time and memory."""
+    with limited_wait(15.0), bounded():
+        yield
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -153,3 +164,90 @@ def test_checking_a_corpus_with_a_line_without_end_ends(name: str, loaded: None,
     with at_once():
         faults = check(path if path.suffix in (".csv", ".jsonl") else path.parent, audio=False)
     assert any("more than 1 MiB" in fault.what for fault in faults)
+
+
+def _tone(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        soundfile.write(file, 0.3 * np.sin(np.arange(8000) / 9), 16000, format="WAV")
+    return path
+
+
+def test_a_batch_reports_special_files_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As audio of a folder, and of a Kaldi directory that was made of it."""
+    _tone(tmp_path / "in" / "s" / "good.wav")
+    for kind in ("pipe", "device", "loop", "socket", "process"):
+        SPECIAL[kind](tmp_path / "in" / "s" / f"{kind}.wav")
+    (tmp_path / "in" / "s" / "broken.wav").symlink_to("nowhere")
+    (tmp_path / "in" / "s" / "up").symlink_to("..")
+    with at_once():
+        assert main(["corpus", "check", str(tmp_path / "in")]) == 1
+        assert "7 utterances, 6 faults" in capsys.readouterr().out
+        assert main(["corpus", "convert", str(tmp_path / "in"), str(tmp_path / "kaldi"), "--to", "kaldi"]) == 0
+    for corpus in ("in", "kaldi"):
+        with limited_wait():
+            assert main(["anonymize", str(tmp_path / corpus), str(tmp_path / "out" / corpus), "--system", "b2"]) == 1
+        assert capsys.readouterr().out.count("failed: s/") == 6
+    assert [path.name for path in (tmp_path / "out").rglob("*.wav")] == ["good.wav"] * 2
+
+
+@pytest.mark.parametrize("target", ["/", "/proc", "/sys", "..", "../.."])
+def test_links_that_lead_to_the_whole_machine_are_not_followed(target: str, tmp_path: Path) -> None:
+    _tone(tmp_path / "in" / "a.wav")
+    (tmp_path / "in" / "link").symlink_to(target)
+    with at_once():
+        (fault,) = check(tmp_path / "in")
+    assert "a link to a folder of the system, or to one that holds this corpus" in fault.what
+
+
+def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:
+    _tone(tmp_path / "in" / "a" / "x.wav")
+    _tone(tmp_path / "in" / "b" / "y.wav")
+    (tmp_path / "in" / "a" / "to_b").symlink_to("../b")
+    (tmp_path / "in" / "b" / "to_a").symlink_to("../a")
+    assert len(open_corpus(tmp_path / "in")) == 2
+
+
+def test_a_tree_deeper_than_the_stack_is_read(tmp_path: Path) -> None:
+    """1,500 folders within each other; what lies deeper than a path can name is reported."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for depth in range(2100):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+            if depth in (1500, 2099):
+                os.close(os.open("x.wav", os.O_WRONLY | os.O_CREAT, dir_fd=here))
+    finally:
+        os.close(here)
+    with at_once():
+        faults = check(tmp_path / "d", audio=False)
+        assert any("cannot read this folder: File name too long" in fault.what for fault in faults)
+        assert all(len(str(fault)) < 2000 for fault in faults)
+    subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # Python cannot remove it
+
+
+def test_names_that_are_not_utf8_are_anonymized(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9 \xff.wav")
+    _tone(tmp_path / "in" / name)
+    assert main(["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b2", "--quiet"]) == 0
+    assert (tmp_path / "out" / name).is_file()
+    assert main(["corpus", "check", str(tmp_path / "in")]) == 0
+
+
+@pytest.mark.parametrize("path", ["x/" * 2500, "y" * 300])
+def test_paths_that_no_file_has_are_named_by_every_command(path: str, tmp_path: Path) -> None:
+    _tone(tmp_path / "a.wav")
+    here = str(tmp_path / "a.wav")
+    for command in (
+        ("corpus", "check", path),
+        ("anonymize", path, str(tmp_path / "out")),
+        ("anonymize", here, path, "--system", "b2"),
+        ("corpus", "convert", here, path, "--to", "kaldi"),
+        ("score", path),
+        ("report", path),
+        ("anonymize", here, str(tmp_path / "o"), "--key-file", path),
+        ("evaluate", "--data", path, "--out", str(tmp_path / "o"), "--system", "b2"),
+    ):
+        assert main(command) == 1, command

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from voiceveil.audio import PART_PREFIX, info
 from voiceveil.corpus import Corpus, Fault
+from voiceveil.corpus.folder import walk_files
 from voiceveil.corpus.kaldi import assemble, read_tables
 from voiceveil.errors import InputError
 
@@ -48,7 +49,7 @@ def _audio(directory: Path) -> dict[str, Path]:
         if not faults and all(u.path.is_file() and not u.is_segment for u in listed):
             return {u.id: u.path for u in listed}
     audio: dict[str, Path] = {}
-    for path in sorted(directory.rglob("*.wav")):
+    for path in sorted(walk_files(directory, {".wav"})):
         if path.name.startswith(PART_PREFIX):
             continue
         if audio.setdefault(path.stem, path) is not path:

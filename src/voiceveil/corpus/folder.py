@@ -14,6 +14,7 @@ from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
+from voiceveil.files import resolved, shortened
 
 __all__ = ["read_folder", "walk_files"]
 
@@ -26,7 +27,7 @@ def read_folder(path: Path, report: Report = strict) -> Corpus:
     if _holds_kaldi(path, report):
         return Corpus(path.resolve().name, (), root=path)
     utterances: dict[str, Utterance] = {}
-    for file in walk_files(path, AUDIO_SUFFIXES):
+    for file in walk_files(path, AUDIO_SUFFIXES, report):
         relative = file.relative_to(path)
         key = relative.with_suffix("").as_posix()
         if not key.isprintable():
@@ -52,16 +53,51 @@ def _holds_kaldi(path: Path, report: Report) -> bool:
     return bool(inside)
 
 
-def walk_files(root: Path, suffixes: frozenset[str] | set[str]) -> Iterator[Path]:
-    """The files below ``root`` with one of the (lower-case) suffixes, sorted within each folder; links are followed."""
-    seen: set[str] = set()
-    for folder, folders, files in os.walk(root, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen:  # a link back into the tree
-            folders.clear()
+def walk_files(root: Path, suffixes: frozenset[str] | set[str], report: Report = strict) -> Iterator[Path]:
+    """Yield the files below ``root`` with one of the (lower-case) suffixes, sorted within each folder.
+
+    Links are followed, each folder once. Reported are folders that cannot be read, and links to a folder that holds
+    ``root`` (``/`` for example) or to the system's own: following them would read the whole machine.
+    """
+    top = str(resolved(root))
+    seen: set[tuple[int, int]] = set()
+    waiting = [str(root)]  # not recursive: trees can be deeper than Python's stack
+    while waiting:
+        folder = waiting.pop()
+        try:
+            status = os.stat(folder)  # noqa: PTH116
+            if (status.st_dev, status.st_ino) in seen:  # a link back into the tree
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as entries:
+                found = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
+        except OSError as error:
+            what = f"cannot read this folder: {error.strerror or error}"
+            report(Fault(Path(shortened(folder)), None, what, fix="make it readable, or move it away"))
             continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in suffixes:  # noqa: PTH122
-                yield Path(folder, name)
+        folders = []
+        for entry in found:
+            path = os.path.join(folder, entry.name)  # noqa: PTH118
+            if _is_folder(entry):
+                if entry.is_symlink() and _leads_out(path, top):
+                    what = "a link to a folder of the system, or to one that holds this corpus"
+                    report(Fault(Path(path), None, what, fix="remove the link"))
+                else:
+                    folders.append(path)
+            elif os.path.splitext(entry.name)[1].lower() in suffixes:  # noqa: PTH122
+                yield Path(path)
+        waiting.extend(reversed(folders))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads back to itself
+        return False
+
+
+def _leads_out(link: str, top: str) -> bool:
+    """Return whether a link leads to a folder that holds ``top``, or into one that the kernel makes."""
+    target = os.path.realpath(link)
+    inside = f"{top}/".startswith(f"{target.rstrip('/')}/") and target != top
+    return inside or f"{target}/".startswith(("/proc/", "/sys/", "/dev/"))

@@ -18,6 +18,7 @@ from voiceveil.corpus.layout import find_upward, finished
 from voiceveil.corpus.lines import gender_of, read_lines, read_table
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
+from voiceveil.files import resolved
 
 __all__ = ["read_librispeech", "read_speakers"]
 
@@ -34,7 +35,7 @@ def read_librispeech(path: Path, report: Report = strict) -> Corpus:
 
 def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator[Utterance]:
     texts: dict[Path, dict[str, str]] = {}
-    for file in walk_files(path, {".flac", ".wav"}):
+    for file in walk_files(path, {".flac", ".wav"}, report):
         speaker, _, rest = file.stem.partition("-")
         if rest.count("-") != 1:
             report(Fault(file, None, "not named <speaker>-<chapter>-<number>", fix="remove or rename it"))
@@ -48,7 +49,7 @@ def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator
             speaker=speaker,
             gender=genders.get(speaker),
             text=texts[file.parent].get(file.stem),
-            subset=file.resolve().parents[2].name,
+            subset=resolved(file).parents[2].name,
         )
 
 

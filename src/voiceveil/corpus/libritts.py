@@ -20,6 +20,7 @@ from voiceveil.corpus.librispeech import read_speakers
 from voiceveil.corpus.lines import read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
+from voiceveil.files import resolved
 
 __all__ = ["read_libritts"]
 
@@ -34,7 +35,7 @@ def read_libritts(path: Path, report: Report = strict) -> Corpus:
 
 def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator[Utterance]:
     texts: dict[Path, dict[str, str]] = {}
-    for file in walk_files(path, {".wav"}):
+    for file in walk_files(path, {".wav"}, report):
         parts = file.stem.split("_")
         if len(parts) != 4:
             report(Fault(file, None, "not named <speaker>_<chapter>_<segment>_<number>", fix="remove or rename it"))
@@ -48,7 +49,7 @@ def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator
             speaker=parts[0],
             gender=genders.get(parts[0]),
             text=read_text(file.with_suffix(".normalized.txt"), report) if text is None else text,
-            subset=file.resolve().parents[2].name,
+            subset=resolved(file).parents[2].name,
         )
 
 

@@ -43,7 +43,7 @@ corpora.register("vctk")(read_vctk)  # not as a decorator, which would hide the 
 def _utterances(path: Path, audio: Path, mic: int, report: Report) -> Iterator[Utterance]:
     speakers = find_upward(path, "speaker-info.txt")
     genders = _genders(speakers, report) if speakers else {}
-    for file in walk_files(audio, {".flac", ".wav"}):
+    for file in walk_files(audio, {".flac", ".wav"}, report):
         match = _NAME.fullmatch(file.stem)
         if match is None:
             report(Fault(file, None, "not named <speaker>_<number>_mic<1 or 2>", fix="remove or rename it"))

@@ -38,7 +38,7 @@ def read_voxceleb(path: Path, report: Report = strict) -> Corpus:
 
 def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator[Utterance]:
     compressed = 0
-    for file in walk_files(path, {".wav", ".flac", ".m4a"}):
+    for file in walk_files(path, {".wav", ".flac", ".m4a"}, report):
         speaker, video = file.parents[1].name, file.parent.name
         if not _SPEAKER.fullmatch(speaker):
             report(Fault(file, None, "not below idXXXXX/<video>", fix="remove or move it"))

@@ -20,6 +20,7 @@ from voiceveil.atomic import RECORDS, guarded, is_recorded
 from voiceveil.corpus import Listing, open_listing
 from voiceveil.corpus.readers import find_reader
 from voiceveil.errors import InputError
+from voiceveil.files import resolved
 from voiceveil.ondisk import DiskDict
 from voiceveil.run.ledger import open_ledger
 
@@ -48,9 +49,9 @@ def refuse_overlap(output: Path, inputs: Iterable[Path], recordings: Iterable[Pa
     ``recordings``: folders of recordings that a list names. They may lie anywhere, and the output may lie beside or
     below them, but it must not hold them.
     """
-    out = output.resolve()
+    out = resolved(output)
     for path in inputs:
-        data = path.resolve()
+        data = resolved(path)
         if data == out:
             raise InputError("the output is the input", where=output, fix=_ELSEWHERE)
         if data.is_relative_to(out):
@@ -58,13 +59,13 @@ def refuse_overlap(output: Path, inputs: Iterable[Path], recordings: Iterable[Pa
         if out.is_relative_to(data):
             raise InputError(f"the output lies inside the input {path}", where=output, fix=_ELSEWHERE)
     for path in recordings:
-        if path.resolve().is_relative_to(out):
+        if resolved(path).is_relative_to(out):
             raise InputError(f"the output folder holds the input {path}", where=output, fix=_ELSEWHERE)
 
 
 def folder_of(recording: Path) -> Path:
     """Return the folder in which a recording really lies, which is another one if it is a link."""
-    return (recording.resolve() if recording.is_symlink() else recording).parent
+    return (resolved(recording) if recording.is_symlink() else recording).parent
 
 
 def refuse_corpora(output: Path, corpora: Iterable[Listing], paths: Iterable[Path] = ()) -> None:
