@@ -112,6 +112,7 @@ def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None) -> fr
         plain = plain and str(PurePosixPath(utterance.id)) == utterance.id
     if corpus.kind != "file":  # a file may lie beside what becomes of it
         _refuse_overlap(corpus, layout.folder, sources, manifest)
+        _refuse_links_into_input(corpus, targets, sources)
     metadata = () if manifest is None else manifest_files(manifest)
     refuse_same_files(layout.targets(corpus), lambda: chain((u.path for u in corpus), metadata))
     taken = DiskDict()
@@ -127,6 +128,17 @@ def _refuse_overlap(corpus: Listing, folder: Path, sources: set[Path], manifest:
     """Refuse an output folder that holds recordings or metadata of the input, or lies in a corpus that is a folder."""
     metadata = manifest if corpus.kind in _MANIFESTS else corpus.root
     refuse_overlap(folder, [] if metadata is None else [metadata], sources)
+
+
+def _refuse_links_into_input(corpus: Listing, targets: set[Path], sources: set[Path]) -> None:
+    """Refuse folders below the output that are links to folders of recordings, or into a corpus that is a folder."""
+    recordings = {folder.resolve() for folder in sources}
+    root = None if corpus.root is None or corpus.kind in _MANIFESTS else corpus.root.resolve()
+    for folder in targets:
+        real = folder.resolve()
+        if real in recordings or (root is not None and real.is_relative_to(root)):
+            what = f"this folder leads into the input: it is a link to {real}, or lies behind one"
+            raise InputError(what, where=folder, fix="remove the link, or give another output")
 
 
 def _write_kaldi(folder: Path, name: str, outputs: Utterances) -> None:

@@ -30,18 +30,21 @@ from voiceveil.run.ledger import sha256_file
 
 __all__ = ["Cache", "leave", "result_key"]
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS paces (name TEXT PRIMARY KEY, audio REAL, seconds REAL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS digests (path TEXT PRIMARY KEY, stamp TEXT, sha256 TEXT) WITHOUT ROWID;
-DROP TABLE IF EXISTS files;
-"""
+_TABLES = (
+    "results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "paces (name TEXT PRIMARY KEY, audio REAL, seconds REAL) WITHOUT ROWID",
+    "digests (path TEXT PRIMARY KEY, stamp TEXT, sha256 TEXT) WITHOUT ROWID",
+)
+#: A table of an earlier version, which is removed.
+_OLD_TABLE = "files (path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha256 TEXT) WITHOUT ROWID"
 
 #: Seconds of audio below which it is the start that takes the time, and a pace says nothing.
 _LONG_ENOUGH = 60.0
 #: Seconds after which a temporary file in the inbox is one of a worker that died.
 _STALE = 86_400.0
 _REMOVE = "remove it"
+#: Hexadecimal digits of a key, which are the name of a result in the inbox.
+_KEY_DIGITS = 2 * hashlib.sha256().digest_size
 
 
 class Cache:
@@ -72,12 +75,15 @@ class Cache:
             self._database.execute("BEGIN")  # one transaction for all that is read: each alone takes a lock
             self._database.execute("SELECT 1 FROM results LIMIT 1")
             return
-        tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and "results" not in tables:
+        # Tables with our names may be the user's: only a file with nothing but tables of our own is a cache.
+        found = {sql for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if not found <= {f"CREATE TABLE {table}" for table in (*_TABLES, _OLD_TABLE)}:
             raise sqlite3.DatabaseError("a database of something else")
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
-        self._database.executescript(_SCHEMA)
+        for table in _TABLES:
+            self._database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+        self._database.execute("DROP TABLE IF EXISTS files")
 
     def close(self) -> None:
         """Close the file."""
@@ -128,7 +134,7 @@ class Cache:
         """Take in what workers have left, whoever had sent them: a run that was killed, for one."""
         if self.inbox is None:
             return
-        for file in sorted(self.inbox.glob("[0-9a-f]*")):
+        for file in sorted(self.inbox.glob("[0-9a-f]" * _KEY_DIGITS)):  # another name is none that `leave` gives
             with suppress(FileNotFoundError):  # another run has taken it in
                 self._take(bytes.fromhex(file.name), file)
         with suppress(OSError):  # not there, or somebody works in it

@@ -286,6 +286,9 @@ def open_ledger(
     ``overwrite`` forgets the items first, and lets files be replaced that the ledger does not list; ``"changed"``
     forgets the items if the settings differ, and lets only those files be replaced that the ledger lists.
     """
+    if path.parent.is_symlink():
+        what = "a symbolic link: the record of a run is kept in a folder of its own, so that no other file is changed"
+        raise InputError(what, where=path.parent, fix="remove the link, or give another output")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)

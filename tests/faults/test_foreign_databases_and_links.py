@@ -1,0 +1,107 @@
+"""Files of the user's behind links inside an output folder, and databases of the user's named as a cache."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.faults.runs import tree
+from voiceveil.anonymization import anonymize
+from voiceveil.audio import save
+from voiceveil.corpus import Corpus, Utterance, write_kaldi, write_manifest
+from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache, leave
+from voiceveil.testing import synthetic_voice
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    """A FLAC recording, so that the output beside it would have another name."""
+    save(tmp_path / "recordings" / "s" / "a.flac", synthetic_voice(1, 1, seconds=0.3))
+    return tmp_path / "recordings"
+
+
+# --- Databases ----------------------------------------------------------------------------------------------------
+
+FOREIGN = {
+    "tables of our names": "CREATE TABLE results (id INTEGER, name TEXT); CREATE TABLE files (name TEXT);"
+    "INSERT INTO files VALUES ('precious');",
+    "our table and another": "CREATE TABLE results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE files (name TEXT); INSERT INTO files VALUES ('precious');",
+    "a view": "CREATE VIEW mine AS SELECT 1;",
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+def test_a_cache_changes_no_database_with_other_content(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "mine.sqlite"
+    database = sqlite3.connect(path)
+    database.executescript(content)
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="not usable as a cache: a database of something else"):
+        Cache(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_only_results_are_taken_from_the_folder_beside_a_cache(tmp_path: Path) -> None:
+    """``--cache mail`` beside a folder ``mail.inbox`` of letters."""
+    cache = Cache(tmp_path / "mail")
+    assert cache.inbox is not None
+    cache.inbox.mkdir()
+    (cache.inbox / "deadbeef").write_text("a letter")
+    (cache.inbox / "a letter.txt").write_text("another")
+    leave([1], cache.inbox, b"k" * 32)
+    before = {path.name for path in cache.inbox.iterdir()}
+    cache.collect()
+    assert cache.get(b"k" * 32) == [1]
+    assert {path.name for path in cache.inbox.iterdir()} == before - {(b"k" * 32).hex()}
+    cache.close()
+
+
+# --- Links in an output folder ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_of_records_that_is_a_link_is_refused(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+    mine, out = tmp_path / "mine", tmp_path / "out"
+    mine.mkdir()
+    (mine / "ledger.jsonl").write_text('{"paid": 1}\n')
+    out.mkdir()
+    (out / ".voiceveil").symlink_to(mine)
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="link"):
+        anonymize(recordings, out, system="b2", seed=1, overwrite=overwrite)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "kaldi", "manifest"])
+def test_a_folder_below_the_output_that_leads_into_the_data_is_refused(
+    recordings: Path, tmp_path: Path, kind: str, overwrite: bool
+) -> None:
+    corpus = Corpus("set", (Utterance("a", recordings / "s" / "a.flac", speaker="s", gender="f"),))
+    source, link = {
+        "folder": (recordings, tmp_path / "out" / "s"),
+        "kaldi": (tmp_path / "set", tmp_path / "out" / "set_b2" / "wav"),
+        "manifest": (tmp_path / "set.csv", tmp_path / "out" / "audio"),
+    }[kind]
+    write_kaldi(corpus, tmp_path / "set")
+    write_manifest(corpus, tmp_path / "set.csv")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(recordings / "s")
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="leads into the input"):
+        anonymize(source, tmp_path / "out", system="b2", seed=1, overwrite=overwrite)
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_below_the_output_may_lie_on_another_disk(recordings: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "s").symlink_to(tmp_path / "disk")
+    assert anonymize(recordings, tmp_path / "out", system="b2", seed=1).done == 1
+    assert (tmp_path / "disk" / "a.wav").is_file()
