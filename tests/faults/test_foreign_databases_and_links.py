@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from pathlib import Path
 
@@ -105,3 +106,19 @@ def test_a_folder_below_the_output_may_lie_on_another_disk(recordings: Path, tmp
     (tmp_path / "out" / "s").symlink_to(tmp_path / "disk")
     assert anonymize(recordings, tmp_path / "out", system="b2", seed=1).done == 1
     assert (tmp_path / "disk" / "a.wav").is_file()
+
+
+# --- The key ------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Path) -> None:
+    key = tmp_path / "out" / "s" / "a.wav"
+    key.parent.mkdir(parents=True)
+    key.write_bytes(secrets.token_bytes(32))
+    key.chmod(0o600)
+    (tmp_path / "one.wav").hardlink_to(key)
+    before = tree(tmp_path)
+    for source, out in ((recordings, tmp_path / "out"), (recordings / "s" / "a.flac", tmp_path / "one.wav")):
+        with pytest.raises(InputError, match="would replace the input"):
+            anonymize(source, out, system="b2", key_file=key, overwrite=True)
+    assert tree(tmp_path) == before

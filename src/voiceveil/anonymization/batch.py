@@ -135,6 +135,7 @@ def anonymize(
         suffix=f"_{settings.system.name}" if suffix is None else suffix,
         extension=f".{format}",
         manifest_name=None if isinstance(source, Corpus) else Path(source).name,
+        key_file=None if key_file is None else Path(key_file),
     )
     release = None if publish is None else _planned_release(publish, corpus, layout, settings)
     # Drawn before anything is written: this finds utterances without a speaker, or systems without official draws.

@@ -62,8 +62,16 @@ class Layout:
         return chain((self.target(utterance.id) for utterance in corpus), self.metadata)
 
 
-def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, manifest_name: str | None = None) -> Layout:
-    """Decide where everything goes, and refuse what would touch the input."""
+def plan_layout(
+    corpus: Listing,
+    out: Path,
+    *,
+    suffix: str,
+    extension: str,
+    manifest_name: str | None = None,
+    key_file: Path | None = None,
+) -> Layout:
+    """Decide where everything goes, and refuse what would replace the input or the key file."""
     if "/" in suffix or "\0" in suffix:
         raise InputError(f"the suffix {suffix!r} is not the end of a name")
     if corpus.kind == "file":
@@ -82,7 +90,7 @@ def plan_layout(corpus: Listing, out: Path, *, suffix: str, extension: str, mani
         target = partial(_below, folder / "wav", extension)
         layout = Layout(folder, target, partial(_write_kaldi, folder, corpus.name), kaldi_files(folder))
     manifest_path = corpus.root / manifest_name if manifest_name and corpus.root and corpus.kind in _MANIFESTS else None
-    return replace(layout, folders=_protect_input(corpus, layout, manifest_path))
+    return replace(layout, folders=_protect_input(corpus, layout, manifest_path, key_file))
 
 
 def _of_file(corpus: Listing, out: Path, extension: str) -> Layout:
@@ -102,7 +110,7 @@ def _below(folder: Path, extension: str, id: str) -> Path:
     return folder / path.parent / f"{path.name}{extension}"
 
 
-def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None) -> frozenset[Path]:
+def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None, key_file: Path | None) -> frozenset[Path]:
     """Return the folders that audio goes to; an ``InputError`` if the input or the output is in danger."""
     # By folders, of which there are few: in flat memory, and without asking the system for every file.
     sources, targets, plain = set(), set(), True
@@ -113,8 +121,8 @@ def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None) -> fr
     if corpus.kind != "file":  # a file may lie beside what becomes of it
         _refuse_overlap(corpus, layout.folder, sources, manifest)
         _refuse_links_into_input(corpus, targets, sources)
-    metadata = () if manifest is None else manifest_files(manifest)
-    refuse_same_files(layout.targets(corpus), lambda: chain((u.path for u in corpus), metadata))
+    others = [*(() if manifest is None else manifest_files(manifest)), *(() if key_file is None else (key_file,))]
+    refuse_same_files(layout.targets(corpus), lambda: chain((u.path for u in corpus), others))
     taken = DiskDict()
     for id in (utterance.id for utterance in corpus) if not plain else ():  # ids are unique, and plain ones are paths
         target = layout.target(id)
