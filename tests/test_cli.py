@@ -169,19 +169,20 @@ def test_closed_pipe_is_no_error() -> None:
 def test_check_of_a_class_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
+        "from scipy.signal import lfilter\n"
         "from voiceveil import Anonymizer\n"
         "@dataclass(frozen=True)\n"
-        "class Half(Anonymizer):\n"
-        "    'Half as loud.'\n"
+        "class Bright(Anonymizer):\n"
+        "    'Less of the low frequencies.'\n"
         "    source = 'my own'\n"
         "    def transform(self, samples, rng):\n"
-        "        return samples * 0.5\n"
-        "class Broken(Half):\n"
+        "        return lfilter([0.5, -0.45], [1.0], samples).astype('float32')\n"
+        "class Broken(Bright):\n"
         "    'Cuts the end.'\n"
         "    def transform(self, samples, rng):\n"
         "        return samples[:-1000]\n"
     )
-    good = run("check", "mine:Half", cwd=tmp_path)
+    good = run("check", "mine:Bright", cwd=tmp_path)
     assert good.returncode == 0, good.stdout + good.stderr
     bad = run("check", "mine:Broken", "--json", cwd=tmp_path)
     assert bad.returncode == 1
