@@ -201,6 +201,7 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
         (SCORES + "\n\na u3 0\n", "scores:7: a score without a trial in "),
         (SCORES + "a u1 1.5\n", "scores:5: the same as line 1"),
         (SCORES.replace("2\n", "nan\n"), "scores:2: not a score: 'nan'"),
+        (SCORES.replace("2\n", "1e400\n"), "scores:2: not a score: '1e400'"),
         (SCORES.replace("2\n", "two\n"), "scores:2: not a score: 'two'"),
         (SCORES.replace("2\n", "1_0\n"), "scores:2: not a score: '1_0'"),
         (SCORES.replace("b u1 0", "b u1"), "scores:4: 2 field(s) instead of 3"),

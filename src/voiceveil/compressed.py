@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -64,7 +65,13 @@ def check_ogg(file: BinaryIO, path: Path) -> None:
 
 
 def check_flac(file: BinaryIO, path: Path) -> None:
-    """Refuse a FLAC file in which a second one begins."""
+    """Refuse a FLAC file in which a second one begins, or that has more samples than its header counts."""
+    file.seek(8)
+    counted = int.from_bytes(file.read(18)[-8:]) & (1 << 36) - 1  # of STREAMINFO; 0 if it is not known
+    end = _flac_end(file)
+    if counted and end is not None and end > counted:
+        what = f"it has {end} samples, but its header counts {counted}"
+        raise InputError(what, where=path, fix=f"write it again: ffmpeg -i {path.name} NEW.flac")
     file.seek(4)
     rest = b""
     while block := file.read(_BLOCK):
@@ -72,6 +79,71 @@ def check_flac(file: BinaryIO, path: Path) -> None:
         if any(begin in data for begin in _FLAC_STREAM):
             raise refuse_parts(path)
         rest = data[-len(_FLAC_STREAM[0]) + 1 :]
+
+
+def _flac_end(file: BinaryIO) -> int | None:
+    """Return the number of samples up to the end of the last frame (RFC 9639, section 9); None if it is not found."""
+    file.seek(8)
+    smallest, largest = (int.from_bytes(file.read(2)) for _ in range(2))  # samples of a frame
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - (1 << 16)))
+    tail = file.read()
+    tail = tail[:-128] if tail[-128:].startswith(b"TAG") else tail
+    start = len(tail)
+    for _ in range(100):  # the two bytes occur by chance as well
+        start = max(tail.rfind(b"\xff\xf8", 0, start), tail.rfind(b"\xff\xf9", 0, start))
+        if start < 0:
+            return None
+        frame = tail[start:]
+        header = _flac_header(frame)
+        if header is not None and _crc(frame[:-2], 16, 0x8005) == int.from_bytes(frame[-2:]):
+            number, samples = header
+            if frame[1] & 1:  # frames of varying length: the number is that of the first sample
+                return number + samples
+            return number * largest + samples if smallest == largest else None
+    return None
+
+
+def _flac_header(frame: bytes) -> tuple[int, int] | None:
+    """Return number and samples of a frame, or None if no header of a frame begins here."""
+    if len(frame) < 16:
+        return None
+    code, rate_code = frame[2] >> 4, frame[2] & 15
+    ones = 8 - (~frame[4] & 0xFF).bit_length()  # bytes of the number, which is coded as UTF-8 does; 0 for a single one
+    if code == 0 or rate_code == 15 or ones in (1, 8):
+        return None
+    at = 4 + max(ones, 1)
+    number = frame[4] & (0x7F >> ones)
+    for byte in frame[5:at]:
+        number = number << 6 | byte & 0x3F
+    extra = {6: 1, 7: 2}.get(code, 0)
+    samples = int.from_bytes(frame[at : at + extra]) + 1 if extra else _flac_samples(code)
+    at += extra + {12: 1, 13: 2, 14: 2}.get(rate_code, 0)
+    return (number, samples) if _crc(frame[:at], 8, 0x07) == frame[at] else None
+
+
+def _flac_samples(code: int) -> int:
+    return 192 if code == 1 else 576 << code - 2 if code < 6 else 256 << code - 8
+
+
+def _crc(data: bytes, bits: int, polynomial: int) -> int:
+    """Return the cyclic redundancy check of FLAC, of 8 or 16 bits."""
+    value, table, mask = 0, _crc_table(bits, polynomial), (1 << bits) - 1
+    for byte in data:
+        value = value << 8 & mask ^ table[value >> bits - 8 ^ byte]
+    return value
+
+
+@lru_cache(maxsize=2)
+def _crc_table(bits: int, polynomial: int) -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        value = byte << bits - 8
+        for _ in range(8):
+            value = value << 1 ^ (polynomial if value >> bits - 1 else 0)
+            value &= (1 << bits) - 1
+        table.append(value)
+    return tuple(table)
 
 
 # Tables of ISO 11172-3 and 13818-3, by the bits of a frame's header.

@@ -248,6 +248,9 @@ def _score(column: list[bytes]) -> list[float]:
     scores = list(map(float, column))
     if np.isnan(scores).any() or b"_" in b" ".join(column):  # to Python, not to anybody else, 1_0 is a number
         raise ValueError("not a score")
+    for i in np.flatnonzero(np.isinf(scores)):
+        if b"inf" not in column[i].lower():  # 1e400, say: too large to tell from another one
+            raise ValueError("not a score")
     return scores
 
 

@@ -109,6 +109,20 @@ def test_samples_that_the_header_does_not_count_are_refused(tmp_path: Path) -> N
             load(tmp_path / f"a.{name}")
 
 
+@pytest.mark.parametrize("length", [100, 4096, 20_000, len(TONE)])
+@pytest.mark.parametrize("tail", [b"", b"TAG" + b" " * 125])
+def test_a_flac_header_that_counts_too_few_samples_is_refused(length: int, tail: bytes, tmp_path: Path) -> None:
+    data = bytearray(encoded("flac", TONE[:length]) + tail)
+    (tmp_path / "a.flac").write_bytes(data)
+    assert len(load(tmp_path / "a.flac")) == length
+    total = int.from_bytes(data[21:26]) & (1 << 36) - 1
+    assert total == length
+    data[22:26] = (total - 1).to_bytes(4)
+    (tmp_path / "a.flac").write_bytes(data)
+    with pytest.raises(InputError, match=f"it has {length} samples, but its header counts {length - 1}"):
+        load(tmp_path / "a.flac")
+
+
 def _wav(rate: int, channels: int, samples: bytes) -> bytes:
     align = 2 * channels
     head = struct.pack("<HHIIHH", 1, channels, rate, min(rate * align, 2**32 - 1), align, 16)
