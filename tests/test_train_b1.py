@@ -197,7 +197,8 @@ def _needs_parts() -> None:
 @pytest.mark.parametrize("name", list(KINDS))
 def test_the_command(name: str, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _needs_parts()
-    features, out = corpus / "features.sqlite", corpus / name
+    models = corpus.with_name(f"{corpus.name}-models")
+    features, out = models / "features.sqlite", models / name
     given = ["train", name, "--data", str(corpus), "--features", str(features), "--steps", "2", "--batch-size", "2"]
     assert main([*given, "--out", str(out), "--quiet", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -219,15 +220,16 @@ def test_help_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_killed_and_given_again(corpus: Path) -> None:
     """SIGKILL, whenever the first checkpoint is there; the same command then ends as if nothing had happened."""
     _needs_parts()
-    features = corpus / "features.sqlite"
+    models = corpus.with_name(f"{corpus.name}-models")
+    features = models / "features.sqlite"
     command = [sys.executable, "-m", "voiceveil.cli.main", "train", "am", "--data", str(corpus), "--quiet"]
     command += ["--features", str(features), "--steps", "12", "--batch-size", "2", "--checkpoint-every", "0"]
-    subprocess.run([*command, "--out", str(corpus / "once")], check=True)
-    out = corpus / "twice"
+    subprocess.run([*command, "--out", str(models / "once")], check=True)
+    out = models / "twice"
     process = subprocess.Popen([*command, "--out", str(out)])
     while not (out / "checkpoint.safetensors").exists():
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     subprocess.run([*command, "--out", str(out)], check=True)
-    assert (out / "model.safetensors").read_bytes() == (corpus / "once" / "model.safetensors").read_bytes()
+    assert (out / "model.safetensors").read_bytes() == (models / "once" / "model.safetensors").read_bytes()
