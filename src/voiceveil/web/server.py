@@ -30,11 +30,12 @@ _OTHER_FILES = 128  # file handles for everything that is no connection: databas
 _LARGEST_HEADERS = 16_384  # bytes
 
 
-def need_web() -> None:
-    """Raise an ``InputError`` if the packages of the extra are not installed."""
-    missing = [name for name in ("starlette", "uvicorn", "itsdangerous") if importlib.util.find_spec(name) is None]
+def need_web(*packages: str, extra: str = "web") -> None:
+    """Raise an ``InputError`` that names the extra if some of the packages (default: all of ``web``) are missing."""
+    wanted = packages or ("starlette", "uvicorn", "itsdangerous")
+    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"{', '.join(missing)} not installed", fix=INSTALL)
+        raise InputError(f"{', '.join(missing)} not installed", fix=f"pip install 'voiceveil[{extra}]'")
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
