@@ -207,13 +207,19 @@ def load(
     """
     with open_audio(path) as file:
         length = file.frames if duration is None else duration * file.samplerate
+        hours = f"{length / file.samplerate / 3600:.1f} hours"
+        too_long = InputError(
+            f"{hours} of audio are too long to be held in memory", where=path, fix="cut it into parts"
+        )
         if length > _MOST_IN_MEMORY:
-            what = f"{length / file.samplerate / 3600:.1f} hours of audio are too long to be held in memory"
-            raise InputError(what, where=path, fix="cut it into parts")
-        blocks = list(read_blocks(file, path, start=start, duration=duration))
+            raise too_long
+        try:
+            blocks = list(read_blocks(file, path, start=start, duration=duration))
+            samples = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.float32)
+        except MemoryError:
+            raise too_long from None
         if file.channels > 1:
             warnings.warn(f"{path}: {file.channels} channels mixed down to one", MixedDownWarning, stacklevel=2)
-        samples = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.float32)
         wave = Waveform(samples, int(file.samplerate))
     return wave if rate is None else wave.resampled(rate)
 

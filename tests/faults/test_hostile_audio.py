@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 import struct
 import tracemalloc
 import warnings
@@ -177,6 +178,20 @@ def test_audio_too_long_for_the_memory_is_refused_at_once(tmp_path: Path) -> Non
         file.truncate(len(head) + size)
     with pytest.raises(InputError, match=r"hours of audio are too long to be held in memory \(cut it into parts\)"):
         load(tmp_path / "a.w64")
+
+
+def test_audio_that_takes_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "a.wav").open("wb") as file:
+        file.write(_wav(RATE, 1, b"")[:-4] + struct.pack("<I", 128_000_000))
+        file.truncate(file.tell() + 128_000_000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 200_000_000, hard))
+    try:
+        with pytest.raises(InputError, match=r"1\.1 hours of audio are too long to be held in memory"):
+            load(tmp_path / "a.wav")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def test_bytes_without_a_header_are_no_audio_whatever_their_name(tmp_path: Path) -> None:
