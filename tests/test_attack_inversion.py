@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,3 +187,19 @@ def test_the_coefficient_of_real_speech_is_estimated() -> None:
         hidden = McAdams(alpha)(load(utterance.path, rate=16000).samples).astype(np.float32)
         errors.append(learned.estimate(hidden) - alpha)
     assert np.sqrt(np.mean(np.square(errors))) < 0.03
+
+
+def test_a_plan_knows_what_is_in_the_cache(tmp_path: Path) -> None:
+    from tests.small_challenge import make_challenge
+    from voiceveil.challenges.evaluation import evaluate
+    from voiceveil.challenges.planning import make_plan
+
+    made = make_challenge(tmp_path / "data", only=("dev",))
+    evaluation = prepare(made, tmp_path / "out", system=vv.system("b2"))
+    options: Any = {"attackers": ["mcadams-inversion:bumps"], "recogniser": "counter"}
+    before = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
+    assert sum(step.left for step in before) == 24
+    results = evaluate(evaluation, **options, seed=1, details=False)
+    assert {figure.model for figure in results.find("eer")} == {"mcadams-inversion:bumps (inverting)"}
+    after = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
+    assert [(step.utterances, step.left) for step in after] == [(12, 0), (12, 0)]

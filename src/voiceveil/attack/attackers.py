@@ -258,12 +258,16 @@ class InversionAttacker:
         """Return the only condition: original enrollment, anonymized trials."""
         return {"oa": "inverting"}
 
+    def learned_from(self, trial_set: TrialSet) -> list[Utterance]:
+        """Return the original enrollment utterances that show the angles of unchanged speech: some, always the same."""
+        enrollment = trial_set.speech("oo")[0]
+        return sorted(enrollment, key=lambda u: hashlib.sha256(u.id.encode()).digest())[:_LEARNED]
+
     def scores(self, trial_set: TrialSet, condition: Condition, means: Means) -> Floats:
         """Return cosines, in the order of the trials; the angles are learned from the original enrollment."""
         enrollment, trial = trial_set.speech(condition)
         enrolled = enroll(means.embed(enrollment, self.encoder), trial_set.enrollment)
-        some = sorted(enrollment, key=lambda u: hashlib.sha256(u.id.encode()).digest())[:_LEARNED]
-        model = AngleModel.learn(means.extract(some, AngleCounts()).values())
+        model = AngleModel.learn(means.extract(self.learned_from(trial_set), AngleCounts()).values())
         vectors = means.extract(trial, InvertingEncoder(self.encoder, model))
         heard = Embedded(tuple(vectors), np.array(list(vectors.values()), dtype=np.float64))
         return score_trials(trial_set.trials, enrolled, heard, Cosine().fit(heard.vectors[:0], np.zeros(0, np.int64)))

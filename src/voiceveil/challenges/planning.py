@@ -26,7 +26,7 @@ from voiceveil.attack import encoder
 from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, InversionAttacker, attacker
 from voiceveil.attack.encoders import Layered, SpeakerEncoder
 from voiceveil.attack.free import Cues
-from voiceveil.attack.inversion import AngleModel, InvertingEncoder
+from voiceveil.attack.inversion import AngleCounts, AngleModel, InvertingEncoder
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.audio import info
 from voiceveil.challenges.evaluation import Evaluation, able, namespace_of, usual_attackers
@@ -50,6 +50,7 @@ _PACES = {
     "d1": 0.008,
     "identity": 0.004,
     "CamPlusPlusTrunk": 0.033,
+    "InvertingEncoder": 0.05,
     "Moonshine": 0.038,
     "PocketSphinx": 0.3,
     "Cues": 0.005,
@@ -118,7 +119,7 @@ def make_plan(
     try:
         looked = _Look(evaluation, store, seed, key_file, namespace_of(evaluation, key_file, key_namespace))
         steps = [looked.anonymization()] if evaluation.system is not None else []
-        for name, evaluator, parts in _work(evaluation, wanted, recogniser):
+        for name, evaluator, parts in _work(evaluation, wanted, recogniser, store):
             steps.append(looked.at(name, evaluator, parts))
     finally:
         store.close()
@@ -134,7 +135,7 @@ Part = tuple[str, str, Sequence[str]]
 
 
 def _work(
-    evaluation: Evaluation, attackers: Sequence[str], recogniser: str
+    evaluation: Evaluation, attackers: Sequence[str], recogniser: str, store: Cache
 ) -> Iterator[tuple[str, Evaluator[Any], list[Part]]]:
     """Which model looks at what: name, model, parts. The same model appears once."""
     inventory, wanted = evaluation.inventory, set(evaluation.inventory.protocol.metrics)
@@ -159,8 +160,10 @@ def _work(
                 add(one.name, _looks(one.encoder), [*_attacked(sets, conditions), *learned])
             elif isinstance(one, InversionAttacker):
                 add(one.encoder.name, _looks(one.encoder), _attacked(sets, ["oo"]))
-                inverted = [(trial_set.name, "a", list(trial_set.speaker_of)) for trial_set in sets]
-                add(one.name, InvertingEncoder(one.encoder, AngleModel(np.zeros(0))), inverted)
+                for trial_set in sets:
+                    inverting = InvertingEncoder(one.encoder, _known_angles(one.learned_from(trial_set), store))
+                    heard = [(trial_set.name, "a", list(trial_set.speaker_of))]
+                    add(f"{one.name}, {trial_set.name}", inverting, heard)
     if "wer" in wanted and inventory.recognition:
         names = [name for one in inventory.recognition for name in one.sets]
         add(recogniser, utility.recogniser(recogniser), _both(inventory.corpora, names))
@@ -176,6 +179,13 @@ def _work(
         add("campplus", _looks(encoder("campplus")), _both(inventory.corpora, trial_sets))
     for names, evaluator, parts in found.values():
         yield ", ".join(names), evaluator, parts
+
+
+def _known_angles(learned: Sequence[Utterance], store: Cache) -> AngleModel:
+    """Return the model that the cache has the counts for; one that nothing was done with if it has not."""
+    found = store.get_all(store.keys(AngleCounts().fingerprint(), learned)) if not store.empty() else {}
+    counts = [value for value in found.values() if value is not None]
+    return AngleModel.learn(counts) if learned and len(counts) == len(learned) else AngleModel(np.zeros(0))
 
 
 def _looks(by: SpeakerEncoder) -> Evaluator[Any]:
