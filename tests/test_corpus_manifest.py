@@ -47,7 +47,9 @@ def test_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "lists/audio").mkdir()
     (tmp_path / "lists/audio/a.wav").touch()
     for read in (open_corpus, open_listing):
-        with pytest.raises(InputError, match=r"m\.csv:2: .*two different files: lists/audio/a\.wav and audio/a\.wav"):
+        with pytest.raises(
+            InputError, match=r"m\.csv:2: .*two different files: /.*/lists/audio/a\.wav and /.*/audio/a\.wav"
+        ):
             read("lists/m.csv")
 
 

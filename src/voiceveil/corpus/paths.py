@@ -52,12 +52,15 @@ class PathFinder:
         holders = [place for place, names in places.items() if names is None or name in names]
         found = _distinct([place / name for place in holders], folders=False) if holders != [first] else [first / name]
         if len(found) > 1:
-            raise InputError(f"{path} is two different files: {found[0]} and {found[1]}", fix=_FIX)
+            first_file, second_file = (file.absolute() for file in found[:2])
+            raise InputError(f"{path} is two different files: {first_file} and {second_file}", fix=_FIX)
         if not found:
             return self._used.get(folder, first) / name
         used = self._used.setdefault(folder, found[0].parent)
         if used != found[0].parent:
-            raise InputError(f"{path} is {found[0]}, but other files of its folder are in {used}", fix=_FIX)
+            raise InputError(
+                f"{path} is {found[0].absolute()}, but other files of its folder are in {used.absolute()}", fix=_FIX
+            )
         return found[0]
 
 
