@@ -145,6 +145,13 @@ def constant_scores(members: Members) -> Members:
     return {**members, f"{ATTACK}/scores": "\n".join(lines).encode() + b"\n"}
 
 
+def rescored(members: Members, change: Callable[[int, float], object]) -> Members:
+    """Change each score of the attack, by its number and value."""
+    rows = [line.split() for line in members[f"{ATTACK}/scores"].decode().splitlines()]
+    lines = [f"{speaker} {name} {change(i, float(score))}" for i, (speaker, name, score) in enumerate(rows)]
+    return {**members, f"{ATTACK}/scores": "\n".join(lines).encode() + b"\n"}
+
+
 def without(members: Members, *names: str) -> Members:
     return {name: content for name, content in members.items() if name not in names}
 
@@ -169,6 +176,12 @@ A, B = f"{WAV}/10-103-0000.wav", f"{WAV}/10-103-0001.wav"
         (lambda m: {**m, f"{WAV}/x.wav": m[A]}, [f"{WAV}/x.wav: x is no utterance of libri_dev_trials_f"]),
         (lambda m: {**m, f"{WAV}/sub/10-103-0000.wav": m[B]}, ["10-103-0000 is there twice, also as"]),
         (constant_scores, [f"{ATTACK}/scores: All scores are equal. All 48 scores are 0.5."]),
+        (
+            lambda m: rescored(m, lambda i, score: score if i % 3 == 0 else 0.5),
+            [f"{ATTACK}/scores: ", "of 48 scores (67%) are 0.5"],
+        ),
+        (lambda m: rescored(m, lambda i, score: -score), [f"{ATTACK}/scores: ", "The EER is 76"]),
+        (lambda m: rescored(m, lambda i, score: "nan"), [f"{ATTACK}/scores: line 1: not a score: 'nan'"]),
         (shift_first_score, [f"{ATTACK}/EER: says", "results_b2.csv: says EER", f"{RANK}: says EER"]),
         (
             lambda m: {**m, f"{ATTACK}/EER": b"0.45"},

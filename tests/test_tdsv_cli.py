@@ -70,6 +70,11 @@ def test_the_whole_way(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert html.count("<svg") >= 5
     assert "<script" not in html
     assert "Vowels" in html
+    invented = made / "invented.txt"
+    invented.write_text("0.5\n" * len(answer.read_text().splitlines()))
+    capsys.readouterr()
+    assert main(["tdsv", "evaluate", str(invented), *lists, "--resamples", "20"]) == 0
+    assert "scores are 0.5 (invented)" in capsys.readouterr().err
     assert main(["tdsv", "evaluate", str(answer), *lists, "--resamples", "20"]) == 0
     assert "TC against TW: the right person, wrong words" in capsys.readouterr().out
 

@@ -298,6 +298,10 @@ def _score(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    import numpy as np
+
+    from voiceveil.attack.sanity import check_scores
+    from voiceveil.cli.sanity import print_checks
     from voiceveil.tdsv.answers import read_answer
     from voiceveil.tdsv.evaluation import complete_keys, evaluate
     from voiceveil.tdsv.lists import read_models
@@ -311,12 +315,15 @@ def _evaluate(args: argparse.Namespace) -> int:
         refuse_files([args.report], overwrite=args.overwrite)
     keys = read_matching_keys(args.trials, args.keys)
     keys = complete_keys(keys, None if args.models is None else read_models(args.models)[1])
-    evaluations = []
+    evaluations, checks = [], []
+    is_target = np.array([key.type == "TC" for key in keys])
     for spec in args.answers:
         name, equals, path = spec.partition("=")
         if not equals or Path(spec).exists():
             name, path = Path(spec).stem, spec
-        evaluations.append(evaluate(read_answer(path, len(keys)), keys, name=name, resamples=args.resamples))
+        scores = read_answer(path, len(keys))
+        evaluations.append(evaluate(scores, keys, name=name, resamples=args.resamples))
+        checks += check_scores(scores[is_target], scores[~is_target], where=name)
     if args.json:
         print(json.dumps([one.as_dict() for one in evaluations], indent=1))
     else:
@@ -325,6 +332,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         title = args.title or "Who speaks, and is it the passphrase?"
         write_page(args.report, evaluations, title=title, texts=phrase_texts(args.keys.parent, keys))
         print_lines(f"report: {args.report}", file=sys.stderr if args.json else sys.stdout)
+    print_checks(checks)
     return 0
 
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from voiceveil.web.connections import ConnectionLimits
 
-__all__ = ["INSTALL", "build_server", "connection_limits", "listening_socket", "need_web", "serve"]
-
-INSTALL = "pip install 'voiceveil[web]'"
+__all__ = ["build_server", "connection_limits", "listening_socket", "need_web", "serve"]
 
 _QUEUE = 1024  # connections that the kernel holds until they are accepted
 _BATCH = 64  # connections that are accepted at once, before one of them is counted
