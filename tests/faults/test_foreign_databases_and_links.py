@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,18 @@ def test_a_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Pat
         with pytest.raises(InputError, match="would replace the input"):
             anonymize(source, out, system="b2", key_file=key, overwrite=True)
     assert tree(tmp_path) == before
+
+
+# --- Ledgers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_with_an_endless_line_is_not_loaded(recordings: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "out" / ".voiceveil" / "ledger.jsonl"
+    anonymize(recordings, tmp_path / "out", system="b2", seed=1)
+    with ledger.open("ab") as file:
+        file.truncate(1 << 30)  # zeros, which take no space on the disk
+    tracemalloc.start()
+    with pytest.raises(InputError, match="a line of more than 1 MiB"):
+        anonymize(recordings, tmp_path / "out", system="b2", seed=1)
+    assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    tracemalloc.stop()

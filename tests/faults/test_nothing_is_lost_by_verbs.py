@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.board_world import make_lists
 from tests.faults.runs import tree
 from tests.official_samples import RANK_2024
 from voiceveil.audio import save
@@ -225,6 +226,34 @@ def test_a_demo_leaves_the_folders_that_it_meets(tmp_path: Path, capsys: Said, m
     demo._evaluate(tmp_path, "b2", overwrite=True)
     assert before.items() <= tree(tmp_path).items(), "nothing is removed"
     assert all("--overwrite" in words for words in commands)
+
+
+@pytest.mark.parametrize("name", ["rank", "report on risk"])
+def test_a_page_or_figure_does_not_take_the_place_of_a_recording(
+    name: str, recordings: Path, tmp_path: Path, capsys: Said
+) -> None:
+    """Whatever --overwrite says: it is a mistake to give a page the name of a recording."""
+    results = tmp_path / "result_for_rank_b2"
+    results.write_text(RANK_2024)
+    recording = recordings / "s1" / "s1-0.wav"
+    command: list[object] = ["rank", results, "--svg", recording]
+    if name == "report on risk":
+        command = ["risk", "--original", recordings / "s2", "--report", recording]
+    for words in (command, [*command, "--overwrite"]):
+        refused(tmp_path, words, capsys, "the output is no audio, but has the name of a recording")
+
+
+def test_a_listening_test_and_a_board_keep_out_of_the_data(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+    design = ["--original", kaldi, "--system", f"b2={kaldi}", "--tasks", "naturalness", "--items", "2"]
+    refused(tmp_path, ["listen", "design", kaldi / "study", *design], capsys, "the output lies inside the input")
+    lists = make_lists(tmp_path / "lists", split="dev")
+    board = ["--challenge", "vpc2024", "--data", lists]
+    place = lists / "libri_dev_trials_f" / "board"
+    refused(tmp_path, ["board", "create", place, *board], capsys, "the output lies inside the input")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    refused(tmp_path, ["board", "create", link, *board], capsys, "it is there already")
+    refused(tmp_path, ["listen", "design", link, *design], capsys, "it is there already")
 
 
 def test_a_cache_is_not_put_into_another_database(tmp_path: Path) -> None:

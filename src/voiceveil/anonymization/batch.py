@@ -197,11 +197,11 @@ def _one_file(
     job: Job, corpus: Listing, layout: Layout, settings: Settings, release: PlannedRelease | None, *, overwrite: bool
 ) -> Summary:
     """Convert a single file, which needs no ledger; what is wrong with it is raised."""
-    refuse_files([job.target], overwrite=overwrite)
+    refuse_files([job.target], overwrite=overwrite, audio=True)
     start = time.monotonic()
     try:
         done = run_job(job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
-        refuse_files([job.target], overwrite=overwrite)
+        refuse_files([job.target], overwrite=overwrite, audio=True)
         job.part.replace(job.target)
     finally:
         job.part.unlink(missing_ok=True)

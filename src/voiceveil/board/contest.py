@@ -11,6 +11,7 @@ trial list, drawn at random for each submission with the contest's key. ``tolera
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,7 +123,7 @@ def _utc(value: object, path: Path) -> datetime:
 
 def create_contest(folder: Path, contest: Contest) -> None:
     """Make the folder of a contest."""
-    if folder.exists():
+    if os.path.lexists(folder):
         raise InputError("it is there already", where=folder, fix="name a new folder")
     folder.mkdir(parents=True)
     lines = [

@@ -124,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
 def _create(args: argparse.Namespace) -> int:
     from voiceveil.board.contest import CHALLENGES, Contest, create_contest
     from voiceveil.board.lists import check_data, find_split
+    from voiceveil.run.outputs import refuse_overlap
 
     if args.challenge not in CHALLENGES:
         raise InputError(f"unknown challenge {args.challenge!r}", fix=did_you_mean(args.challenge, list(CHALLENGES)))
@@ -136,6 +137,7 @@ def _create(args: argparse.Namespace) -> int:
         rank=args.rank or ("verified-first" if verify == "none" else "verified-only"),
     )  # fmt: skip
     check_data(contest)
+    refuse_overlap(args.contest, [path for path in args.data.iterdir() if path.is_dir()])
     if contest.is_verified:
         from voiceveil.board.verification import check_models
 

@@ -11,6 +11,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _design(args: argparse.Namespace) -> int:
     from voiceveil.listen.design import Plan, design_study
+    from voiceveil.run.outputs import refuse_inputs
 
     plan = Plan(
         evaluators=args.evaluators,
@@ -136,6 +138,7 @@ def _design(args: argparse.Namespace) -> int:
         if not equals or not name or not path:
             raise InputError(f"{spec!r} names no system", fix="--system NAME=CORPUS")
         named.setdefault(name, []).append(path)
+    refuse_inputs(args.study, [*args.original, *(args.enroll or []), *chain.from_iterable(named.values())])
     systems = {name: _joined(paths) for name, paths in named.items()}
     enroll = _joined(args.enroll) if args.enroll else None
     study = design_study(args.study, _joined(args.original), systems, plan, enroll=enroll)

@@ -10,6 +10,7 @@ control panel all are original, in the others half are anonymized, by one system
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def design_study(
 
     ``systems``: name -> the same utterances, anonymized. ``enroll``: where B is taken from (default: ``original``).
     """
-    if folder.exists():
+    if os.path.lexists(folder):
         raise InputError(
             "it is there already", where=folder, fix="name a new folder: invitations depend on the old one"
         )

@@ -240,7 +240,7 @@ def _resolved(folder: Path) -> Path:
 
 
 def _unusable(error: Exception, path: Path | None) -> OutputError:
-    return OutputError(f"not usable as a cache: {error}", where=path, fix="remove the file, or name another one")
+    return OutputError(f"not usable as a cache: {error}", where=path, fix="name another file for the cache")
 
 
 def _encoded(value: Any) -> bytes:

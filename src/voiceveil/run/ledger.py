@@ -29,7 +29,7 @@ from typing import Any, Literal
 from voiceveil.atomic import atomic_path
 from voiceveil.documents import parse_json
 from voiceveil.errors import InputError, OutputError
-from voiceveil.files import file_stamp, open_file
+from voiceveil.files import LONGEST_LINE, bounded_lines, file_stamp, open_file
 from voiceveil.ondisk import DiskDict
 from voiceveil.run.records import Records, hash_or_none, read_records, sha256_file
 
@@ -188,7 +188,7 @@ class Ledger:
     def _read(self) -> None:
         whole = 0  # bytes
         with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(bounded_lines(file, self.path), 1):
                 if not line.endswith(b"\n"):  # cut off by a kill
                     os.ftruncate(self._handle, whole)
                     break
@@ -256,7 +256,7 @@ def changed_settings(path: Path, settings: Mapping[str, Any]) -> str:
     """What is not as in the ledger at ``path``, in words; "" if all is, or if nothing is there yet."""
     try:
         with open_file(path) as file:
-            before = parse_json(file.readline() or b"null", surrogates=True)
+            before = parse_json(file.readline(LONGEST_LINE) or b"null", surrogates=True)
     except (OSError, InputError):  # who opens it to work will say what is wrong
         return ""
     return _differences(before, settings) if isinstance(before, dict) else ""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.atomic import RECORDS, guarded, is_recorded
+from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus import Listing, open_listing
 from voiceveil.corpus.readers import find_reader
 from voiceveil.errors import InputError
@@ -35,6 +36,7 @@ LISTS = frozenset({"file", "manifest", "lhotse"})
 #: The fix for a file that is in the way.
 REPLACE = "give another output, or --overwrite to replace what is there"
 _NOT_OURS = "this file exists, and the run did not write it, or somebody has changed it since"
+_RENAME = "give a name that ends as such a file does, e.g. in .html or .svg"
 _ELSEWHERE = "give an output outside of the data"
 
 
@@ -111,13 +113,18 @@ def _inode(path: Path) -> str | None:
     return f"{status.st_dev} {status.st_ino}"
 
 
-def refuse_files(targets: Iterable[Path], *, overwrite: bool) -> None:
-    """Raise ``InputError`` if a target exists, for outputs without a ledger; nothing is refused with ``overwrite``.
+def refuse_files(targets: Iterable[Path], *, overwrite: bool, audio: bool = False) -> None:
+    """Raise ``InputError`` if a target exists, for outputs without a ledger, unless ``overwrite``.
 
-    Below a folder that is :func:`recorded`, its own files may be replaced all the same.
+    Below a folder that is :func:`recorded`, its own files may be replaced all the same. An output that is no audio
+    (``audio=False``) is refused where it has the name of a recording, ``overwrite`` or not: it would replace one.
     """
+    named = list(targets)
+    for target in named if not audio else ():
+        if target.suffix.lower() in AUDIO_SUFFIXES:
+            raise InputError("the output is no audio, but has the name of a recording", where=target, fix=_RENAME)
     if not overwrite:
-        refuse_existing(targets, is_recorded, "this file exists")
+        refuse_existing(named, is_recorded, "this file exists")
 
 
 def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], bool], what: str = _NOT_OURS) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from voiceveil.documents import parse_json
 from voiceveil.errors import InputError
-from voiceveil.files import open_file
+from voiceveil.files import bounded_lines, open_file
 from voiceveil.ondisk import DiskDict
 
 __all__ = ["Records", "hash_or_none", "read_records", "sha256_file"]
@@ -61,7 +61,7 @@ def read_records(ledger: Path) -> Records:
     """Return what the ledger at this path lists, without locking it; lines that are none are left out."""
     records = Records(ledger.parent)
     with suppress(InputError), open_file(ledger) as file:
-        for line in file:
+        for line in bounded_lines(file, ledger):
             with suppress(InputError):
                 row: Any = parse_json(line, surrogates=True)
                 if isinstance(row, dict) and isinstance(row.get("file"), str) and isinstance(row.get("sha256"), str):
