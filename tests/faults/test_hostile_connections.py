@@ -167,7 +167,7 @@ async def large_file(scope: Any, receive: Any, send: Any) -> None:
 
 
 def test_a_client_that_does_not_read_is_ended() -> None:
-    """What the server holds for it is given up."""
+    """Give up the data that the server holds for it."""
     with running(large_file, limits=QUICK) as address, deaf_socket(address) as deaf:
         deaf.sendall(STYLE)
         time.sleep(2.0)

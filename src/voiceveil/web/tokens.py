@@ -49,7 +49,7 @@ class Seal:
         return str(self._serializer(purpose).dumps(said))
 
     def open(self, purpose: str, token: str, *, now: float | None = None) -> dict[str, Any]:
-        """What a token says; ``BadToken`` if it is not ours, ``ExpiredToken`` if its time is over."""
+        """Return the content of a token; ``BadToken`` if it is not ours, ``ExpiredToken`` if its time is over."""
         from itsdangerous import BadData
 
         try:
