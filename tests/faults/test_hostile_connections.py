@@ -415,7 +415,8 @@ def is_served(address: str) -> bool:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect as speak
 
-    for _ in range(100):  # until the server has noticed that others have left
+    began = time.monotonic()
+    while time.monotonic() - began < PATIENCE:  # until the server has noticed that others have left
         with speak(f"ws://{address[7:]}/stream", proxy=None) as other, contextlib.suppress(ConnectionClosed):
             other.send(np.zeros(1600, "<f4").tobytes())
             return len(other.recv(timeout=PATIENCE)) > 0

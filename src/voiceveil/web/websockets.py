@@ -7,6 +7,7 @@ Applications end sessions in which nothing is said: control frames alone keep no
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.config import Config
@@ -24,6 +25,7 @@ __all__ = ["GuardedWebSocket"]
 _SLICE = 4096  # bytes that are parsed at once
 _FRAMES = (1000, 2000)  # a second, and at once: ten times what a microphone gives in blocks of 10 ms
 _MOST_UNSENT = 1 << 20  # bytes that wait for a client which does not read, answers to its pings among them
+_SEND_BUFFER = 1 << 17  # bytes that the system holds for a client: it notices soon who does not read
 _CLOSING = 2.0  # seconds that a client has to take leave
 
 
@@ -50,6 +52,7 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         """Note the connection."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._state.note(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
