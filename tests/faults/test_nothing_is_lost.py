@@ -305,6 +305,14 @@ def test_targets_that_are_links_to_the_originals(
     )
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_link_in_the_output_does_not_lead_into_the_input(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "s").symlink_to(recordings / "s", target_is_directory=True)
+    run = partial(anonymize, recordings, tmp_path / "out", seed=1, format="flac", overwrite=overwrite)
+    refused(tmp_path, run, "the input")
+
+
 def test_outputs_beside_the_input_are_allowed(recordings: Path, tmp_path: Path) -> None:
     source = kaldi(tmp_path / "data" / "set", recordings)
     assert anonymize(source, tmp_path / "data", seed=1).output == tmp_path / "data" / "set_b2"
