@@ -27,9 +27,8 @@ class PathFinder:
 
     def __init__(self, bases: Sequence[Path]) -> None:
         self._bases = list(bases)
-        self._places: dict[
-            str, dict[Path, frozenset[str] | None]
-        ] = {}  # folder as written -> where it is, and what it holds
+        # Folder as written -> where it is, and the names that it holds there.
+        self._places: dict[str, dict[Path, frozenset[str] | None]] = {}
         self._used: dict[str, Path] = {}  # folder as written -> the place that its files are in
 
     def __call__(self, path: str) -> Path:
