@@ -209,7 +209,9 @@ def test_prepared_recordings_are_equally_loud_and_never_clipped(gain: float, lev
     peak = float(np.abs(wave.samples).max())
     assert peak <= 10 ** (-1 / 20) + 1e-6
     got = active_level(Waveform(wave.samples[1600 + 80 : -1600 - 80], 16000))
-    assert abs(got - level) < 0.5 or peak == pytest.approx(10 ** (-1 / 20), abs=1e-3)
+    # Quieter only where the level would clip; the highest sample may be one that is faded.
+    wanted = float(np.abs(samples).max()) * 10 ** ((level - active_level(Waveform(samples, 16000))) / 20)
+    assert abs(got - level) < 0.5 or (got < level and wanted > 10 ** (-1 / 20) - 1e-3)
     assert wave.samples[0] == wave.samples[-1] == 0.0
     assert len(wave) == 8000 + 3200
 
