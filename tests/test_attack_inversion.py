@@ -159,6 +159,8 @@ def test_the_command_and_its_cache(data: Path, tmp_path: Path, capsys: pytest.Ca
     assert "needs anonymized speech" in capsys.readouterr().err
     with pytest.raises(InputError, match="unknown encoder"):
         attacker("mcadams-inversion:nobody")
+    with pytest.raises(InputError, match=r"unknown attacker 'mcadams-inversoin'.*did you mean mcadams-inversion"):
+        attacker("mcadams-inversoin")
 
 
 def test_it_is_among_the_usual_attackers_of_the_systems_it_was_made_for(tmp_path: Path) -> None:

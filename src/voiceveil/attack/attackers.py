@@ -20,7 +20,7 @@ import numpy as np
 from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates, recording_units
 from voiceveil.attack.backends import Cosine, Floats, Scorer
 from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
-from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder
+from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder, encoders
 from voiceveil.attack.free import CUES, Cues, Distance
 from voiceveil.attack.inversion import AngleCounts, AngleModel, InvertingEncoder
 from voiceveil.attack.plda import Plda
@@ -28,6 +28,7 @@ from voiceveil.attack.result import Knowledge
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.errors import InputError
+from voiceveil.registry import did_you_mean
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract
@@ -330,5 +331,7 @@ def attacker(spec: str, *, similar: bool = False, scoring: Scoring = "cosine") -
         return [FreeAttacker(cue) for cue in ([file] if file else known)]
     if head == INVERSION:
         return [InversionAttacker(encoder(file or "campplus"))]
+    if head.removesuffix(_SUFFIX) not in encoders:
+        raise InputError(f"unknown attacker {spec!r}", fix=did_you_mean(head, [*encoders, "free", INVERSION]))
     plain = encoder(head.removesuffix(_SUFFIX) + (f":{file}" if file else ""))
     return [AdaptedAttacker(plain, similar, scoring) if head.endswith(_SUFFIX) else EncoderAttacker(plain, scoring)]
