@@ -18,12 +18,6 @@ from tests.faults.runs import anonymizing, begun, evaluating, tree
 from tests.faults.victims import KILLED, Victims
 
 KILLS = many(20, 200)  # of each
-#: Counts how often each result of a model is written.
-COUNTING = """
-CREATE TABLE results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE written (key BLOB);
-CREATE TRIGGER counting AFTER INSERT ON results BEGIN INSERT INTO written VALUES (NEW.key); END;
-"""
 
 
 def check_whole(out: Path, whole: dict[str, bytes]) -> None:
@@ -104,16 +98,10 @@ def _cached(out: Path) -> dict[bytes, bytes]:
 
 @pytest.mark.timeout(3600)
 def test_a_killed_evaluation_ends_as_if_undisturbed(victim: Victims, data: Path, tmp_path: Path) -> None:
-    def prepare(out: Path) -> None:
-        begun(out)
-        with sqlite3.connect(out / "cache.sqlite") as database:
-            database.executescript(COUNTING)
-
-    for undisturbed, out in killed_again_and_again(victim, lambda out: evaluating(data, out), prepare, tmp_path):
+    for undisturbed, out in killed_again_and_again(victim, lambda out: evaluating(data, out), begun, tmp_path):
         assert (out / "results.json").exists()
         assert (out / "report.html").exists()
         assert list(out.glob("exp/results-2024-05-01-12-00-00/*"))
         assert _cached(out) == _cached(undisturbed) != {}
-        with sqlite3.connect(out / "cache.sqlite") as database:
-            times = database.execute("SELECT count(*) FROM written GROUP BY key").fetchall()
-        assert {count for (count,) in times} == {1}, "a result was computed twice"
+        written = (out / "cache.sqlite.written").read_text().split()
+        assert len(written) == len(set(written)) > 0, "a result was computed twice"

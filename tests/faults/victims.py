@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 KILLED = -signal.SIGKILL
 
@@ -81,6 +81,7 @@ def _serve() -> None:
     import voiceveil.cli.evaluate
     import voiceveil.report.page  # noqa: F401 -- all that the commands import
 
+    _count_results()
     for line in sys.stdin:
         order = json.loads(line)
         if "end" in order:
@@ -90,6 +91,21 @@ def _serve() -> None:
         if child == 0:
             _be_victim(order["start"], order["log"])
         print(child, flush=True)
+
+
+def _count_results() -> None:
+    """Write the key of every result that is put into a cache into a file beside it."""
+    from voiceveil.run.cache import Cache
+
+    write = Cache._write
+
+    def counting(self: Cache, sql: str, values: tuple[Any, ...]) -> None:
+        write(self, sql, values)
+        if self.path is not None and "INTO results" in sql:
+            with Path(f"{self.path}.written").open("ab", 0) as log:
+                log.write(f"{values[0].hex()}\n".encode())
+
+    Cache._write = counting  # type: ignore[method-assign]
 
 
 def _be_victim(arguments: list[str], log: str) -> None:
