@@ -124,7 +124,7 @@ def test_unknown_recording_and_twice(tmp_path: Path) -> None:
 
 def test_without_lhotse_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lhotse", None)
-    with pytest.raises(InputError, match=r"pip install voiceveil\[lhotse\]"):
+    with pytest.raises(InputError, match=r"pip install 'voiceveil\[lhotse\]'"):
         open_corpus(manifest(tmp_path / "cuts.jsonl.gz"))
 
 
