@@ -203,6 +203,28 @@ def test_a_training_replaces_no_file(kind: str, recordings: Path, kaldi: Path, t
         refused(tmp_path, [*command, place, "--overwrite"], capsys, "the input")
 
 
+def test_features_are_kept_out_of_the_data_and_of_other_files(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+    pytest.importorskip("torch")
+    size = ["--channels", "8", "--epochs", "1", "--seconds-per-chunk", "0.25", "--quiet"]
+    command: list[object] = ["train", "asv", "--data", kaldi, *size, "--out", tmp_path / "out", "--features"]
+    refused(tmp_path, [*command, kaldi / "kept"], capsys, "the output lies inside the input")
+    home = tmp_path / "mine" / "fbank80-0.25s"
+    home.mkdir(parents=True)
+    (tmp_path / "thesis.txt").write_text("mine")
+    for name, content in (("index.jsonl", '{"mine": 1}\n'), ("features.f16", "mine"), ("index.jsonl", None)):
+        if content is None:
+            (home / name).symlink_to(tmp_path / "thesis.txt")
+        else:
+            (home / name).write_text(content)
+        before = tree(home)
+        assert main([str(word) for word in [*command, tmp_path / "mine"]]) == 1
+        assert "move the file away" in capsys.readouterr().err
+        assert tree(home) == {**before, ".lock": b""}
+        shutil.rmtree(home)
+        home.mkdir()
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
 def test_a_recogniser_is_not_trained_into_its_data(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
     pytest.importorskip("torch")
     (tmp_path / "model").mkdir()

@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train; return the exit code."""
     corpora = [args.data] if isinstance(args.data, str) else args.data
-    refuse_inputs(args.out, corpora)
+    for folder in filter(None, (args.out, getattr(args, "features", None))):
+        refuse_inputs(folder, corpora)
     models = [Path(path) for path in (getattr(args, "start", None), getattr(args, "model", None)) if path]
     refuse_overlap(args.out, [model for model in models if model.is_dir()])
     train = _KINDS[args.kind][1].run

@@ -25,7 +25,7 @@ from voiceveil.audio import load
 from voiceveil.corpus import Utterance
 from voiceveil.documents import build, parse_json
 from voiceveil.errors import InputError, OutputError
-from voiceveil.files import file_stamp
+from voiceveil.files import LONGEST_LINE, file_stamp
 from voiceveil.nn.speaker_models import RATE, FeatureName, SpeakerModel, features
 from voiceveil.run.local import run_items
 from voiceveil.run.locking import alone_in
@@ -87,6 +87,7 @@ def open_store(
     home = folder / f"{model.feature}-{seconds:g}s"
     data, index = home / "features.f16", home / "index.jsonl"
     with alone_in(home, "another extraction of features"):
+        _refuse_foreign(index, data, heading)
         try:
             entries = _read_index(index, data, heading, model.width)
             keys = {utterance: _key(utterance) for utterance in utterances}
@@ -105,6 +106,23 @@ def _key(utterance: Utterance) -> str:
         raise InputError("no such audio file", where=utterance.path) from error
     parts = (utterance.path.resolve(), file_stamp(status), utterance.start, utterance.duration)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _refuse_foreign(index: Path, data: Path, heading: dict[str, Any]) -> None:
+    """Raise ``InputError`` if the files of a store are not those of one: they would be emptied and written anew."""
+    fix = "give another folder for --features, or move the file away"
+    for path in (index, data):
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise InputError("not a regular file", where=path, fix=fix)
+    first = b""
+    if index.exists():
+        with index.open("rb") as file:
+            first = file.readline(LONGEST_LINE)
+    row = _parsed(first)
+    if (first and (row is None or row.keys() != heading.keys())) or (not first and data.exists()):
+        raise InputError(
+            "not a file of features that this program has written", where=index if first else data, fix=fix
+        )
 
 
 def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) -> dict[str, Stored]:
