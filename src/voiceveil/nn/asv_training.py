@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -89,6 +90,8 @@ def train_asv(
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
         if features is None:
             shutil.rmtree(folder)
+            with suppress(OSError):  # a ledger is in it
+                folder.parent.rmdir()
     return record
 
 
