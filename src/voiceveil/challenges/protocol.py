@@ -121,7 +121,7 @@ def load_protocol(name: str | Path) -> Protocol:
         data = read_toml(path)
     else:
         raise InputError(f"unknown protocol {str(name)!r}", fix=did_you_mean(str(name), known))
-    protocol = build(Protocol, data, where=path, fix="see docs/evaluation.md for what a protocol says")
+    protocol = build(Protocol, data, where=path, fix="compare it with those in voiceveil/challenges/protocols")
     for folder_name in protocol.roles():
         if "/" in folder_name or folder_name.startswith(".") or not folder_name:
             raise InputError(f"the set {folder_name!r} cannot be the name of a folder", where=path, fix="rename it")
