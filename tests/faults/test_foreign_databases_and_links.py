@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import sqlite3
 import tracemalloc
 from pathlib import Path
@@ -126,6 +128,17 @@ def test_a_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Pat
 
 
 # --- Ledgers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_of_an_output_by_hard_links_stays_as_it_is(recordings: Path, tmp_path: Path) -> None:
+    out, copy = tmp_path / "out", tmp_path / "copy"
+    anonymize(recordings, out, system="b2", seed=1)
+    shutil.copytree(out, copy, copy_function=os.link)  # as `cp -al` does
+    before = tree(copy)
+    anonymize(recordings, out, system="b2", seed=2, overwrite=True)
+    assert tree(copy) == before
+    assert tree(out) != before
+    assert anonymize(recordings, copy, system="b2", seed=1).already_done == 1
 
 
 def test_a_ledger_with_an_endless_line_is_not_loaded(recordings: Path, tmp_path: Path) -> None:

@@ -158,6 +158,8 @@ def test_text_dependent_verification_replaces_no_file(tmp_path: Path, capsys: Sa
     refused(tmp_path, [*score, tmp_path / "mine.txt"], capsys, "mine.txt: this file exists")
     refused(tmp_path, [*score, tmp_path / "s.npz", "--overwrite"], capsys, "the output is the input")
     refused(tmp_path, [*score, tmp_path / "task" / "a.txt", "--overwrite"], capsys, "lies inside the input")
+    speech: list[object] = ["--anonymize", "b2", "--anonymized-to", tmp_path / "task" / "wav" / "enrollment"]
+    refused(tmp_path, [*score, tmp_path / "a.txt", *speech, "--overwrite"], capsys, "lies inside the input")
     page: list[object] = ["tdsv", "evaluate", tmp_path / "answer.txt", *lists, "--keys", tmp_path / "k", "--report"]
     refused(tmp_path, [*page, tmp_path / "mine.html"], capsys, "mine.html: this file exists")
     refused(tmp_path, [*page, tmp_path / "answer.txt", "--overwrite"], capsys, "would replace the input")

@@ -257,7 +257,7 @@ def _score(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.storing import load_system
 
     written = [args.out, *([] if args.parts is None else [args.parts])]
-    for path in written:
+    for path in (*written, *([] if args.anonymized_to is None else [args.anonymized_to])):
         refuse_overlap(path, [args.challenge, args.system])
     refuse_files(written, overwrite=args.overwrite)
     system = load_system(args.system)

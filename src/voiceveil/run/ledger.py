@@ -18,6 +18,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -291,13 +292,19 @@ def open_ledger(
         raise InputError(what, where=path.parent, fix="remove the link, or give another output")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+        handle = _open(path)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise InputError("not a regular file", where=path, fix="remove it, or give another output")
         _lock(handle, path)
+        if os.fstat(handle).st_nlink > 1:  # a copy of the folder by `cp -al` shares it, and must not change
+            with atomic_path(path) as part:
+                shutil.copyfile(path, part)
+            shared, handle = handle, _open(path)
+            os.close(shared)
+            _lock(handle, path)
         changed = settings is not None and overwrite == "changed" and changed_settings(path, settings) != ""
         start_again = settings is not None and (overwrite is True or changed)
         ledger = Ledger(path, settings, handle, start_again=start_again, replace=overwrite is True)
@@ -308,6 +315,11 @@ def open_ledger(
         raise OutputError(f"cannot write: {error.strerror or error}", where=where) from error
     finally:
         os.close(handle)  # and with it the lock
+
+
+def _open(path: Path) -> int:
+    """Return a descriptor of the ledger, which is made if need be; a link is not followed."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
 
 
 def _lock(handle: int, path: Path) -> None:
