@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ def make_world(folder: Path) -> Path:
     _make_embeddings(folder)
     make_digits(folder / "data" / "digits", speakers=24)
     for name in ("secret.key", "key"):
-        (folder / name).write_bytes(bytes(range(7, 39)))
+        (folder / name).write_bytes(os.urandom(32))
         (folder / name).chmod(0o600)
     return folder
 
