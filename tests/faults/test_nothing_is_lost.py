@@ -313,6 +313,23 @@ def test_a_link_in_the_output_does_not_lead_into_the_input(recordings: Path, tmp
     refused(tmp_path, run, "the input")
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_where_the_output_folder_is_to_be(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "file").write_text("mine")
+    for source in (recordings, recordings / "s" / "a.wav", kaldi(tmp_path / "set", recordings)):
+        for out in (tmp_path / "file", tmp_path / "file" / "below"):
+            run = partial(anonymize, source, out, seed=1, overwrite=overwrite)
+            refused(tmp_path, run, "file: the output is to be a folder, and this is none")
+
+
+def test_a_folder_where_an_output_is_to_be_is_a_failed_item(recordings: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "s" / "a.wav").mkdir(parents=True)
+    done = anonymize(recordings, tmp_path / "out", seed=1, overwrite=True)
+    assert [failure.id for failure in done.failures] == ["s/a"]
+    assert "a.wav: a folder has the name of an output file" in done.failures[0].error
+    assert done.done == 1
+
+
 def test_outputs_beside_the_input_are_allowed(recordings: Path, tmp_path: Path) -> None:
     source = kaldi(tmp_path / "data" / "set", recordings)
     assert anonymize(source, tmp_path / "data", seed=1).output == tmp_path / "data" / "set_b2"

@@ -24,7 +24,7 @@ from voiceveil.corpus.manifest import manifest_files
 from voiceveil.corpus.model import Utterances
 from voiceveil.errors import InputError
 from voiceveil.ondisk import DiskDict
-from voiceveil.run.outputs import folder_of, ledger_of, refuse_overlap, refuse_same_files
+from voiceveil.run.outputs import folder_of, ledger_of, refuse_no_folder, refuse_overlap, refuse_same_files
 
 __all__ = ["Layout", "plan_layout"]
 
@@ -90,6 +90,7 @@ def plan_layout(
         target = partial(_below, folder / "wav", extension)
         layout = Layout(folder, target, partial(_write_kaldi, folder, corpus.name), kaldi_files(folder))
     manifest_path = corpus.root / manifest_name if manifest_name and corpus.root and corpus.kind in _MANIFESTS else None
+    refuse_no_folder(layout.folder)
     return replace(layout, folders=_protect_input(corpus, layout, manifest_path, key_file))
 
 

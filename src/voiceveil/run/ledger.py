@@ -149,9 +149,11 @@ class Ledger:
 
     def _check_replaceable(self, path: Path) -> None:
         try:
-            path.lstat()  # raises if the name can be no file's: it must not be recorded
+            status = path.lstat()  # raises if the name can be no file's: it must not be recorded
         except FileNotFoundError:
             return
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError("a folder has the name of an output file", where=path, fix="move it away")
         if not self.may_replace(path):
             raise InputError(NOT_OURS, where=path, fix="move it away, or add --overwrite")
 

@@ -27,7 +27,8 @@ from voiceveil.run.ledger import open_ledger
 
 __all__ = [
     "LISTS", "REPLACE", "folder_of", "ledger_of", "recorded", "refuse_before_start", "refuse_corpora",
-    "refuse_existing", "refuse_files", "refuse_inputs", "refuse_overlap", "refuse_same_files", "replacing",
+    "refuse_existing", "refuse_files", "refuse_inputs", "refuse_no_folder", "refuse_overlap", "refuse_same_files",
+    "replacing",
 ]  # fmt: skip
 
 #: Kinds of corpora that are files: the folder that they lie in is not part of the data.
@@ -139,6 +140,13 @@ def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], bool], wh
     raise InputError(f"{what}{others}", where=first, fix=REPLACE)
 
 
+def refuse_no_folder(folder: Path) -> None:
+    """Raise ``InputError`` if an output folder is a file, or is to lie below one."""
+    first = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), None)
+    if first is not None and not first.is_dir():
+        raise InputError("the output is to be a folder, and this is none", where=first, fix="give another output")
+
+
 def refuse_before_start(
     folder: Path, targets: Iterable[Path], is_ours: Callable[[Path], bool] = lambda path: False
 ) -> None:
@@ -193,6 +201,7 @@ def recorded(
     may be written, as far as they can be told beforehand; any other is checked when it is written. ``is_ours``: knows
     files below the folder that have another ledger.
     """
+    refuse_no_folder(folder)
     if not overwrite:
         refuse_before_start(folder, targets(), is_ours)
     with open_ledger(ledger_of(folder), settings, overwrite=overwrite) as ledger:
