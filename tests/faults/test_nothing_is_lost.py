@@ -313,6 +313,14 @@ def test_a_link_in_the_output_does_not_lead_into_the_input(recordings: Path, tmp
     refused(tmp_path, run, "the input")
 
 
+@pytest.mark.parametrize("id", [".voiceveil-part-1", "s/.voiceveil-part-1/a", ".voiceveil/ledger"])
+def test_an_id_that_looks_like_a_file_of_the_program(recordings: Path, tmp_path: Path, id: str) -> None:
+    """What was made of it would be removed as a temporary file, although the run reports success."""
+    listed = tmp_path / "list.csv"
+    write_manifest(Corpus("list", (Utterance(id, recordings / "s" / "a.wav"),)), listed)
+    refused(tmp_path, lambda: anonymize(listed, tmp_path / "out", seed=1), "keeps for its own files")
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_file_where_the_output_folder_is_to_be(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "file").write_text("mine")

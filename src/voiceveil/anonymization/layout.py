@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
+from voiceveil.atomic import PART_PREFIX, RECORDS
 from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.corpus import Corpus, Listing, Trials, Utterance, write_kaldi, write_manifest
 from voiceveil.corpus.kaldi import kaldi_files
@@ -108,6 +109,9 @@ def _below(folder: Path, extension: str, id: str) -> Path:
     path = PurePosixPath(id)
     if path.is_absolute() or ".." in path.parts or "\\" in id or "\0" in id:
         raise InputError(f"the id {id!r} leads out of the output folder", fix="rename the utterance")
+    if any(part == RECORDS or part.startswith(PART_PREFIX) for part in path.parts):
+        what = f"the id {id!r} has a name that the program keeps for its own files ({RECORDS}, {PART_PREFIX}...)"
+        raise InputError(what, fix="rename the utterance")
     return folder / path.parent / f"{path.name}{extension}"
 
 
