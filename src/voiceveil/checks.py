@@ -30,6 +30,10 @@ _TEXTS = {
         "One recording stands for several utterances",
         "The anonymization has lost the speech: figures on copies of one recording prove no privacy.",
     ),
+    "swapped-audio": (
+        "Anonymized speech is that of other utterances",
+        "Speakers and words do not belong to this audio: recognition looks harder than it is, and proves no privacy.",
+    ),
     "shared-utterances": (
         "Enrollment and trials share utterances",
         "The attacker compares recordings with themselves: recognition looks easier than it is.",

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 import tests.small_challenge  # registers the encoder `bumps`
 from voiceveil import attack
 from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
+from voiceveil.attack.sanity_data import check_audio
 from voiceveil.audio import Waveform, load, save
 from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
 from voiceveil.errors import InputError
+from voiceveil.run.cache import Cache
 from voiceveil.stats import ScoredTrials
 from voiceveil.testing import synthetic_voice
 
@@ -127,6 +129,7 @@ def test_names_are_stable() -> None:
         "silent-audio",
         "noise-audio",
         "repeated-audio",
+        "swapped-audio",
         "shared-utterances",
         "training-speakers-in-test",
         "constant-scores",
@@ -198,6 +201,8 @@ COPIES: dict[str, Callable[[Samples], Samples]] = {
     "16 bits": lambda x: (np.round(x * 32767) / 32768).astype(np.float32),
     "later": lambda x: np.concatenate([np.zeros(3000, np.float32), x]),
     "earlier": lambda x: x[3000:],
+    "much later": lambda x: np.concatenate([np.zeros(40000, np.float32), x]),
+    "backwards": lambda x: x[::-1].copy(),
     "noise": lambda x: (x + 0.02 * np.std(x) * np.random.default_rng(0).standard_normal(len(x))).astype(np.float32),
     "narrow": lambda x: load_again(x, 8000),
 }
@@ -231,6 +236,56 @@ def test_other_speech_and_anonymized_speech_are_not_the_same_signal() -> None:
     assert not same_signal(spoken(), np.zeros(48000, np.float32))
     assert not same_signal(np.zeros(48000, np.float32), spoken())
     assert not same_signal(spoken(), np.zeros(0, np.float32))
+
+
+@pytest.fixture(scope="module")
+def swappable(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Utterance], dict[str, Utterance]]:
+    """Return eight utterances of three seconds and their versions by McAdams' coefficient."""
+    from voiceveil.dsp.mcadams import McAdams
+
+    folder = tmp_path_factory.mktemp("swappable")
+    sides: tuple[dict[str, Utterance], dict[str, Utterance]] = ({}, {})
+    for number in range(8):
+        original = spoken(number)
+        for side, samples in zip(sides, (original, McAdams(0.75)(original).astype(np.float32)), strict=True):
+            path = folder / f"{len(side)}-{side is sides[0]}.wav"
+            save(path, Waveform(samples, 16000))
+            side[f"u{number}"] = Utterance(f"u{number}", path, speaker=f"s{number % 4}")
+    return sides
+
+
+def test_anonymized_speech_under_the_names_of_others(
+    swappable: tuple[dict[str, Utterance], dict[str, Utterance]],
+) -> None:
+    originals, anonymized = swappable
+    assert check_audio(anonymized, originals, Cache(None)) == []
+    keys = list(anonymized)
+    swapped = {key: anonymized[other] for key, other in zip(keys, [*keys[3:], *keys[:3]], strict=True)}
+    (check,) = check_audio(swapped, originals, Cache(None))
+    assert check.name == "swapped-audio"
+    assert "8 of 8 utterances that do not follow their original in time follow that of another one" in check.seen
+    few = {**anonymized, keys[0]: anonymized[keys[1]], keys[1]: anonymized[keys[0]]}
+    assert names(check_audio(few, originals, Cache(None))) == ["swapped-audio"]
+
+
+def test_original_speech_under_the_names_of_others(
+    swappable: tuple[dict[str, Utterance], dict[str, Utterance]],
+) -> None:
+    originals, _ = swappable
+    keys = list(originals)
+    foreign = {key: originals[other] for key, other in zip(keys, [*keys[3:], *keys[:3]], strict=True)}
+    assert names(check_audio(foreign, originals, Cache(None))) == ["swapped-audio"]
+
+
+def test_speech_of_another_rhythm_is_not_swapped(
+    swappable: tuple[dict[str, Utterance], dict[str, Utterance]], tmp_path: Path
+) -> None:
+    originals, _ = swappable
+    spoken_anew = {}
+    for number, key in enumerate(originals):
+        save(tmp_path / f"{key}.wav", Waveform(spoken(50 + number), 16000))
+        spoken_anew[key] = Utterance(key, tmp_path / f"{key}.wav", speaker=originals[key].speaker)
+    assert check_audio(spoken_anew, originals, Cache(None)) == []
 
 
 # The verbs

@@ -11,18 +11,27 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from voiceveil.attack.sanity import check_shared
 from voiceveil.attack.sets import TrialSet
 from voiceveil.audio import MixedDownWarning, Samples, info, load
 from voiceveil.checks import Check, failed
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.dsp.degenerate import RATE, is_noise, is_silent, same_signal
+from voiceveil.dsp.degenerate import RATE, band_levels, course_likeness, is_noise, is_silent, same_signal
 from voiceveil.run.cache import Cache
 
 __all__ = ["check_audio", "check_sets", "check_training"]
 
 _SAMPLE = 48  # utterances whose samples are looked at
 _SECONDS = 10.0  # of each
+_SHORTEST = 2.0  # seconds whose course over time tells one utterance from others
+_OWN, _OTHER = (
+    0.7,
+    0.8,
+)  # likeness of the courses: less than the first is another utterance, more than the second the same
+_SUSPECTS, _CANDIDATES = 12, 64  # utterances that do not follow their original; originals of like length for each
 
 Content = tuple[str, float, float | None]
 
@@ -70,7 +79,9 @@ def _contents(utterances: Iterable[Utterance], cache: Cache) -> dict[str, Conten
 def check_audio(
     attacked: Mapping[str, Utterance], originals: Mapping[str, Utterance], cache: Cache, *, where: str = ""
 ) -> list[Check]:
-    """Return the failed checks of audio: ``identical-audio``, ``silent-audio``, ``noise-audio``, ``repeated-audio``.
+    """Return the failed checks of audio.
+
+    They are ``identical-audio``, ``silent-audio``, ``noise-audio``, ``repeated-audio`` and ``swapped-audio``.
 
     Parameters
     ----------
@@ -94,14 +105,18 @@ def check_audio(
     found = [
         failed(check, f"{len(keys):,} of {len(pairs):,} utterances that were looked at {what}, e.g. {keys[0]}{name}.")
         for check, keys, what in (
-            ("identical-audio", copied, "equal the original (gain, shift and codec aside)"),
+            ("identical-audio", copied, "equal the original (gain, shift, direction and codec aside)"),
             ("silent-audio", silent, "are silent"),
             ("noise-audio", noise, "are noise or a steady sound"),
         )
         if keys
     ]
     repeated = _copies(attacked, originals, cache) or _alike(sounding)
-    return [*found, *([failed("repeated-audio", f"{repeated}{name}.")] if repeated else [])]
+    if repeated:
+        found.append(failed("repeated-audio", f"{repeated}{name}."))
+        return found  # a copy is no utterance of another's
+    swapped = _swapped({key: pair for key, pair in sounding.items() if key not in copied}, attacked, originals)
+    return [*found, *([failed("swapped-audio", f"{swapped}{name}.")] if swapped else [])]
 
 
 def _lost(one: Samples, other: Samples | None, fault: Callable[[Samples], bool]) -> bool:
@@ -135,6 +150,42 @@ def _alike(pairs: Mapping[str, tuple[Samples, Samples | None]]) -> str:
     )
 
 
+def _swapped(
+    pairs: Mapping[str, tuple[Samples, Samples | None]],
+    attacked: Mapping[str, Utterance],
+    originals: Mapping[str, Utterance],
+) -> str:
+    """Look for utterances that follow another original than their own; return what was seen, or nothing.
+
+    Only those that do not follow their own are compared with others: the originals whose lengths are nearest.
+    """
+    suspects: dict[str, NDArray[np.float64]] = {}
+    for key, (one, own) in pairs.items():
+        if own is not None and min(len(one), len(own)) >= _SHORTEST * RATE and len(suspects) < _SUSPECTS:
+            levels = band_levels(one)
+            if course_likeness(levels, band_levels(own)) < _OWN:
+                suspects[key] = levels
+    if not suspects:
+        return ""
+    lengths = {key: _length(utterance) for key, utterance in originals.items()}
+    read: dict[str, NDArray[np.float64]] = {}
+    found = {}
+    for key, levels in suspects.items():
+        length = _length(attacked[key])
+        others = sorted(lengths.keys() - {key}, key=lambda k: (abs(lengths[k] - length), k))
+        for other in others[:_CANDIDATES]:
+            if other not in read:
+                read[other] = band_levels(_read(originals[other]))
+            if course_likeness(levels, read[other]) > _OTHER:
+                found[key] = other
+                break
+    if not found:
+        return ""
+    key, other = next(iter(found.items()))
+    compared = f"{len(found):,} of {len(suspects):,} utterances that do not follow their original in time"
+    return f"{compared} follow that of another one, e.g. {key} follows {other}"
+
+
 def _different(keys: Sequence[str], originals: Mapping[str, Utterance], cache: Cache) -> int:
     """Return how many of these utterances have different originals; all of them, where the originals are not known."""
     if len(keys) < 2:
@@ -142,8 +193,15 @@ def _different(keys: Sequence[str], originals: Mapping[str, Utterance], cache: C
     return len({content_of(originals[key], cache) if key in originals else key for key in keys})
 
 
+def _length(utterance: Utterance) -> float:
+    """Return the length in seconds."""
+    return utterance.duration or info(utterance.path).duration - utterance.start
+
+
 def _read(utterance: Utterance) -> Samples:
-    length = utterance.duration or info(utterance.path).duration - utterance.start
+    """Return the first ten seconds, of shape (n,) at ``RATE`` Hz."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixedDownWarning)  # the attackers say it
-        return load(utterance.path, rate=RATE, start=utterance.start, duration=min(length, _SECONDS)).samples
+        return load(
+            utterance.path, rate=RATE, start=utterance.start, duration=min(_length(utterance), _SECONDS)
+        ).samples
