@@ -72,7 +72,7 @@ class Database:
     """A pool of connections.
 
     ``begin`` opens a writing transaction; ``alone``: only one thread of the process may write at a time; ``scrub``
-    removes deleted rows from the files and returns whether it could.
+    removes deleted rows from the files and returns whether it could; ``file``: that of SQLite.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Database:
         transient: Callable[[BaseException], bool],
         broken: Callable[[BaseException], bool],
         scrub: Callable[[_Connection], bool] = lambda connection: True,
+        file: Path | None = None,
     ) -> None:
         self._connect = connect
         self._begin = begin
@@ -94,6 +95,7 @@ class Database:
         self._transient = transient
         self._broken = broken
         self._scrub = scrub
+        self._file = file
         self._scrub_after: float | None = None  # time of the monotonic clock; None: nothing was erased
         self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
@@ -134,8 +136,24 @@ class Database:
         return self.write(work)
 
     def create(self, statements: Sequence[str]) -> None:
-        """Make the tables that are not there yet."""
-        self.write(lambda transaction: [transaction.run(statement) for statement in statements])
+        """Make the tables that are not there yet; ``statements`` begin with ``CREATE TABLE IF NOT EXISTS``.
+
+        Tables of the same names in the SQLite file of another program are an ``InputError``.
+        """
+
+        def make(transaction: Transaction) -> None:
+            found: dict[str, str] = (
+                {} if self._file is None else dict(transaction.run("SELECT name, sql FROM sqlite_master"))
+            )
+            for statement in statements:
+                plain = statement.replace("IF NOT EXISTS ", "", 1)  # as SQLite keeps it
+                name = plain.split()[2]
+                if found.get(name, plain) != plain:
+                    what = f"a database of something else: its table {name!r} has other columns"
+                    raise InputError(what, where=self._file, fix="give another --database")
+                transaction.run(statement)
+
+        self.write(make)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -226,6 +244,7 @@ def _sqlite(path: Path) -> Database:
         transient=transient,
         broken=lambda error: False,
         scrub=scrub,
+        file=path,
     )
 
 
