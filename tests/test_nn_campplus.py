@@ -127,7 +127,7 @@ def test_weights_of_the_wrong_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text.write_text("no weights")
     for path, what in [
         (other, "no weights of CAM"),
-        (text, "no weights of CAM"),
+        (text, "not a file of weights"),
         (tmp_path / "none.pt", "no such file"),
     ]:
         with pytest.raises(InputError, match=what):

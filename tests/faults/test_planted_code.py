@@ -99,7 +99,11 @@ def _nothing_ran(folder: Path) -> Iterator[None]:
 
 def run(command: list[str], folder: Path, *arguments: object, expected: int = 0) -> str:
     """The output of a command that runs in the folder."""
-    inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "PYTHONSAFEPATH", "NUMBA_CACHE_DIR")
+    }
     words = [*command, *map(str, arguments)]
     done = subprocess.run(words, cwd=folder, env=inherited, capture_output=True, text=True, check=False)
     assert done.returncode == expected, done.stdout + done.stderr
