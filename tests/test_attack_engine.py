@@ -383,6 +383,22 @@ def test_a_protocol_with_plda_gets_plda_where_there_is_training_speech(made: Pat
     assert "no Cllr of pitch-bumps" in notes[1]
 
 
+def test_a_set_that_was_not_anonymized_is_not_left_out_in_silence(data: Path) -> None:
+    shutil.copytree(data / "toy_trials_x", data / "toy_trials_y")
+    with pytest.raises(
+        InputError, match=r"no anonymized speech toy_trials_y_b2.*anonymize it too.*--sets toy_trials_x"
+    ):
+        find_sets(data, anon="_b2")
+    assert [one.name for one in find_sets(data, anon="_b2", names=["toy_trials_x"])] == ["toy_trials_x"]
+
+
+def test_original_speech_is_not_proposed_as_anonymized(data: Path) -> None:
+    for name in ("toy_enrolls", "toy_trials_x"):
+        shutil.rmtree(data / f"{name}_b2")
+    with pytest.raises(InputError, match=r"no anonymized speech toy_trials_x_b2 \(anonymize it first"):
+        find_sets(data, anon="_b2")
+
+
 def test_a_directory_elsewhere_and_several_versions(data: Path, tmp_path: Path) -> None:
     """Other systems' directories beside the original ones are not taken for original."""
     elsewhere = tmp_path / "elsewhere"

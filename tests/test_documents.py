@@ -110,6 +110,9 @@ def test_files(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json", tmp_path / "\0"):
         with pytest.raises(InputError, match=r"a folder|no such file"):
             read_json(path)
+    with pytest.raises(InputError) as caught:
+        read_toml(tmp_path / "none.toml", fix="give another")
+    assert str(caught.value).count("none.toml") == str(caught.value).count("give another") == 1
     (tmp_path / "a.toml").write_text("a = 1\n")
     assert read_toml(tmp_path / "a.toml") == {"a": 1}
     for text in ("a = " + "[" * 5000, "a = " + "9" * 4000, "a." * 300 + "a = 1", "a = 1\na = 2", "a = \xff"):

@@ -64,8 +64,9 @@ def read_json(path: Path, *, largest: int = LARGEST, nan: bool = False, fix: str
 
 def read_toml(path: Path, *, largest: int = 1 << 20, fix: str = "") -> dict[str, Any]:
     """Return the table of a TOML file."""
+    content = _content(path, largest, fix)
     try:
-        found = tomllib.loads(_content(path, largest, fix).decode("utf-8"))
+        found = tomllib.loads(content.decode("utf-8"))
         _check_values(found)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {_reason(error)}", where=path, fix=fix) from error

@@ -7,6 +7,7 @@ enrollment utterances are those of the original data; an anonymized directory ne
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,9 @@ def find_sets(
     anon_data: Path | None = None,
     opened: Mapping[str, Corpus] | None = None,
 ) -> list[TrialSet]:
-    """The sets in a folder; with ``anon``, the suffix, those that have anonymized speech (in ``anon_data``, if given).
+    """Return the sets in a folder; with ``anon``, the suffix, with their anonymized speech (in ``anon_data`` or there).
+
+    A set without anonymized speech is refused: left out, it would change the mean over the sets in silence.
 
     ``names``: directories of trials (``libri_dev_trials_f``), or what their names begin with (``libri_dev``).
     ``opened``: original sets that need not be read again.
@@ -74,12 +77,19 @@ def find_sets(
     home = data if anon_data is None else anon_data
     if anon is not None:
         missing = [name for name in wanted if not (home / f"{name}{anon}").is_dir()]
-        if missing and (names or len(missing) == len(wanted)):
-            seen = sorted(path.name for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
-            fix = did_you_mean(missing[0] + anon, seen) if seen else "anonymize it first: `voiceveil anonymize`"
+        if missing:
+            there = [name for name in wanted if name not in missing]
+            fix = _fix_missing(home, missing[0], anon, there)
             raise InputError(f"no anonymized speech {missing[0]}{anon}", where=home, fix=fix)
-        wanted = [name for name in wanted if name not in missing]
     return [_read_set(data, home, name, anon, opened or {}) for name in wanted]
+
+
+def _fix_missing(home: Path, name: str, anon: str, there: Sequence[str]) -> str:
+    """Return what to do about a set without anonymized speech; ``there``: the sets that have it."""
+    if there:
+        return f"anonymize it too, or attack the others alone: --sets {','.join(there)}"
+    versions = sorted(path.name for path in home.glob(f"{glob.escape(name)}?*") if path.is_dir())
+    return did_you_mean(name + anon, versions) if versions else "anonymize it first: `voiceveil anonymize`"
 
 
 def _wanted(data: Path, anon: str | None, names: Sequence[str] | None) -> list[str]:
