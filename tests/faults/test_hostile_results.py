@@ -313,3 +313,9 @@ def test_scores(line: bytes, results: Path, tmp_path: Path, capsys: pytest.Captu
     first, *rest = (results / file).read_bytes().splitlines()
     cases = [("a line", b"\n".join([first, line, *rest])), ("alone", line)]
     tamper(results, file, cases, tmp_path, capsys)
+
+
+def test_a_folder_without_results_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["report", str(tmp_path)], ["rank", str(tmp_path / "results.json")]):
+        assert main(command) == 1
+        assert "no such file (give the folder of a `voiceveil evaluate`" in capsys.readouterr().err

@@ -35,6 +35,9 @@ def read_results(path: str | Path, *, system: str | None = None) -> Results:
             fix = "run the same `voiceveil evaluate` again: it goes on where it stopped"
             raise InputError("a half-finished evaluation: no results.json yet", where=path, fix=fix)
         path = path / "results.json"
+    if not path.exists():
+        fix = "give the folder of a `voiceveil evaluate`, its results.json, or an official result file"
+        raise InputError("no such file", where=path, fix=fix)
     lines = read_source(path)
     first = next(line for line in lines if line.text.strip())
     if first.text.lstrip().startswith("{"):
