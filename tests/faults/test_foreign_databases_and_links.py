@@ -7,7 +7,6 @@ import secrets
 import shutil
 import sqlite3
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,11 @@ import pytest
 from tests.faults.runs import tree
 from voiceveil.anonymization import anonymize
 from voiceveil.audio import save
-from voiceveil.board.store import Store
 from voiceveil.corpus import Corpus, Utterance, write_kaldi, write_manifest
 from voiceveil.errors import InputError
-from voiceveil.listen.answers import Answers
 from voiceveil.run.cache import Cache, leave
 from voiceveil.testing import synthetic_voice
 from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Revocations
 
 
 @pytest.fixture
@@ -56,22 +52,28 @@ def test_a_cache_changes_no_database_with_other_content(tmp_path: Path, content:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("table", ["answers", "teams", "revocations"])
-def test_a_server_keeps_out_of_tables_that_are_not_its_own(tmp_path: Path, table: str) -> None:
+@pytest.mark.parametrize("table", ["answers", "teams", "letters"])
+def test_a_server_changes_no_database_of_another_program(tmp_path: Path, table: str) -> None:
     path = tmp_path / "mine.sqlite"
     mine = sqlite3.connect(path)
     mine.executescript(f"CREATE TABLE {table} (a TEXT); INSERT INTO {table} VALUES ('mine');")
-    database = open_database(path)
-    make: dict[str, Callable[[], object]] = {
-        "answers": lambda: Answers(database, "study"),
-        "teams": lambda: Store(database),
-        "revocations": lambda: Revocations(database),
-    }
-    with pytest.raises(InputError, match=r"mine\.sqlite: a database of something else: its table"):
-        make[table]()
-    database.close()
-    assert mine.execute("SELECT name FROM sqlite_master").fetchall() == [(table,)]
     mine.close()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"mine\.sqlite: the database of another program \(give another --database\)"):
+        open_database(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.sqlite"]
+
+
+@pytest.mark.parametrize("name", ["new.sqlite", "wav/new.sqlite"])
+def test_a_cache_stays_out_of_the_data(tmp_path: Path, name: str) -> None:
+    data = tmp_path / "data" / "trials"
+    (data / "wav").mkdir(parents=True)
+    (data / "wav.scp").write_text("a wav/a.wav\n")
+    with pytest.raises(InputError, match=r"a cache would lie inside the data directory .*trials"):
+        Cache(data / name)
+    assert sorted(path.name for path in data.rglob("*")) == ["wav", "wav.scp"]
+    Cache(data.parent / "new.sqlite").close()
 
 
 def test_only_results_are_taken_from_the_folder_beside_a_cache(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ class Cache:
         self.path = None if readonly and not self._readonly else path
         try:
             if self.path is not None and not self._readonly:
+                _refuse_place_in_data(self.path)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             mode = "ro" if self._readonly else "rwc"
             address = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
@@ -237,6 +238,14 @@ def result_key(fingerprint: str, sha256: str, start: float, duration: float | No
 def _resolved(folder: Path) -> Path:
     """Asking the system for every file would take longer than all the rest."""
     return folder.resolve()
+
+
+def _refuse_place_in_data(path: Path) -> None:
+    """Raise ``InputError`` if a cache would lie in a Kaldi directory: biometric data does not belong among the data."""
+    data = next((folder for folder in path.resolve().parents if (folder / "wav.scp").is_file()), None)
+    if data is not None:
+        fix = "give a file outside of it"
+        raise InputError(f"a cache would lie inside the data directory {data}", where=path, fix=fix)
 
 
 def _unusable(error: Exception, path: Path | None) -> OutputError:

@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -34,6 +34,8 @@ _ATTEMPTS = 5
 _PATIENCE = 5.0  # seconds that a statement waits for another process, and a writer for its turn
 _SCRUB_PAUSE = 30.0  # seconds between attempts to remove erased rows while another process reads them
 _LONGEST_STATEMENT = 10  # seconds; PostgreSQL ends a statement that takes longer
+#: "VVDB" in the header of a SQLite file: it is a database of these applications.
+_APPLICATION = 0x56564442
 
 
 class Unavailable(Exception):
@@ -72,7 +74,7 @@ class Database:
     """A pool of connections.
 
     ``begin`` opens a writing transaction; ``alone``: only one thread of the process may write at a time; ``scrub``
-    removes deleted rows from the files and returns whether it could; ``file``: that of SQLite.
+    removes deleted rows from the files and returns whether it could.
     """
 
     def __init__(
@@ -85,7 +87,6 @@ class Database:
         transient: Callable[[BaseException], bool],
         broken: Callable[[BaseException], bool],
         scrub: Callable[[_Connection], bool] = lambda connection: True,
-        file: Path | None = None,
     ) -> None:
         self._connect = connect
         self._begin = begin
@@ -95,7 +96,6 @@ class Database:
         self._transient = transient
         self._broken = broken
         self._scrub = scrub
-        self._file = file
         self._scrub_after: float | None = None  # time of the monotonic clock; None: nothing was erased
         self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
@@ -136,21 +136,10 @@ class Database:
         return self.write(work)
 
     def create(self, statements: Sequence[str]) -> None:
-        """Make the tables that are not there yet; ``statements`` begin with ``CREATE TABLE IF NOT EXISTS``.
-
-        Tables of the same names in the SQLite file of another program are an ``InputError``.
-        """
+        """Make the tables that are not there yet; ``statements`` begin with ``CREATE TABLE IF NOT EXISTS``."""
 
         def make(transaction: Transaction) -> None:
-            found: dict[str, str] = (
-                {} if self._file is None else dict(transaction.run("SELECT name, sql FROM sqlite_master"))
-            )
             for statement in statements:
-                plain = statement.replace("IF NOT EXISTS ", "", 1)  # as SQLite keeps it
-                name = plain.split()[2]
-                if found.get(name, plain) != plain:
-                    what = f"a database of something else: its table {name!r} has other columns"
-                    raise InputError(what, where=self._file, fix="give another --database")
                 transaction.run(statement)
 
         self.write(make)
@@ -230,6 +219,7 @@ def _sqlite(path: Path) -> Database:
         return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
     try:
+        _claim(path)
         first = connect()
         first.execute("PRAGMA busy_timeout = 0")
         first.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what a killed server has erased is still in its log
@@ -244,8 +234,17 @@ def _sqlite(path: Path) -> Database:
         transient=transient,
         broken=lambda error: False,
         scrub=scrub,
-        file=path,
     )
+
+
+def _claim(path: Path) -> None:
+    """Mark a new file as a database of ours; raise ``InputError`` if it is another program's, which stays as it is."""
+    with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
+        if connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
+            return
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise InputError("the database of another program", where=path, fix="give another --database")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
 
 
 def _postgresql(address: str) -> Database:
