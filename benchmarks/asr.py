@@ -23,9 +23,7 @@ import numpy as np
 import voiceveil as vv
 from voiceveil.audio import load
 from voiceveil.corpus import Corpus, write_kaldi
-from voiceveil.run.cache import Cache
-from voiceveil.stats import average
-from voiceveil.utility.asr import (
+from voiceveil.models.asr.recognition import (
     Recogniser,
     WordErrorRate,
     compare_word_error_rates,
@@ -33,6 +31,8 @@ from voiceveil.utility.asr import (
     transcribe,
     word_error_rate,
 )
+from voiceveil.run.cache import Cache
+from voiceveil.stats import average
 
 
 def chosen(corpus: Corpus, share: float) -> Corpus:

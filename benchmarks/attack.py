@@ -23,9 +23,9 @@ import numpy as np
 
 import voiceveil as vv
 from voiceveil import attack
-from voiceveil.attack.campplus import CamPlusPlus
 from voiceveil.cli.attack import table
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
+from voiceveil.models.speaker.campplus import CamPlusPlus
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import extract
 

@@ -24,8 +24,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import voiceveil as vv
 from voiceveil.corpus import Utterance
-from voiceveil.run.cache import Cache
-from voiceveil.utility import (
+from voiceveil.models import (
     emotion_folds,
     evaluate_emotion,
     evaluate_naturalness,
@@ -33,6 +32,7 @@ from voiceveil.utility import (
     trackers,
     train_emotion_recogniser,
 )
+from voiceveil.run.cache import Cache
 
 #: Utterances of a speaker, speakers of a gender.
 EACH, SPEAKERS = 3, 10

@@ -40,10 +40,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 from tests.listen_world import make_study
 
-from voiceveil.listen.app import invitation
-from voiceveil.listen.design import Plan
-from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Seal, read_key
+from voiceveil.apps.listen.app import invitation
+from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.tokens import Seal, read_key
 
 LIMIT, HOSTILE_LIMIT = 0.2, 0.3  # seconds
 ARRIVAL = 10.0

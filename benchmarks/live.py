@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from voiceveil.live import Session, Timings, live_system
+from voiceveil.apps.live import Session, Timings, live_system
 from voiceveil.testing import synthetic_voice
 
 

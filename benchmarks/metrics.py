@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from timing import seconds
 from voiceveil import metrics, stats
-from voiceveil.scorefiles import read_key, read_scores
-from voiceveil.stats import ScoredTrials, measures
+from voiceveil.corpus.score_files import read_key, read_scores
+from voiceveil.metrics import measures
+from voiceveil.stats import ScoredTrials
 from voiceveil.testing.scores import ScoreWorld
 
 Floats = NDArray[np.float64]

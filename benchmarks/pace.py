@@ -2,7 +2,7 @@
 
     python benchmarks/pace.py FOLDER_OF_SPEECH
 
-The figures are those of `_PACES` in voiceveil.challenges.planning, which a plan uses where no earlier run has left
+The figures are those of `_PACES` in voiceveil.evaluation.plan, which a plan uses where no earlier run has left
 better ones. Reading the file is part of a step.
 """
 
@@ -19,12 +19,12 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 import voiceveil as vv
-from voiceveil import utility
-from voiceveil.attack.campplus import CamPlusPlusTrunk
-from voiceveil.attack.free import Cues
+from voiceveil import models as utility
+from voiceveil.attack.model_free import Cues
 from voiceveil.audio import Waveform, load
 from voiceveil.corpus import Utterance, open_corpus
-from voiceveil.utility.functionals import Functionals
+from voiceveil.models.emotion.functionals import Functionals
+from voiceveil.models.speaker.campplus import CamPlusPlusTrunk
 
 FILES = 20
 

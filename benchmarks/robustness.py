@@ -26,14 +26,15 @@ from scipy.signal import butter, fftconvolve, lfilter, sosfilt
 
 import voiceveil as vv
 from side_by_side import chosen
-from voiceveil import metrics, utility
-from voiceveil.anonymization import Anonymizer
-from voiceveil.anonymization.finding import find_system
+from voiceveil import metrics
+from voiceveil import models as utility
 from voiceveil.audio import Samples, Waveform
 from voiceveil.corpus import Utterance, open_corpus
+from voiceveil.models.asr.text_normalization import plain_words
+from voiceveil.models.naturalness import DNSMOS
 from voiceveil.stats import ratio
-from voiceveil.utility.naturalness import DNSMOS
-from voiceveil.utility.words import plain_words
+from voiceveil.systems import Anonymizer
+from voiceveil.systems.resolve import find_system
 
 RATE = 16000
 Spoil = Callable[[Samples, np.random.Generator], Samples]

@@ -31,12 +31,12 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-from voiceveil.anonymization import anonymize, batch
-from voiceveil.anonymization.item import Done, Job
 from voiceveil.audio import save
 from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.run.cluster import BLOCK, ray_executor
 from voiceveil.run.executor import Jobs
+from voiceveil.systems import anonymize, batch
+from voiceveil.systems.worker import Done, Job
 from voiceveil.testing import synthetic_voice
 from voiceveil.testing.memory import peak_memory
 from voiceveil.testing.nodes import ray_nodes

@@ -30,22 +30,22 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 import voiceveil as vv
-from voiceveil import utility
-from voiceveil.anonymization import Anonymizer
-from voiceveil.anonymization.finding import find_system
-from voiceveil.challenges import measuring
-from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
-from voiceveil.challenges.inventory import Inventory
-from voiceveil.challenges.measuring import Tools
-from voiceveil.challenges.protocol import Protocol, load_protocol
-from voiceveil.challenges.results import Figure, Results
+from voiceveil import models as utility
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus
-from voiceveil.errors import InputError
+from voiceveil.evaluation import measurement as measuring
+from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
+from voiceveil.evaluation.inventory import Inventory
+from voiceveil.evaluation.measurement import Tools
+from voiceveil.evaluation.protocol import Protocol, load_protocol
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics import WordErrors
 from voiceveil.metrics.similarity import diagonal_dominance
 from voiceveil.run.cache import Cache
 from voiceveil.stats import Estimate, average, ratio
 from voiceveil.stats.intervals import difference_interval
+from voiceveil.systems import Anonymizer
+from voiceveil.systems.resolve import find_system
 
 SEED = 2024
 ATTACKERS = ("campplus", "campplus-adapted", "moonshine-adapted")

@@ -22,23 +22,23 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.encoders import encoder as encoder_of
 from voiceveil.corpus import open_corpus
+from voiceveil.metrics import measures as m
+from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.cache import Cache
 from voiceveil.stats import Estimate, ScoredTrials, estimate_all
-from voiceveil.stats import measures as m
 from voiceveil.tdsv.challenge import Challenge, open_challenge
+from voiceveil.tdsv.challenge_design import Plan, design
+from voiceveil.tdsv.challenge_writer import write_challenge
 from voiceveil.tdsv.evaluation import Evaluation, evaluate, scored_trials
 from voiceveil.tdsv.features import measure
 from voiceveil.tdsv.lists import Key, Trial
-from voiceveil.tdsv.making import Plan, design
 from voiceveil.tdsv.page import write_page
 from voiceveil.tdsv.scoring import TrialScores, anonymized_tests, score, score_trials
-from voiceveil.tdsv.storing import save_system
+from voiceveil.tdsv.serialization import save_system
 from voiceveil.tdsv.system import System
 from voiceveil.tdsv.tables import shown, table
 from voiceveil.tdsv.training import train
-from voiceveil.tdsv.writing import write_challenge
 
 SEED = 1
 

@@ -23,17 +23,17 @@ import numpy as np
 import side_by_side
 from side_by_side import SEED, Column, development, distinctiveness, folder_of, results_of, say, table, trial_sets
 from voiceveil import attack
-from voiceveil.anonymization.finding import find_system
 from voiceveil.attack.attackers import AdaptedAttacker, Means
-from voiceveil.attack.encoders import encoder
-from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
-from voiceveil.challenges.ranking import rank_systems
-from voiceveil.challenges.results import Results
 from voiceveil.corpus import open_corpus
-from voiceveil.nn.asv_training import train_asv
+from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
+from voiceveil.evaluation.ranking import rank_systems
+from voiceveil.evaluation.results import Results
+from voiceveil.models.speaker.encoders import encoder
 from voiceveil.report.figures import privacy_utility_svg
 from voiceveil.run.cache import Cache
 from voiceveil.stats import ScoredTrials, estimate
+from voiceveil.systems.resolve import find_system
+from voiceveil.training.asv import train_asv
 
 ENCODERS = ("ecapa", "campplus-tuned")
 

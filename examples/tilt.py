@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.signal import lfilter
 
-from voiceveil.anonymization import Anonymizer, Range, parameter, register
 from voiceveil.audio import Samples
+from voiceveil.systems import Anonymizer, Range, parameter, register
 
 
 @register("tilt")

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.anonymization.xvector import f0 as pitch_frames
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.dsp.effort import RATE, voiced_levels
-from voiceveil.utility.pitch import tracker
+from voiceveil.models.pitch import contour as pitch_frames
+from voiceveil.models.pitch.correlation import tracker
 
 Array = NDArray[np.float64]
 MOST = 20

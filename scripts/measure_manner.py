@@ -3,9 +3,9 @@
     python scripts/measure_manner.py data/libri_train data/libri_pool
     python scripts/measure_manner.py data/emodb
 
-What `voiceveil.anonymization.xvector.manner` stands on. Means, deviations and correlations of the three, in deviations
-between speakers of the pool of each gender; and the share of recordings whose manner `veil` takes for a feeling's at
-its default. With genders as the corpus has them. At most 20 recordings of a speaker count.
+What `voiceveil.systems.resynthesis.speaking_style` stands on. Means, deviations and correlations of the three, in
+deviations between speakers of the pool of each gender; and the share of recordings whose manner `veil` takes for a
+feeling's at its default. With genders as the corpus has them. At most 20 recordings of a speaker count.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.anonymization.xvector import f0 as pitch_frames
-from voiceveil.anonymization.xvector.manner import Manner, register_of
-from voiceveil.anonymization.xvector.pool import load_pool
-from voiceveil.anonymization.xvector.veil import Veil
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.dsp.effort import RATE, balance, effort
-from voiceveil.utility.pitch import tracker
-from voiceveil.weights import store
+from voiceveil.models.pitch import contour as pitch_frames
+from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pool import load_pool
+from voiceveil.systems.resynthesis.speaking_style import Manner, register_of
+from voiceveil.systems.resynthesis.veil import Veil
 
 MOST = 20
 

@@ -1,6 +1,6 @@
 """Measure the table of voices of `i1`: median F0, F1 to F5 (Hz), syllables a second, one speaker a line.
 
-    python scripts/measure_voices.py data/libri_pool --speakers 60 > src/voiceveil/anonymization/signal/voices.tsv
+    python scripts/measure_voices.py data/libri_pool --speakers 60 > src/voiceveil/systems/signal/voices.tsv
 
 The first utterance of the first speakers of each gender by name, so that the table can be made again. Names stay out
 of it, and so does their order: lines are sorted by what they say. Speech of LibriSpeech: CC BY 4.0.

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
-from voiceveil.nn.checkpoint import load_tensors, read_any_record, save_tensors
+from voiceveil.models.checkpoint import load_tensors, read_any_record, save_tensors
+from voiceveil.models.weights import store
 from voiceveil.run.ledger import sha256_file
-from voiceveil.weights import store
 
 #: Tensors of a pool that have a row for each speaker.
 _OF_SPEAKERS = ("embeddings", "log_f0", "ratings")

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from voiceveil.audio import Waveform
-from voiceveil.challenges.protocol import load_protocol
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.evaluation.protocol import load_protocol
 
 WORDS = "ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT".split()  # noqa: SIM905
 

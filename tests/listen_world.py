@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from voiceveil.apps.listen.answers import Answers, Move
+from voiceveil.apps.listen.design import Plan, design_study
+from voiceveil.apps.listen.session_flow import Course
+from voiceveil.apps.listen.study import Item, Study
 from voiceveil.audio import Waveform, save
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.listen.answers import Answers, Move
-from voiceveil.listen.course import Course
-from voiceveil.listen.design import Plan, design_study
-from voiceveil.listen.study import Item, Study
 from voiceveil.testing import synthetic_voice
 
 #: How good each version sounds, and how much of the speaker is left, on a scale from 0 to 1.
@@ -107,7 +107,7 @@ def answer_all(
 @contextmanager
 def served(study: Path, database: str | None = None) -> Iterator[str]:
     """The application of a study on a free port of this machine; its address."""
-    from voiceveil.listen.app import open_app
+    from voiceveil.apps.listen.app import open_app
 
     with running(open_app(study, database)) as address:
         yield address
@@ -116,8 +116,8 @@ def served(study: Path, database: str | None = None) -> Iterator[str]:
 @contextmanager
 def running(app: Any, **options: Any) -> Iterator[str]:
     """An application on a free port of this machine, with options of ``build_server``; its address."""
-    from voiceveil.web.hosts import Hosts
-    from voiceveil.web.server import build_server, listening_socket
+    from voiceveil.apps.web.hosts import Hosts
+    from voiceveil.apps.web.server import build_server, listening_socket
 
     bound = listening_socket("127.0.0.1", 0)
     server = build_server(app, Hosts("127.0.0.1"), **options)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from voiceveil.audio import save
-from voiceveil.challenges.details import Details, Heard, Similarity, write_details
-from voiceveil.challenges.results import Figure, Results
+from voiceveil.evaluation.details import Details, Heard, Similarity, write_details
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.stats import ScoredTrials, estimate
 from voiceveil.testing import synthetic_voice
 

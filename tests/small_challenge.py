@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.encoders import TrainingRecord, encoders
-from voiceveil.attack.free import mean_f0
+from voiceveil.attack.model_free import mean_f0
 from voiceveil.audio import Waveform, save
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.models.asr.recognition import recognisers
+from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
-from voiceveil.utility.asr import recognisers
 
 WORDS = ("ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN")
 ATTACKERS = ("bumps", "bumps:anon")

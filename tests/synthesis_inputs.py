@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from voiceveil.anonymization.xvector.content import LEVEL
-from voiceveil.nn.synthesis_data import Batch
+from voiceveil.models.content.features import LEVEL
 from voiceveil.testing.voices import synthetic_voice
+from voiceveil.training.synthesis_data import Batch
 
 
 def voices(count: int = 2, frames: int = 40, content: int = 12, speaker: int = 6) -> Batch:
     """Content is a blurred view of the spectrum; frames with energy count as voiced, at 100 Hz and more."""
     import torch
 
-    from voiceveil.nn.mel import log_mel
+    from voiceveil.models.nets.mel import log_mel
 
     waves = [synthetic_voice(i, i, seconds=frames / 100).samples for i in range(count)]
     samples = np.stack([w * np.float32(LEVEL / np.sqrt(np.mean(w**2))) for w in waves])

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.anonymization.xvector.content import contents
-from voiceveil.attack.encoders import TrainingRecord, encoders
-from voiceveil.attack.free import mean_f0
+from voiceveil.attack.model_free import mean_f0
 from voiceveil.audio import Waveform, save
 from voiceveil.corpus import Corpus, Utterance, write_kaldi
+from voiceveil.models.content.features import contents
+from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing.voices import _VOWELS, _vowel
 
 WORDS = {"a": (0, 2), "b": (1, 4), "c": (2, 0), "d": (3, 1), "e": (4, 3), "g": (0, 3)}

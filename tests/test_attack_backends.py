@@ -11,7 +11,7 @@ from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Scaled, Wc
 from voiceveil.attack.margin import MarginSoftmax
 from voiceveil.attack.normalization import SNorm
 from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance, fit_two_covariance
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

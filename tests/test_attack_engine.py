@@ -16,20 +16,20 @@ import voiceveil as vv
 from voiceveil import attack, metrics
 from voiceveil.attack.attackers import EncoderAttacker, attacker
 from voiceveil.attack.embedding import Embedded, enroll, score_trials, write_scores
-from voiceveil.attack.encoders import TrainingRecord, encoders
-from voiceveil.attack.free import mean_f0
 from voiceveil.attack.health import control_eer, diagnose
+from voiceveil.attack.model_free import mean_f0
 from voiceveil.attack.plda import Plda
 from voiceveil.attack.sets import find_sets
 from voiceveil.audio import Waveform, save
-from voiceveil.challenges.inventory import take_inventory
-from voiceveil.challenges.measuring import Tools, verification
-from voiceveil.challenges.protocol import load_protocol
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
-from voiceveil.errors import InputError
+from voiceveil.corpus.score_files import read_key, read_scores
+from voiceveil.evaluation.inventory import take_inventory
+from voiceveil.evaluation.measurement import Tools, verification
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.run.cache import Cache
-from voiceveil.scorefiles import read_key, read_scores
 from voiceveil.testing import synthetic_voice
 
 PEOPLE = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from voiceveil.attack.free import CUES, Cues, Distance, mean_f0, silence_pattern
+from voiceveil.attack.model_free import CUES, Cues, Distance, mean_f0, silence_pattern
 from voiceveil.audio import Waveform
 from voiceveil.testing import synthetic_voice
 

@@ -15,15 +15,15 @@ import voiceveil as vv
 from tests.test_attack_engine import corpus
 from voiceveil import attack
 from voiceveil.attack.attackers import attacker
-from voiceveil.attack.encoders import TrainingRecord, encoders
 from voiceveil.attack.inversion import ALPHAS, AngleCounts, AngleModel, count_angles, invert
 from voiceveil.audio import Waveform, load, save
-from voiceveil.challenges.evaluation import prepare, usual_attackers
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
 from voiceveil.dsp.lpc import ORDER, pole_angles
 from voiceveil.dsp.mcadams import McAdams, analysis_window
-from voiceveil.errors import InputError
+from voiceveil.evaluation.evaluate import prepare, usual_attackers
+from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
 
 SPEECH = Path(__file__).resolve().parents[2] / "shared" / "speech"
@@ -193,8 +193,8 @@ def test_the_coefficient_of_real_speech_is_estimated() -> None:
 
 def test_a_plan_knows_what_is_in_the_cache(tmp_path: Path) -> None:
     from tests.small_challenge import make_challenge
-    from voiceveil.challenges.evaluation import evaluate
-    from voiceveil.challenges.planning import make_plan
+    from voiceveil.evaluation.evaluate import evaluate
+    from voiceveil.evaluation.plan import make_plan
 
     made = make_challenge(tmp_path / "data", only=("dev",))
     evaluation = prepare(made, tmp_path / "out", system=vv.system("b2"))

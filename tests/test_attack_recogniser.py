@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
-from voiceveil.attack.encoders import encoder
-from voiceveil.errors import InputError
-from voiceveil.utility import moonshine
+from voiceveil.core.errors import InputError
+from voiceveil.models.asr import moonshine
+from voiceveil.models.speaker.encoders import encoder
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 if importlib.util.find_spec("moonshine_voice") is None:  # found, not imported: its microphone code needs more libraries
     pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
-from voiceveil.anonymization.xvector.content import MoonshineContent
-from voiceveil.attack.recogniser import RecogniserEncoder
+from voiceveil.models.content.features import MoonshineContent
+from voiceveil.models.speaker.recogniser_statistics import RecogniserEncoder
 
 
 def speech(name: str = "two_cities.wav", start: int = 1) -> vv.Waveform:

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from tests.installed import needs
-from voiceveil.attack.encoders import encoder
 from voiceveil.audio import load, save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.errors import InputError
-from voiceveil.nn.speaker_models import features, speaker_model
+from voiceveil.models.speaker.encoders import encoder
+from voiceveil.models.speaker.networks import features, speaker_model
 from voiceveil.testing import synthetic_voice
 
 torch = pytest.importorskip("torch")
 
 
 def test_the_front_is_frozen_and_so_are_the_statistics() -> None:
-    from voiceveil.nn.campplus import CamPlusPlusNet
-    from voiceveil.nn.campplus_tuning import TunableCamPlusPlus
+    from voiceveil.models.nets.campplus import CamPlusPlusNet
+    from voiceveil.models.nets.campplus_tuning import TunableCamPlusPlus
 
     torch.manual_seed(0)
     plain, tunable = CamPlusPlusNet().eval(), TunableCamPlusPlus()
@@ -42,7 +42,7 @@ def test_the_front_is_frozen_and_so_are_the_statistics() -> None:
 
 
 def test_its_features_are_those_of_campplus() -> None:
-    from voiceveil.attack.campplus import features as of_campplus
+    from voiceveil.models.speaker.campplus import features as of_campplus
 
     samples = synthetic_voice(1).samples
     np.testing.assert_array_equal(features(samples, "fbank80-unit"), of_campplus(samples))
@@ -94,13 +94,13 @@ def test_a_tuned_encoder_attacks(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_bad_input_of_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="but one width"):
         speaker_model("campplus-tuned").network(64)
-    from voiceveil.attack import campplus
+    from voiceveil.models.speaker import campplus
 
     campplus._wheel_file.cache_clear()
     monkeypatch.setattr(campplus, "find_spec", lambda name: None)
     speech(tmp_path, "train", range(3), range(1))
     from voiceveil.corpus import open_corpus
-    from voiceveil.nn.asv_training import train_asv
+    from voiceveil.training.asv import train_asv
 
     with pytest.raises(InputError, match=r"weights of CAM\+\+ are not installed"):
         train_asv([open_corpus(tmp_path / "train")], tmp_path / "out", model="campplus-tuned")

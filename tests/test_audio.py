@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from voiceveil import audio
 from voiceveil.audio import MixedDownWarning, Waveform, info, load, resample, save
-from voiceveil.errors import InputError, OutputError
+from voiceveil.core.errors import InputError, OutputError
 
 STEP = 1 / 32768
 

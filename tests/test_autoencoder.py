@@ -11,20 +11,20 @@ import torch
 from numpy.typing import NDArray
 
 from tests.test_xvector_pseudo import make_pool
-from voiceveil.anonymization import system
-from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
-from voiceveil.anonymization.xvector.pseudo import PoolFarthest
-from voiceveil.anonymization.xvector.pseudo_autoencoded import Autoencoded, AutoencodedFarthest, reconstructed
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.cli.train_autoencoder import labels_of
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
-from voiceveil.nn.autoencoder import KIND, AdversarialAutoencoder, AutoencoderPlan, train_autoencoder
-from voiceveil.nn.checkpoint import save_tensors
+from voiceveil.models.checkpoint import save_tensors
+from voiceveil.models.nets.autoencoder import KIND, AdversarialAutoencoder, AutoencoderPlan, train_autoencoder
+from voiceveil.models.weights import store
+from voiceveil.systems import system
+from voiceveil.systems.resynthesis.base import Resynthesis
+from voiceveil.systems.resynthesis.pool import Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pseudo import PoolFarthest
+from voiceveil.systems.resynthesis.pseudo_autoencoded import Autoencoded, AutoencodedFarthest, reconstructed
 from voiceveil.testing import synthetic_voice
-from voiceveil.weights import store
 
 Array = NDArray[np.float32]
 

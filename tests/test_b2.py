@@ -12,10 +12,10 @@ from scipy.signal import lfilter
 
 import voiceveil as vv
 from tests.test_dsp_mcadams import NOISE_SHA256, noise
-from voiceveil.anonymization.signal.b2 import B2
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.dsp.mcadams import McAdams
-from voiceveil.errors import InputError
+from voiceveil.systems.signal.b2 import B2
 from voiceveil.testing import synthetic_voice
 
 # The official coefficients of 2024: the first utterances of every data set, and some speakers.

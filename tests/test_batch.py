@@ -17,13 +17,13 @@ import pytest
 import soundfile
 
 import voiceveil as vv
-from voiceveil.anonymization import batch
-from voiceveil.anonymization.draws import Key, keyed_rng
-from voiceveil.anonymization.item import LONG
 from voiceveil.audio import save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.corpus.model import Corpus
-from voiceveil.errors import InputError
+from voiceveil.systems import batch
+from voiceveil.systems.keys import Key, keyed_rng
+from voiceveil.systems.worker import LONG
 from voiceveil.testing import synthetic_voice
 
 anonymize = partial(batch.anonymize, system="b2")
@@ -468,8 +468,8 @@ def test_long_recordings_equal_short_ones(tmp_path: Path, name: str, monkeypatch
     """Block by block and in memory, at another rate in and out: the same to one step of 16 bits."""
     long_file(tmp_path / "in" / "a.wav", 30, rate=22050, channels=2)
     anonymize(tmp_path / "in", tmp_path / "memory", system=name, seed=1, rate=8000)
-    monkeypatch.setattr("voiceveil.anonymization.item.LONG", 1.0)
-    monkeypatch.setattr("voiceveil.anonymization.item._BLOCK", 50000)
+    monkeypatch.setattr("voiceveil.systems.worker.LONG", 1.0)
+    monkeypatch.setattr("voiceveil.systems.worker._BLOCK", 50000)
     anonymize(tmp_path / "in", tmp_path / "blocks", system=name, seed=1, rate=8000)
     memory, blocks = (vv.load(tmp_path / kind / "a.wav").samples for kind in ("memory", "blocks"))
     assert len(memory) == len(blocks) == 240000
@@ -495,7 +495,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
 
 
 def test_not_finite_in_a_long_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voiceveil.anonymization.item.LONG", 1.0)
+    monkeypatch.setattr("voiceveil.systems.worker.LONG", 1.0)
     samples = synthetic_voice(1, seconds=3.0).samples.copy()
     samples[32000] = np.nan
     soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")

@@ -19,17 +19,17 @@ from tests.board_world import link, make_lists, submission, tar, zipped
 from tests.listen_client import Client, search
 from tests.listen_world import running
 from voiceveil import metrics
-from voiceveil.board.app import open_board, team_token
-from voiceveil.board.contest import Contest, create_contest
-from voiceveil.board.judging import judge
-from voiceveil.board.standing import latest, tables
-from voiceveil.board.store import Full, Store
-from voiceveil.challenges.results import Figure
-from voiceveil.challenges.submission.members import Limits
+from voiceveil.apps.board.app import open_board, team_token
+from voiceveil.apps.board.contest import Contest, create_contest
+from voiceveil.apps.board.leaderboard import latest, tables
+from voiceveil.apps.board.scoring import judge
+from voiceveil.apps.board.store import Full, Store
+from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
-from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Seal, read_key
+from voiceveil.core.errors import InputError
+from voiceveil.core.safe_archive import Limits
+from voiceveil.evaluation.results import Figure
 
 ATTACK = "exp/asv_anon_x/libri_test_enrolls_x-libri_test_trials_f_x"
 TEXT = "exp/asr/libri_test_asr_x/text"

@@ -13,11 +13,11 @@ from tests.board_world import link, make_lists, submission, tar
 from tests.browser import chromium
 from tests.listen_world import running
 from tests.test_listen_browser import FLAGS, look, opened
-from voiceveil.board.app import open_board, team_token
-from voiceveil.board.contest import Contest, create_contest
-from voiceveil.board.store import Store
-from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Seal, read_key
+from voiceveil.apps.board.app import open_board, team_token
+from voiceveil.apps.board.contest import Contest, create_contest
+from voiceveil.apps.board.store import Store
+from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.tokens import Seal, read_key
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no chromium (Debian: apt-get install chromium)")
 

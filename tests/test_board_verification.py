@@ -23,20 +23,20 @@ from tests.listen_client import Client
 from tests.listen_world import running
 from tests.small_challenge import Bumps, Counter, make_challenge, make_set, spoken
 from tests.test_board import Place, figures
+from voiceveil.apps.board.app import open_board
+from voiceveil.apps.board.contest import Contest, create_contest
+from voiceveil.apps.board.leaderboard import Line, latest, tables
+from voiceveil.apps.board.lists import check_data, open_set
+from voiceveil.apps.board.scoring import judge
+from voiceveil.apps.board.store import Store
+from voiceveil.apps.board.verification import draw_sample
+from voiceveil.apps.board.worker import Worker, run_worker
+from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.audio import Waveform, load
-from voiceveil.board.app import open_board
-from voiceveil.board.contest import Contest, create_contest
-from voiceveil.board.judging import judge
-from voiceveil.board.lists import check_data, open_set
-from voiceveil.board.standing import Line, latest, tables
-from voiceveil.board.store import Store
-from voiceveil.board.verification import draw_sample
-from voiceveil.board.worker import Worker, run_worker
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance, open_corpus, write_kaldi
-from voiceveil.errors import InputError
-from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Seal, read_key
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
 RULES = {"verify": "all", "attackers": ("bumps",), "recogniser": "counter", "rank": "verified-only", "tolerance": 0.02}
@@ -109,7 +109,7 @@ class Board:
 
     def upload(self, members: dict[str, bytes], team: str = "A") -> str:
         """What the server does with an upload."""
-        from voiceveil.board.worker import put_in_queue
+        from voiceveil.apps.board.worker import put_in_queue
 
         name = self.store.begin(self.contest, team, "s")
         archive = self.folder / "upload"

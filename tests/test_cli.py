@@ -82,7 +82,7 @@ def test_the_default_where_torch_is_missing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B2, which says what it is; parameters of veil are not those of B2, and nothing is done with them."""
-    from voiceveil.anonymization.xvector import engine
+    from voiceveil.systems.resynthesis import pipeline as engine
 
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.2))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from voiceveil import InputError, metrics, stats
 from voiceveil.cli.main import main
-from voiceveil.scorefiles import read_key, read_labelled, read_scores, read_speakers
+from voiceveil.corpus.score_files import read_key, read_labelled, read_scores, read_speakers
 from voiceveil.stats import ScoredTrials
 from voiceveil.testing.scores import ScoreWorld
 
@@ -292,7 +292,7 @@ def test_any_bytes_give_scores_or_an_input_error(data: bytes, tmp_path_factory: 
 
 def test_chunks_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load(folder, "b.scores").score
-    monkeypatch.setattr("voiceveil.scorefiles._CHUNK", 57)
+    monkeypatch.setattr("voiceveil.corpus.score_files._CHUNK", 57)
     assert np.array_equal(load(folder, "b.scores").score, whole)
     (folder / "b.scores").write_text((folder / "b.scores").read_text().replace("s3 s4-16 ", "s3 s4-16 x", 1))
     line = (

@@ -14,8 +14,8 @@ import pytest
 from tests.test_nn_training import voices
 from voiceveil.audio import save
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
-from voiceveil.nn.checkpoint import load_tensors, read_record
+from voiceveil.core.errors import InputError
+from voiceveil.models.checkpoint import load_tensors, read_record
 from voiceveil.testing import synthetic_voice
 
 __all__ = ["voices"]  # the fixture

@@ -23,19 +23,19 @@ from tests.faults.conftest import data  # noqa: F401 -- the fixture
 from tests.faults.runs import begun, evaluating, tree
 from tests.test_attack_engine import corpus as make_corpus
 from tests.test_local import Counted
-from voiceveil import named_modules
-from voiceveil.anonymization import anonymize
-from voiceveil.anonymization.signal.b2 import B2
-from voiceveil.attack.free import Cues
+from voiceveil.attack.model_free import Cues
 from voiceveil.audio import Samples, save
 from voiceveil.cli.main import main
+from voiceveil.core import user_modules as named_modules
+from voiceveil.core.errors import InputError, OutputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError, OutputError
 from voiceveil.run import cluster
 from voiceveil.run.cache import Cache, leave
 from voiceveil.run.cluster import RayExecutor, ray_executor
 from voiceveil.run.extract import extract
 from voiceveil.run.ledger import Ledger
+from voiceveil.systems import anonymize
+from voiceveil.systems.signal.b2 import B2
 from voiceveil.testing import synthetic_voice
 from voiceveil.testing.nodes import Nodes, ray_nodes
 

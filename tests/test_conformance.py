@@ -13,12 +13,12 @@ import pytest
 
 import voiceveil.testing.checks
 import voiceveil.testing.run_checks  # noqa: F401 -- fills CHECKS
-from voiceveil.anonymization import Anonymizer, Range, Stream, parameter, system, systems
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
 from voiceveil.audio import Samples, Waveform
+from voiceveil.core.errors import InputError
 from voiceveil.dsp.formants import measure
 from voiceveil.dsp.pitch import track_pitch
-from voiceveil.errors import InputError
+from voiceveil.systems import Anonymizer, Range, Stream, parameter, system, systems
+from voiceveil.systems.resynthesis.base import Resynthesis
 from voiceveil.testing import check_anonymizer, synthetic_voice
 from voiceveil.testing.change import LEAST_DISTANCE, correlation, envelope_distance
 from voiceveil.testing.conformance import CHECKS, _run

@@ -14,8 +14,8 @@ import pytest
 import soundfile
 
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, check, open_corpus, write_kaldi, write_manifest
-from voiceveil.errors import InputError
 
 RATE = 16000
 

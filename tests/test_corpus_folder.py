@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, corpora, open_corpus
-from voiceveil.errors import InputError
 
 
 def tone(path: Path, seconds: float = 0.05, rate: int = 16000) -> Path:

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.corpus.checking import check
 from voiceveil.corpus.ids import is_file_name, safe_id, with_safe_ids
 from voiceveil.corpus.lines import is_id
-from voiceveil.errors import InputError
 
 NAMES = ("Anna Schmidt", "Bob\tM.", "Çelik  Ö", "dora")
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, read_kaldi, write_kaldi
 from voiceveil.corpus import lines as lines_module
 from voiceveil.corpus.checking import check
 from voiceveil.corpus.faults import Fault
-from voiceveil.errors import InputError
 
 
 def kaldi(directory: Path, **files: str) -> Path:

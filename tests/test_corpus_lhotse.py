@@ -16,9 +16,9 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus
 from voiceveil.corpus.lhotse import read_lhotse, write_lhotse
-from voiceveil.errors import InputError
 
 lhotse = pytest.importorskip("lhotse")
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, open_listing, read_manifest, write_manifest
 from voiceveil.corpus.faults import Fault
-from voiceveil.errors import InputError
 
 
 def test_csv(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, check, corpora, open_corpus, write_manifest
 from voiceveil.corpus.commonvoice import draw_subsets
 from voiceveil.corpus.iemocap import DEVELOPMENT, TABLE_2
 from voiceveil.corpus.vctk import read_vctk
-from voiceveil.errors import InputError
 
 
 def tone(path: Path, seconds: float = 0.05) -> None:

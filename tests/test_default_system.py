@@ -34,7 +34,7 @@ def test_python_and_the_command_line_use_the_same(source: Path, tmp_path: Path) 
 def test_b2_takes_its_place_with_a_warning(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("voiceveil.anonymization.xvector.engine.find_spec", lambda name: None)
+    monkeypatch.setattr("voiceveil.systems.resynthesis.pipeline.find_spec", lambda name: None)
     with pytest.warns(UserWarning, match="b2 is used, which protects little, since veil cannot be: .*pip install"):
         vv.anonymize(source, tmp_path / "python", seed=1)
     assert main(["anonymize", str(source), str(tmp_path / "command"), "--seed", "1", "--quiet"]) == 0

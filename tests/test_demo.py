@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from voiceveil.apps.demo.corpus import make_corpus
+from voiceveil.apps.demo.espeak import INSTALL, is_installed, speak
 from voiceveil.audio import load
 from voiceveil.cli import demo
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.demo.corpus import make_corpus
-from voiceveil.demo.espeak import INSTALL, is_installed, speak
-from voiceveil.errors import InputError
 
 needs_espeak = pytest.mark.skipif(not is_installed(), reason=f"eSpeak NG is not installed: {INSTALL}")
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pytest
 
-from voiceveil.documents import DEEPEST, MOST, Extended, build, parse_json, read_json, read_toml
-from voiceveil.errors import InputError
+from voiceveil.core.documents import DEEPEST, MOST, Extended, build, parse_json, read_json, read_toml
+from voiceveil.core.errors import InputError
 
 
 @dataclass(frozen=True)

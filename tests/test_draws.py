@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.draws import Key, KeyFileWarning, Level, keyed_rng
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
+from voiceveil.systems.keys import Key, KeyFileWarning, Level, keyed_rng
 
 contexts = st.lists(st.text(st.characters(), max_size=5), max_size=4)  # all code points, surrogates too
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from voiceveil.core.errors import InputError
 from voiceveil.dsp.kaldi import Framing, energy_vad, fbank, mel_banks, mfcc, sentence_cmn, sliding_cmn
-from voiceveil.errors import InputError
 from voiceveil.testing import synthetic_voice
 
 VOICE = synthetic_voice(3, 1, seconds=2.3).samples

@@ -12,16 +12,16 @@ import pytest
 
 from tests.small_challenge import make_challenge
 from voiceveil import metrics
-from voiceveil.anonymization import systems
-from voiceveil.anonymization.xvector.pool import load_pool
-from voiceveil.challenges.measuring import _dominance, _over_speakers
-from voiceveil.challenges.protocol import load_protocol
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.evaluate_many import chosen_systems, made_system
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.measurement import _dominance, _over_speakers
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.report.comparison import compare, shown
 from voiceveil.report.comparison_page import scatter_svg
+from voiceveil.systems import systems
+from voiceveil.systems.resynthesis.pool import load_pool
 
 
 @pytest.fixture(scope="module")

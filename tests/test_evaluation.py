@@ -11,12 +11,12 @@ import pytest
 
 import voiceveil as vv
 from voiceveil.audio import save
-from voiceveil.challenges.evaluation import evaluate, prepare
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance, write_kaldi
 from voiceveil.corpus.model import Corpus
-from voiceveil.errors import InputError
+from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.testing import synthetic_voice
 
 SPEAKERS = {"f": [11, 12, 13], "m": [21, 22, 23]}

@@ -14,10 +14,10 @@ import pytest
 import voiceveil as vv
 from tests.small_challenge import ATTACKERS, make_challenge
 from voiceveil.audio import Waveform, save
-from voiceveil.challenges.evaluation import evaluate, prepare
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.results import Figure, Results
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
 

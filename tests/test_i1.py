@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import find_peaks, lfilter
 
-from voiceveil.anonymization import system
-from voiceveil.anonymization.signal.i1 import exchanged, pink_noise, voices, warped
 from voiceveil.audio import Waveform, load
 from voiceveil.dsp.formants import Voice, lpc_of_powers, measure, spacing
 from voiceveil.dsp.pitch import track_pitch
 from voiceveil.dsp.psola import overlap_add, pitch_marks
+from voiceveil.systems import system
+from voiceveil.systems.signal.i1 import exchanged, pink_noise, voices, warped
 from voiceveil.testing import synthetic_voice
 from voiceveil.testing.change import correlation, envelope_distance
 from voiceveil.testing.voices import whispered
@@ -169,7 +169,7 @@ def test_the_table_has_120_speakers_with_plausible_voices() -> None:
 
 def test_speech_takes_on_the_voice_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Voice(210.0, tuple(1.1 * f for f in (540.0, 1440.0, 2550.0, 3350.0, 4200.0)), 4.0)
-    monkeypatch.setattr("voiceveil.anonymization.signal.i1.voices", lambda: (target,))
+    monkeypatch.setattr("voiceveil.systems.signal.i1.voices", lambda: (target,))
     speech = vowel(170, TUBE, 2.0).astype(np.float32)
     made = system("i1", noise=0.0, tempo=1.0).transform(speech, np.random.default_rng(0))
     assert abs(len(made) - len(speech)) < 3
@@ -198,7 +198,7 @@ def test_voiceless_very_low_and_very_high_voices_change(pitch: float) -> None:
 
 def test_a_whisper_takes_on_the_formants_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Voice(210.0, tuple(1.15 * f for f in TUBE), 4.0)
-    monkeypatch.setattr("voiceveil.anonymization.signal.i1.voices", lambda: (target,))
+    monkeypatch.setattr("voiceveil.systems.signal.i1.voices", lambda: (target,))
     whisper = whispered(Waveform(vowel(110, TUBE, 2.0).astype(np.float32), RATE))
     made = system("i1", noise=0.0, tempo=1.0).transform(whisper.samples, np.random.default_rng(0))
     np.testing.assert_allclose(resonances(whisper.samples.astype(np.float64))[:3], TUBE[:3], rtol=0.08)

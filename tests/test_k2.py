@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from tests.test_xvector_pseudo import make_pool
 from tests.tiny_decoder import write_two_stages
 from voiceveil import metrics
-from voiceveil.anonymization import system
-from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
-from voiceveil.anonymization.xvector.pseudo import Strategy
-from voiceveil.anonymization.xvector.pseudo_indistinguishable import Indistinguishable, angular_distance
+from voiceveil.core.errors import InputError
 from voiceveil.dsp.griffin_lim import BANDS, from_mel, griffin_lim, linear_magnitudes
-from voiceveil.errors import InputError
+from voiceveil.models.weights import store
+from voiceveil.systems import system
+from voiceveil.systems.resynthesis.pool import Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pseudo import Strategy
+from voiceveil.systems.resynthesis.pseudo_indistinguishable import Indistinguishable, angular_distance
 from voiceveil.testing import synthetic_voice
-from voiceveil.weights import store
 
 Array = NDArray[np.float64]
 
@@ -163,7 +163,7 @@ def test_with_the_evaluation_speakers_as_pool_the_lazy_informed_attacker_loses_n
 def mel_of(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     import torch
 
-    from voiceveil.nn.mel import log_mel
+    from voiceveil.models.nets.mel import log_mel
 
     return np.asarray(log_mel(torch.from_numpy(samples[None]))[0].numpy())
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.faults.runs import PROTOCOL
-from voiceveil.anonymization import batch
 from voiceveil.audio import save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.errors import InputError
+from voiceveil.systems import batch
 from voiceveil.testing import synthetic_voice
 
 anonymize = partial(batch.anonymize, system="b2")

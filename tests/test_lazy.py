@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.lazy import lazy_exports
+from voiceveil.core.lazy import lazy_exports
 
 
 def test_a_name_is_imported_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_a_name_is_imported_when_it_is_asked_for(tmp_path: Path, monkeypatch: py
     del sys.modules["vv_home"]
 
 
-@pytest.mark.parametrize("name", ["voiceveil", "voiceveil.metrics", "voiceveil.stats", "voiceveil.utility"])
+@pytest.mark.parametrize("name", ["voiceveil", "voiceveil.metrics", "voiceveil.stats", "voiceveil.models"])
 def test_packages_name_themselves(name: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nonsense'"):
         importlib.import_module(name).nonsense  # noqa: B018

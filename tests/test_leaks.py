@@ -15,9 +15,9 @@ import pytest
 import soundfile
 
 import voiceveil as vv
-from voiceveil.anonymization import batch
 from voiceveil.audio import Samples, info, save
 from voiceveil.corpus import Corpus, Utterance, open_corpus, write_kaldi, write_manifest
+from voiceveil.systems import batch
 from voiceveil.testing import synthetic_voice
 
 anonymize = partial(batch.anonymize, system="b2")
@@ -105,7 +105,7 @@ def test_lengths_that_nobody_stated_stay_unstated(tmp_path: Path) -> None:
 
 
 def test_a_long_recording_states_its_output_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voiceveil.anonymization.item.LONG", 0.1)
+    monkeypatch.setattr("voiceveil.systems.worker.LONG", 0.1)
     source = make_input(tmp_path, "jsonl")
     summary = anonymize(source, tmp_path / "out", system="b2", rate=8000)
     rows = [json.loads(line) for line in (summary.output / "set.jsonl").read_text().splitlines()]

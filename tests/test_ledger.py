@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voiceveil.errors import InputError, OutputError
+from voiceveil.core.errors import InputError, OutputError
 from voiceveil.run.ledger import Entry, Ledger, open_ledger, sha256_file
 
 SETTINGS = {"system": "b2", "parameters": {"alpha": (0.5, 0.9)}, "rate": 16000, "key": "fresh"}

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from tests.listen_world import answer_all, make_study
 from tests.report_world import make_results
+from voiceveil.apps.listen.analysis import Analysis, Rules, analyse
+from voiceveil.apps.listen.answers import Answers, Move
+from voiceveil.apps.listen.clusters import cluster_results
+from voiceveil.apps.listen.crossed_bootstrap import crossed_interval, krippendorff_alpha, weighted_mean, weighted_median
+from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.figures import density, violins_svg
+from voiceveil.apps.listen.responses import Panel, collect
+from voiceveil.apps.listen.study import Study
+from voiceveil.apps.web.database import open_database
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
-from voiceveil.listen.analysis import Analysis, Rules, analyse
-from voiceveil.listen.answers import Answers, Move
-from voiceveil.listen.clusters import cluster_results
-from voiceveil.listen.collected import Panel, collect
-from voiceveil.listen.crossed import crossed_interval, krippendorff_alpha, weighted_mean, weighted_median
-from voiceveil.listen.design import Plan
-from voiceveil.listen.figures import density, violins_svg
-from voiceveil.listen.study import Study
-from voiceveil.web.database import open_database
+from voiceveil.core.errors import InputError
 
 EVERYTHING = ("naturalness", "similarity", "intelligibility", "preference", "clustering")
 

@@ -13,13 +13,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.browser import chromium
 from tests.listen_world import answer_all, make_study, served
 from tests.page_checks import CONTRAST, CROWDED, NAMELESS, SMALL
-from voiceveil.listen.answers import Answers
-from voiceveil.listen.app import invitation
-from voiceveil.listen.design import Plan
-from voiceveil.listen.page import write_analysis
-from voiceveil.listen.study import Study
-from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Seal, read_key
+from voiceveil.apps.listen.answers import Answers
+from voiceveil.apps.listen.app import invitation
+from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.page import write_analysis
+from voiceveil.apps.listen.study import Study
+from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.tokens import Seal, read_key
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no chromium (Debian: apt-get install chromium)")
 
@@ -230,7 +230,7 @@ def test_recordings_play_whole_and_unclipped(place: Place, context: BrowserConte
 
 def to_panel(place: Place, context: BrowserContext) -> tuple[str, Page, list[str]]:
     """A new evaluator at the panel: everything before is answered without the browser."""
-    from voiceveil.listen.course import Course
+    from voiceveil.apps.listen.session_flow import Course
 
     name, link = place.link()
     import hashlib

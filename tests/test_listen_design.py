@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from tests.listen_world import make_corpora, make_study
 from voiceveil import audio
+from voiceveil.apps.listen.design import Plan, design_study
+from voiceveil.apps.listen.recordings import active_level, beeps, headphone_tones, prepare
+from voiceveil.apps.listen.sampling import Balance, deal_cells, deal_pairs, panel_shape
+from voiceveil.apps.listen.study import Item, Study
 from voiceveil.audio import Waveform, save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus
-from voiceveil.errors import InputError
-from voiceveil.listen.design import Plan, design_study
-from voiceveil.listen.drawing import Balance, deal_cells, deal_pairs, panel_shape
-from voiceveil.listen.recordings import active_level, beeps, headphone_tones, prepare
-from voiceveil.listen.study import Item, Study
 
 EVERYTHING = ("naturalness", "similarity", "intelligibility", "preference", "clustering")
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.listen_client import Client, search
 from tests.listen_world import make_study, served
-from voiceveil.errors import InputError
-from voiceveil.listen.app import invitation, open_app
-from voiceveil.listen.design import Plan
-from voiceveil.listen.study import Study
-from voiceveil.listen.texts import load_texts
-from voiceveil.web.tokens import Seal, read_key
+from voiceveil.apps.listen.app import invitation, open_app
+from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.study import Study
+from voiceveil.apps.listen.texts import load_texts
+from voiceveil.apps.web.tokens import Seal, read_key
+from voiceveil.core.errors import InputError
 
 EVIL = """'); DROP TABLE answers; -- <script>alert(1)</script> "{{7*7}}" \x00\u202e"""
 ASK = """

@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import voiceveil as vv
-from voiceveil.anonymization.draws import Key
+from voiceveil.apps.live import Session, Timings, live_system
+from voiceveil.apps.live.devices import Callback
+from voiceveil.apps.live.pipes import run_pipe
 from voiceveil.audio import Samples, Waveform, to_int16
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.dsp.loudness import LoudnessFollower
 from voiceveil.dsp.mcadams import McAdams
-from voiceveil.errors import InputError
-from voiceveil.live import Session, Timings, live_system
-from voiceveil.live.devices import Callback
-from voiceveil.live.pipes import run_pipe
+from voiceveil.systems.keys import Key
 from voiceveil.testing import synthetic_voice
 
 VOICE = synthetic_voice(3, seconds=1.5).samples

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.errors import InputError, OutputError
+from voiceveil.core.errors import InputError, OutputError
 from voiceveil.run.local import run_items
 
 

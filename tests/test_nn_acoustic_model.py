@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.synthesis_inputs import voices  # noqa: E402
-from voiceveil.nn.acoustic_model import AcousticModel  # noqa: E402
-from voiceveil.nn.b1_tasks import AcousticModelTask  # noqa: E402
-from voiceveil.nn.mel import log_mel  # noqa: E402
+from voiceveil.models.nets.acoustic_model import AcousticModel  # noqa: E402
+from voiceveil.models.nets.mel import log_mel  # noqa: E402
+from voiceveil.training.b1_tasks import AcousticModelTask  # noqa: E402
 
 
 def tiny(postnet: str = "highway", dropout: float = 0.0) -> AcousticModel:

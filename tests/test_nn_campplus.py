@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from voiceveil import metrics
-from voiceveil.attack import campplus, encoder
-from voiceveil.attack.campplus import CamPlusPlus, features, load_network
+from voiceveil.attack import encoder
 from voiceveil.audio import Waveform, load
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
-from voiceveil.nn.campplus import CamPlusPlusNet, FastCamPlusPlus
+from voiceveil.models.nets.campplus import CamPlusPlusNet, FastCamPlusPlus
+from voiceveil.models.speaker import campplus
+from voiceveil.models.speaker.campplus import CamPlusPlus, features, load_network
 from voiceveil.testing import synthetic_voice
 
 FIGURES = {  # speaker, utterance, seconds of a synthetic voice: first dimensions, length, sum

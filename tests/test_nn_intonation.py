@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from voiceveil.nn.intonation import Intonation, Voicing  # noqa: E402
-from voiceveil.nn.intonation_task import IntonationTask, VoicingTask, contours  # noqa: E402
-from voiceveil.nn.synthesis_data import Batch  # noqa: E402
+from voiceveil.models.nets.intonation import Intonation, Voicing  # noqa: E402
+from voiceveil.training.intonation_task import IntonationTask, VoicingTask, contours  # noqa: E402
+from voiceveil.training.synthesis_data import Batch  # noqa: E402
 
 SMALL = {"content": 6, "width": 16, "layers": 1, "codes": 8}
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
-from voiceveil.anonymization.xvector.content import MoonshineContent
-from voiceveil.utility import moonshine
+from voiceveil.models.asr import moonshine
+from voiceveil.models.content.features import MoonshineContent
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from voiceveil.nn.moonshine_encoder import moonshine_encoder  # noqa: E402
-from voiceveil.nn.source_filter import SourceFilterSize  # noqa: E402
-from voiceveil.nn.source_filter_task import SourceFilterTask  # noqa: E402
-from voiceveil.nn.synthesis_data import Batch  # noqa: E402
+from voiceveil.models.nets.moonshine_encoder import moonshine_encoder  # noqa: E402
+from voiceveil.models.nets.source_filter import SourceFilterSize  # noqa: E402
+from voiceveil.training.source_filter_task import SourceFilterTask  # noqa: E402
+from voiceveil.training.synthesis_data import Batch  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.synthesis_inputs import voices  # noqa: E402
-from voiceveil.nn.b1_tasks import VocoderTask  # noqa: E402
-from voiceveil.nn.mel import log_mel  # noqa: E402
-from voiceveil.nn.nsf import FilterBlock, HnSincNsf, _spread, sinc_filter, sinc_filters  # noqa: E402
-from voiceveil.nn.nsf_source import FRAME, RATE, Excitation, SineSource, cycles_before, draw_seed  # noqa: E402
+from voiceveil.models.nets.mel import log_mel  # noqa: E402
+from voiceveil.models.nets.nsf import FilterBlock, HnSincNsf, _spread, sinc_filter, sinc_filters  # noqa: E402
+from voiceveil.models.nets.nsf_source import FRAME, RATE, Excitation, SineSource, cycles_before, draw_seed  # noqa: E402
+from voiceveil.training.b1_tasks import VocoderTask  # noqa: E402
 
 F0 = [0.0, 0.0, 123.4, 150.0, 151.0, 0.0, 90.0, 2500.0]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from voiceveil.nn.resnet import BasicBlock, ResNet34
+from voiceveil.models.nets.resnet import BasicBlock, ResNet34
 
 Array = NDArray[np.float64]
 

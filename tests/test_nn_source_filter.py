@@ -12,9 +12,9 @@ from voiceveil.dsp.excitation import DEFAULT_F0, continuous_f0, pulse_train
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from voiceveil.anonymization.xvector.content import LEVEL  # noqa: E402
-from voiceveil.nn.soft_codes import SoftCodes, k_means  # noqa: E402
-from voiceveil.nn.source_filter import (  # noqa: E402
+from voiceveil.models.content.features import LEVEL  # noqa: E402
+from voiceveil.models.nets.soft_codes import SoftCodes, k_means  # noqa: E402
+from voiceveil.models.nets.source_filter import (  # noqa: E402
     FRAME,
     GAINS,
     POINTS,
@@ -26,9 +26,9 @@ from voiceveil.nn.source_filter import (  # noqa: E402
     minimum_phase,
     quiet_pauses,
 )
-from voiceveil.nn.source_filter_task import SourceFilterTask, excitation  # noqa: E402
-from voiceveil.nn.synthesis_data import Batch  # noqa: E402
 from voiceveil.testing.voices import synthetic_voice  # noqa: E402
+from voiceveil.training.source_filter_task import SourceFilterTask, excitation  # noqa: E402
+from voiceveil.training.synthesis_data import Batch  # noqa: E402
 
 SMALL = SourceFilterSize(content=12, speaker=6, width=32, blocks=1, fine_blocks=1)
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voiceveil.errors import InputError
-from voiceveil.nn.ctc_alignment import align, fewest_frames
+from voiceveil.core.errors import InputError
+from voiceveil.training.ctc_alignment import align, fewest_frames
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from voiceveil.nn.tdnnf import Tdnnf, orthogonality, semi_orthogonal_step  # noqa: E402
+from voiceveil.models.nets.tdnnf import Tdnnf, orthogonality, semi_orthogonal_step  # noqa: E402
 
 
 def tiny(outputs: int = 4) -> Tdnnf:

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 import torch
 
-from voiceveil.attack.encoders import encoder as named
 from voiceveil.audio import Waveform, load, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus
-from voiceveil.errors import InputError
 from voiceveil.metrics import eer
-from voiceveil.nn.asv_data import Batches, divide, long_enough
-from voiceveil.nn.asv_recipes import RECIPES, Exponential, OneCycle, Triangular, peaks, recipe_for
-from voiceveil.nn.asv_training import train_asv
-from voiceveil.nn.checkpoint import load_tensors, read_record, save_tensors
-from voiceveil.nn.embedding import pair_scores
-from voiceveil.nn.feature_store import FeatureStore, open_store
-from voiceveil.nn.speaker_models import MODELS, features, repeated
-from voiceveil.nn.trained import TrainedEncoder
+from voiceveil.models.checkpoint import load_tensors, read_record, save_tensors
+from voiceveil.models.speaker.embedding import pair_scores
+from voiceveil.models.speaker.encoders import encoder as named
+from voiceveil.models.speaker.networks import MODELS, features, repeated
+from voiceveil.models.speaker.trained import TrainedEncoder
 from voiceveil.testing import synthetic_voice
+from voiceveil.training.asv import train_asv
+from voiceveil.training.asv_data import Batches, divide, long_enough
+from voiceveil.training.asv_recipes import RECIPES, Exponential, OneCycle, Triangular, peaks, recipe_for
+from voiceveil.training.feature_store import FeatureStore, open_store
 
 # Synthetic speakers whose pitch and vocal tract differ well.
 SPEAKERS = (2, 3, 4, 7, 11, 15)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from voiceveil.nn.xvector import StatisticsPooling, XVectorTdnn, segment_layers
+from voiceveil.models.nets.xvector import StatisticsPooling, XVectorTdnn, segment_layers
 
 
 def test_number_of_parameters() -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.official_samples import RESULTS_2020, RESULTS_2022, SUMMARY_2022
-from voiceveil.challenges.official import read_results, results2022, summary2022
-from voiceveil.challenges.official.names import attack_fields, attack_name, speech_fields, trial_fields, trial_name
-from voiceveil.challenges.results import Figure, Results
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official import read_results, results2022, summary2022
+from voiceveil.official.names import attack_fields, attack_name, speech_fields, trial_fields, trial_name
 
 
 def read(tmp_path: Path, name: str, text: str) -> Results:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tests.official_samples import ASR_CSV_2024, ASV_CSV_2024, FOLDS_CSV_2024, RANK_2024, SER_CSV_2024
-from voiceveil.challenges.official import exp2024, read_results, summary2024
-from voiceveil.challenges.official.frames import Column, Frame
-from voiceveil.challenges.results import Figure, Results
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials
-from voiceveil.errors import InputError
-from voiceveil.scorefiles import read_key, read_scores
+from voiceveil.corpus.score_files import read_key, read_scores
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official import exp2024, read_results, summary2024
+from voiceveil.official.frames import Column, Frame
 
 
 @pytest.fixture

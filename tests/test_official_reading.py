@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.official_samples import SAMPLES
-from voiceveil.challenges.official import exp2024, read_results, results2022, summary2022, summary2024, system_name
-from voiceveil.challenges.results import Figure, Results
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official import exp2024, read_results, results2022, summary2022, summary2024, system_name
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import pytest
 import voiceveil as vv
 from tests.small_challenge import ATTACKERS, make_challenge, make_set, spoken
 from voiceveil import metrics
-from voiceveil.challenges.evaluation import evaluate, prepare
-from voiceveil.challenges.official import read_results
-from voiceveil.challenges.official.labels import as_published, labels_of, note_text
-from voiceveil.challenges.official.transcripts import parse_wer, text_of, wer_text
-from voiceveil.challenges.results import Figure, Results
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics.wer import word_errors
+from voiceveil.official import read_results
+from voiceveil.official.labels import as_published, labels_of, note_text
+from voiceveil.official.transcripts import parse_wer, text_of, wer_text
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voiceveil.audio import save
+from voiceveil.core.diskdict import DiskDict
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_listing, read_manifest, write_manifest
-from voiceveil.errors import InputError
-from voiceveil.ondisk import DiskDict
 from voiceveil.testing import synthetic_voice
 
 # Surrogates too: they stand in file names that are not UTF-8.
@@ -60,7 +60,7 @@ def test_order_is_that_of_characters() -> None:
 def test_memory_stays_flat() -> None:
     """100,000 entries of 100 bytes, in a process of their own: as a dict they take over 20 MB."""
     code = (
-        "from voiceveil.ondisk import DiskDict\nfrom voiceveil.testing.memory import peak_memory as peak\n"
+        "from voiceveil.core.diskdict import DiskDict\nfrom voiceveil.testing.memory import peak_memory as peak\n"
         "disk = DiskDict()\n"
         "for n in range(20_000): disk[f'{n * 7919 % 100_003:050d}'] = 50 * 'x'\n"
         "before = peak()\n"

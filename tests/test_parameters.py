@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.parameters import (
+from voiceveil.core.errors import InputError
+from voiceveil.systems.parameters import (
     Range,
     check_names,
     check_parameters,
@@ -19,7 +20,6 @@ from voiceveil.anonymization.parameters import (
     parameter,
     parse_settings,
 )
-from voiceveil.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ import pytest
 
 import voiceveil as vv
 from voiceveil.audio import save
-from voiceveil.challenges.evaluation import Evaluation, evaluate, prepare
-from voiceveil.challenges.inventory import take_inventory
-from voiceveil.challenges.planning import Plan, Step, make_plan
-from voiceveil.challenges.protocol import load_protocol
 from voiceveil.cli.evaluate import _needs
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
+from voiceveil.evaluation.inventory import take_inventory
+from voiceveil.evaluation.plan import Plan, Step, make_plan
+from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.run.cache import Cache
 from voiceveil.testing import synthetic_voice
 

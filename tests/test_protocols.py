@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.challenges.protocol import load_protocol
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.protocol import load_protocol
 
 
 @pytest.mark.parametrize("name", ["vpc2020", "vpc2022", "vpc2024"])

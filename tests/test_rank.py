@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.official_samples import RANK_2024, SUMMARY_2022
-from voiceveil.challenges.official import read_results
-from voiceveil.challenges.ranking import Average, Ranking, rank_systems
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.ranking import Average, Ranking, rank_systems
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official import read_results
 from voiceveil.report.figures import is_baseline, privacy_utility_svg
 
 #: 2024, test set: average EER, WER and UAR in percent, as the organisers' table prints them.

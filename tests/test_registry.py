@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.errors import InputError, OutputError
-from voiceveil.registry import Registry, did_you_mean
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.core.registry import Registry, did_you_mean
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_name_is_taken_once() -> None:
 def test_modules_are_imported_at_the_first_look(site: Path) -> None:
     (site / "vv_lazy.py").write_text("from vv_holder import things\nthings.register('lazy')(1)\n")
     (site / "vv_holder.py").write_text(
-        "from voiceveil.registry import Registry\n"
+        "from voiceveil.core.registry import Registry\n"
         "things = Registry('thing', group='voiceveil.test_things', modules=('vv_lazy',))\n"
     )
     from vv_holder import things  # type: ignore[import-not-found]

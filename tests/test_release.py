@@ -15,11 +15,11 @@ import pytest
 
 import voiceveil as vv
 from tests.test_leaks import Slower
-from voiceveil.anonymization import Release, batch
-from voiceveil.anonymization.release import FIXED_TIME
 from voiceveil.audio import info, save
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi, write_manifest
+from voiceveil.systems import Release, batch
+from voiceveil.systems.release import FIXED_TIME
 from voiceveil.testing import synthetic_voice
 
 anonymize = partial(batch.anonymize, system="b2")
@@ -275,7 +275,7 @@ def test_originals_are_not_published(tmp_path: Path) -> None:
 
 def test_only_what_the_run_wrote_is_published(tmp_path: Path) -> None:
     """A file that somebody put in place of an anonymized one, while the run was publishing."""
-    from voiceveil.anonymization.release import PlannedRelease, write_release
+    from voiceveil.systems.release import PlannedRelease, write_release
 
     corpus = make_corpus(tmp_path / "in")
     planned = PlannedRelease(tmp_path / "release", tmp_path / "map.csv", ("text",), "folder")
@@ -302,7 +302,7 @@ def test_a_full_disk_leaves_neither_half_a_release_nor_a_map(tmp_path: Path, mon
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("voiceveil.anonymization.release.write_manifest", full)
+    monkeypatch.setattr("voiceveil.systems.release.write_manifest", full)
     options = Release(tmp_path / "release", fields=("speaker",))
     with pytest.raises(vv.InputError, match="No space left"):
         anonymize(tmp_path / "in" / "privatearchive", tmp_path / "out", publish=options)

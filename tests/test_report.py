@@ -22,19 +22,19 @@ from hypothesis import strategies as st
 from tests.report_world import ATTACKS, make_results
 from voiceveil import metrics
 from voiceveil.audio import save
-from voiceveil.challenges.details import Details, Heard, read_details, write_details
-from voiceveil.challenges.official import read_results
-from voiceveil.challenges.ranking import dataset_of
-from voiceveil.challenges.results import Results
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.errors import InputError
+from voiceveil.evaluation.details import Details, Heard, read_details, write_details
+from voiceveil.evaluation.ranking import dataset_of
+from voiceveil.evaluation.results import Results
+from voiceveil.official import read_results
 from voiceveil.report.curves import det_svg
-from voiceveil.report.material import Material, load_material
 from voiceveil.report.page import Options, write_report
-from voiceveil.report.plane import planes
 from voiceveil.report.plots import similarity_svg
+from voiceveil.report.privacy_utility_plot import planes
 from voiceveil.report.published import published
+from voiceveil.report.report_data import Material, load_material
 from voiceveil.report.sections import command
 from voiceveil.report.speakers import by_speaker
 from voiceveil.report.summary import findings

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.legal import Voices
 from voiceveil.report.risk import render
 from voiceveil.risk import Assessment, Attack, Limits, Part, Plan, assess

@@ -12,8 +12,8 @@ import voiceveil as vv
 from tests.test_attack_engine import corpus
 from voiceveil.attack.attackers import Means
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
 from voiceveil.risk.audio import Recordings, attacks_from_audio
 from voiceveil.risk.sets import read_split
 from voiceveil.run.cache import Cache

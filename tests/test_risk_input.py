@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.risk.embeddings import Table, checked, read_table
 from voiceveil.risk.sets import attack_from_tables, check_sets, divide, read_split
 

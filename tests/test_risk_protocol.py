@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from voiceveil import metrics
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics import crossing, legal
 from voiceveil.metrics.isolation import singling_out_chance
 from voiceveil.metrics.legal import Floats, Voices, voices

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.errors import OutputError
+from voiceveil.core.errors import OutputError
 from voiceveil.run.cache import Cache
 
 

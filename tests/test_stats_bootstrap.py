@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from voiceveil import InputError, metrics, stats
 from voiceveil.corpus.model import Trials
+from voiceveil.metrics import measures
 from voiceveil.metrics.dsys import bin_edges, d_sys_of_histograms
-from voiceveil.stats import ScoredTrials, measures
+from voiceveil.stats import ScoredTrials
 from voiceveil.testing.scores import ScoreWorld
 
 Floats = NDArray[np.float64]

@@ -17,13 +17,13 @@ import pytest
 import voiceveil as vv
 from tests.small_challenge import ATTACKERS, SETS, make_challenge
 from voiceveil import metrics
-from voiceveil.challenges.evaluation import evaluate, prepare
-from voiceveil.challenges.official import read_results
-from voiceveil.challenges.results import Results
-from voiceveil.challenges.submission.checking import Verdict, check
-from voiceveil.challenges.submission.packing import pack
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.results import Results
+from voiceveil.official import read_results
+from voiceveil.official.submission.checking import Verdict, check
+from voiceveil.official.submission.packing import pack
 
 Members = dict[str, bytes]
 INNER = "exp/results_summary/result_for_submission_b2.zip"
@@ -242,7 +242,7 @@ def test_result_files_have_a_limit_of_size(
     data: Path, members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = build(tmp_path / "a.tar.gz", members)
-    monkeypatch.setattr("voiceveil.challenges.submission.sorting._ALL_RESULTS", 10_000)
+    monkeypatch.setattr("voiceveil.official.submission.contents._ALL_RESULTS", 10_000)
     with pytest.raises(InputError, match=r"exp/\S+: with it there are more than 10000 bytes of results"):
         check(path, data)
 

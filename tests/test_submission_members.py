@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voiceveil.challenges.submission.members import Limits, read_members
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.core.safe_archive import Limits, read_members
 
 Entry = tuple[tarfile.TarInfo, bytes]
 

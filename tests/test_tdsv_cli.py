@@ -12,7 +12,7 @@ from tests.tdsv_world import make_corpus
 from voiceveil.cli.main import main
 from voiceveil.tdsv.answers import read_answer
 from voiceveil.tdsv.challenge import open_challenge
-from voiceveil.tdsv.storing import load_system
+from voiceveil.tdsv.serialization import load_system
 
 SMALL = ["--join", "3-4", "--phrases", "4", "--known", "2", "--tests", "2", "--quiet"]
 MODELS = ["--encoder", "tdsv-pitch", "--content", "tdsv-bands", "--backend", "cosine", "--quiet"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from voiceveil import metrics
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.stats import ScoredTrials
 from voiceveil.tdsv.answers import check_submission, parse_answer, read_answer, write_answer, write_submission
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD, complete_keys, evaluate, scored_trials

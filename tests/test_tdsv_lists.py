@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from voiceveil.audio import Waveform, save
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.tdsv.challenge import check, open_challenge
 from voiceveil.tdsv.lists import (
     Key,

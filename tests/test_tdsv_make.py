@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from voiceveil.audio import Waveform, load, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.errors import InputError
 from voiceveil.tdsv.challenge import check
-from voiceveil.tdsv.making import Design, Plan, design
-from voiceveil.tdsv.writing import join, write_challenge
+from voiceveil.tdsv.challenge_design import Design, Plan, design
+from voiceveil.tdsv.challenge_writer import join, write_challenge
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
 

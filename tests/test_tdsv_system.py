@@ -14,18 +14,18 @@ from scipy.optimize import minimize
 
 from voiceveil.attack.backends import Centered
 from voiceveil.attack.normalization import SNorm
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.tdsv import dtw
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD
 from voiceveil.tdsv.features import Measured
 from voiceveil.tdsv.fusion import PRIOR, Fusion, Logistic
 from voiceveil.tdsv.lists import Label, Model, Trial
+from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Projection
 from voiceveil.tdsv.scoring import score_trials
-from voiceveil.tdsv.storing import load_system, save_system
+from voiceveil.tdsv.serialization import load_system, save_system
+from voiceveil.tdsv.speaker_models import VoiceSpace
 from voiceveil.tdsv.system import System
 from voiceveil.tdsv.training import fit_system
-from voiceveil.tdsv.voices import VoiceSpace
-from voiceveil.tdsv.wording import PhraseClassifier, PhraseMatch, Projection
 
 Array = NDArray[Any]
 

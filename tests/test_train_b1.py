@@ -23,26 +23,26 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from tests.synthesis_inputs import voices  # noqa: E402
 from voiceveil.audio import save  # noqa: E402
 from voiceveil.cli.main import main  # noqa: E402
-from voiceveil.errors import InputError  # noqa: E402
-from voiceveil.nn.acoustic_model import AcousticModel  # noqa: E402
-from voiceveil.nn.b1_tasks import AcousticModelTask, VocoderTask  # noqa: E402
-from voiceveil.nn.checkpoint import load_tensors  # noqa: E402
-from voiceveil.nn.ctc_attention import CtcAttention  # noqa: E402
-from voiceveil.nn.ctc_attention_task import CtcAttentionTask  # noqa: E402
-from voiceveil.nn.discriminators import Discriminators  # noqa: E402
-from voiceveil.nn.gan_task import GanTask  # noqa: E402
-from voiceveil.nn.hifigan import HifiGan  # noqa: E402
-from voiceveil.nn.intonation import Intonation, Voicing  # noqa: E402
-from voiceveil.nn.intonation_task import IntonationTask, VoicingTask  # noqa: E402
-from voiceveil.nn.nsf import HnSincNsf  # noqa: E402
-from voiceveil.nn.recognition_data import ALPHABET, SpeechBatch, hires_mfcc, spelled  # noqa: E402
-from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize  # noqa: E402
-from voiceveil.nn.source_filter_task import MelSourceFilterTask, SourceFilterTask  # noqa: E402
-from voiceveil.nn.synthesis_training import Plan, train  # noqa: E402
-from voiceveil.nn.tdnnf import Tdnnf  # noqa: E402
-from voiceveil.nn.tdnnf_task import TdnnfTask  # noqa: E402
+from voiceveil.core.errors import InputError  # noqa: E402
+from voiceveil.models.checkpoint import load_tensors  # noqa: E402
+from voiceveil.models.nets.acoustic_model import AcousticModel  # noqa: E402
+from voiceveil.models.nets.ctc_attention import CtcAttention  # noqa: E402
+from voiceveil.models.nets.hifigan import HifiGan  # noqa: E402
+from voiceveil.models.nets.intonation import Intonation, Voicing  # noqa: E402
+from voiceveil.models.nets.nsf import HnSincNsf  # noqa: E402
+from voiceveil.models.nets.source_filter import SourceFilter, SourceFilterSize  # noqa: E402
+from voiceveil.models.nets.tdnnf import Tdnnf  # noqa: E402
 from voiceveil.run.ledger import sha256_file  # noqa: E402
 from voiceveil.testing.voices import synthetic_voice  # noqa: E402
+from voiceveil.training.b1_tasks import AcousticModelTask, VocoderTask  # noqa: E402
+from voiceveil.training.ctc_attention_task import CtcAttentionTask  # noqa: E402
+from voiceveil.training.discriminators import Discriminators  # noqa: E402
+from voiceveil.training.gan_task import GanTask  # noqa: E402
+from voiceveil.training.intonation_task import IntonationTask, VoicingTask  # noqa: E402
+from voiceveil.training.recognition_data import ALPHABET, SpeechBatch, hires_mfcc, spelled  # noqa: E402
+from voiceveil.training.source_filter_task import MelSourceFilterTask, SourceFilterTask  # noqa: E402
+from voiceveil.training.synthesis import Plan, train  # noqa: E402
+from voiceveil.training.tdnnf_task import TdnnfTask  # noqa: E402
 
 KINDS = {
     "am": "acoustic model",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.challenges.results import Results
-from voiceveil.demo.corpus import make_corpus
-from voiceveil.demo.espeak import INSTALL, is_installed
+from voiceveil.apps.demo.corpus import make_corpus
+from voiceveil.apps.demo.espeak import INSTALL, is_installed
+from voiceveil.evaluation.results import Results
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TEXT = (DOCS / "tutorial.md").read_text()

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from voiceveil.audio import Waveform, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.errors import InputError
+from voiceveil.models import recogniser, recognisers, transcribe, word_error_rate
+from voiceveil.models.asr.recognition import Recogniser, batches, check_audio, compare_word_error_rates, references
 from voiceveil.run.cache import Cache
-from voiceveil.utility import recogniser, recognisers, transcribe, word_error_rate
-from voiceveil.utility.asr import Recogniser, batches, check_audio, compare_word_error_rates, references
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def test_registry_of_recognisers() -> None:
 
 def test_light_imports() -> None:
     code = (
-        "import sys, voiceveil.utility, voiceveil.utility.asr as a; a.recogniser('moonshine').fingerprint(); "
+        "import sys, voiceveil.models, voiceveil.models.asr.recognition as a; a.recogniser('moonshine').fingerprint(); "
         "print([m for m in ('torch', 'transformers', 'onnxruntime', 'huggingface_hub') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import voiceveil as vv
 from voiceveil.audio import Waveform, load
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
-from voiceveil.utility import moonshine
-from voiceveil.utility.asr import recogniser, transcribe, word_error_rate
-from voiceveil.utility.moonshine import Moonshine, repetition
+from voiceveil.models.asr import moonshine
+from voiceveil.models.asr.moonshine import Moonshine, repetition
+from voiceveil.models.asr.recognition import recogniser, transcribe, word_error_rate
 
 SPEC = importlib.util.find_spec("moonshine_voice")
 pytestmark = pytest.mark.skipif(

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from tests.tiny_models import tiny_ctc, tiny_features, tiny_whisper
 from voiceveil.audio import Waveform, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
+from voiceveil.models.asr.ctc import CTC, Convolutions, collapse, load_model, windows
+from voiceveil.models.asr.ctc_features import FeatureCTC
+from voiceveil.models.asr.recognition import recogniser, transcribe
+from voiceveil.models.asr.segmentation import cut_at_pauses
+from voiceveil.models.asr.whisper import Whisper
+from voiceveil.models.pretrained import digest, find_model, model_kind
 from voiceveil.testing import synthetic_voice
-from voiceveil.utility.asr import recogniser, transcribe
-from voiceveil.utility.ctc import CTC, Convolutions, collapse, load_model, windows
-from voiceveil.utility.ctc_features import FeatureCTC
-from voiceveil.utility.pretrained import digest, find_model, model_kind
-from voiceveil.utility.segment import cut_at_pauses
-from voiceveil.utility.whisper import Whisper
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from voiceveil.errors import InputError
-from voiceveil.utility.segment import cut_at_pauses, frame_energy
+from voiceveil.core.errors import InputError
+from voiceveil.models.asr.segmentation import cut_at_pauses, frame_energy
 
 RATE = 1000  # Hz: small, so that the plain search is quick; a hop has 10 samples, a pause 200
 

@@ -14,12 +14,12 @@ import pytest
 
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, write_kaldi
-from voiceveil.errors import InputError
-from voiceveil.utility import sphinx
-from voiceveil.utility.asr import recogniser, transcribe, word_error_rate
-from voiceveil.utility.segment import cut_at_pauses
-from voiceveil.utility.sphinx import PocketSphinx
+from voiceveil.models.asr import pocketsphinx as sphinx
+from voiceveil.models.asr.pocketsphinx import PocketSphinx
+from voiceveil.models.asr.recognition import recogniser, transcribe, word_error_rate
+from voiceveil.models.asr.segmentation import cut_at_pauses
 
 SPEC = importlib.util.find_spec("moonshine_voice")
 pytestmark = pytest.mark.skipif(

@@ -17,13 +17,13 @@ import pytest
 from tests.tiny_models import tiny_ctc
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli import train_asr
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, write_kaldi
-from voiceveil.errors import InputError
-from voiceveil.nn import asr_training
-from voiceveil.nn.asr_training import Example, Recipe, steps, train_ctc
+from voiceveil.models.asr.ctc import CTC
+from voiceveil.models.asr.recognition import transcribe, word_error_rate
 from voiceveil.testing import synthetic_voice
-from voiceveil.utility.asr import transcribe, word_error_rate
-from voiceveil.utility.ctc import CTC
+from voiceveil.training import asr as asr_training
+from voiceveil.training.asr import Example, Recipe, steps, train_ctc
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.wer import normalise_text
-from voiceveil.utility.words import english_words, normaliser, number_words, plain_words
+from voiceveil.models.asr.text_normalization import english_words, normaliser, number_words, plain_words
 
 ONES = ["ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE", "TEN", "ELEVEN", "TWELVE"]
 ONES += ["THIRTEEN", "FOURTEEN", "FIFTEEN", "SIXTEEN", "SEVENTEEN", "EIGHTEEN", "NINETEEN"]

@@ -14,12 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil.audio import Waveform, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus
-from voiceveil.errors import InputError
 from voiceveil.metrics import uar, uar_over_folds
-from voiceveil.run.cache import Cache
-from voiceveil.testing import synthetic_voice
-from voiceveil.utility import (
+from voiceveil.models import (
     EmotionModel,
     Functionals,
     PretrainedRecogniser,
@@ -27,10 +25,12 @@ from voiceveil.utility import (
     evaluate_emotion,
     train_emotion_recogniser,
 )
-from voiceveil.utility import functionals as f
-from voiceveil.utility.emotion import _replicates
-from voiceveil.utility.functionals import functional_names, functionals
-from voiceveil.utility.logistic import PENALTIES, LinearClassifier, choose_penalty, fit, standard
+from voiceveil.models.emotion import functionals as f
+from voiceveil.models.emotion.evaluation import _replicates
+from voiceveil.models.emotion.functionals import functional_names, functionals
+from voiceveil.models.emotion.logistic_regression import PENALTIES, LinearClassifier, choose_penalty, fit, standard
+from voiceveil.run.cache import Cache
+from voiceveil.testing import synthetic_voice
 
 Array = NDArray[np.float64]
 

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil.audio import Waveform, info, load, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus
-from voiceveil.errors import InputError
+from voiceveil.models import DNSMOS, evaluate_naturalness
+from voiceveil.models.naturalness import RATE, WINDOW, windows
 from voiceveil.run.cache import Cache
 from voiceveil.testing import synthetic_voice
-from voiceveil.utility import DNSMOS, evaluate_naturalness
-from voiceveil.utility.naturalness import RATE, WINDOW, windows
 
 needs_model = pytest.mark.skipif(
     not importlib.util.find_spec("speechmos") or not importlib.util.find_spec("onnxruntime"),

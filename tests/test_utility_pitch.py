@@ -12,15 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil.audio import Waveform, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.dsp import pitch as dsp
 from voiceveil.dsp.pitch import track_pitch
-from voiceveil.errors import InputError
 from voiceveil.metrics import pitch_correlation
+from voiceveil.models import evaluate_pitch, tracker, trackers
+from voiceveil.models.pitch.trackers import _every_step
 from voiceveil.run.cache import Cache
 from voiceveil.testing import synthetic_voice
-from voiceveil.utility import evaluate_pitch, tracker, trackers
-from voiceveil.utility.pitch_trackers import _every_step
 
 Array = NDArray[np.float64]
 INSTALLED = [

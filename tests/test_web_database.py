@@ -18,13 +18,13 @@ import pytest
 
 from tests.listen_client import Client
 from tests.listen_world import make_study, served
-from voiceveil.errors import InputError
-from voiceveil.listen.app import invitation
-from voiceveil.listen.design import Plan
-from voiceveil.web.database import Database, Transaction, Unavailable, open_database
-from voiceveil.web.limits import RateLimit
-from voiceveil.web.ranges import ranged
-from voiceveil.web.tokens import BadToken, ExpiredToken, Seal, new_key, read_key, write_key
+from voiceveil.apps.listen.app import invitation
+from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.web.database import Database, Transaction, Unavailable, open_database
+from voiceveil.apps.web.limits import RateLimit
+from voiceveil.apps.web.ranges import ranged
+from voiceveil.apps.web.tokens import BadToken, ExpiredToken, Seal, new_key, read_key, write_key
+from voiceveil.core.errors import InputError
 
 
 def _initdb() -> str | None:
@@ -143,7 +143,7 @@ def test_sqlite_is_in_wal_mode_and_synced(tmp_path: Path) -> None:
 
 def test_erased_rows_leave_the_files_as_soon_as_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that reads keeps the old rows in the log; a later write removes them."""
-    monkeypatch.setattr("voiceveil.web.database._SCRUB_PAUSE", 0.0)
+    monkeypatch.setattr("voiceveil.apps.web.database._SCRUB_PAUSE", 0.0)
     database = open_database(tmp_path / "x.sqlite")
     database.create(["CREATE TABLE said (value TEXT)"])
     for number in range(200):  # several pages, some of which are split
@@ -164,7 +164,7 @@ def test_erased_rows_leave_the_files_as_soon_as_nobody_reads(tmp_path: Path, mon
 
 def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that holds SQLite's lock makes a write unavailable, and reads go on meanwhile."""
-    monkeypatch.setattr("voiceveil.web.database._PATIENCE", 0.1)
+    monkeypatch.setattr("voiceveil.apps.web.database._PATIENCE", 0.1)
     database = open_database(tmp_path / "x.sqlite")
     database.create(["CREATE TABLE counts (value INTEGER)"])
     with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)) as other:
@@ -200,7 +200,7 @@ def test_a_session_on_postgresql_that_is_restarted(cluster: Cluster, tmp_path: P
 
 def test_a_slow_statement_of_postgresql_is_ended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one is answered meanwhile."""
-    monkeypatch.setattr("voiceveil.web.database._LONGEST_STATEMENT", 0.2)
+    monkeypatch.setattr("voiceveil.apps.web.database._LONGEST_STATEMENT", 0.2)
     database = open_database(cluster.address)
     failed = []
 

@@ -9,11 +9,11 @@ import socket
 
 import pytest
 
-from voiceveil.errors import InputError
-from voiceveil.web.connections import ConnectionLimits, Progress
-from voiceveil.web.guarded_server import OncePerMinute, proxy_test
-from voiceveil.web.hosts import Hosts
-from voiceveil.web.server import connection_limits, listening_socket
+from voiceveil.apps.web.connections import ConnectionLimits, Progress
+from voiceveil.apps.web.guarded_server import OncePerMinute, proxy_test
+from voiceveil.apps.web.hosts import Hosts
+from voiceveil.apps.web.server import connection_limits, listening_socket
+from voiceveil.core.errors import InputError
 
 
 def test_small_answers_do_not_wait() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.errors import InputError
-from voiceveil.web.tokens import new_key, read_key, write_key
+from voiceveil.apps.web.tokens import new_key, read_key, write_key
+from voiceveil.core.errors import InputError
 
 
 def test_a_key_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ import pytest
 from scripts import ship_weights
 
 from tests.tiny_decoder import write_decoder
-from voiceveil.anonymization import systems
-from voiceveil.anonymization.xvector.pool import load_pool, save_pool
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
-from voiceveil.errors import InputError
-from voiceveil.nn.checkpoint import load_tensors
+from voiceveil.core.errors import InputError
+from voiceveil.models.checkpoint import load_tensors
+from voiceveil.models.weights import store
 from voiceveil.run.ledger import sha256_file
-from voiceveil.weights import store
+from voiceveil.systems import systems
+from voiceveil.systems.resynthesis.base import Resynthesis
+from voiceveil.systems.resynthesis.pool import load_pool, save_pool
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -88,7 +88,7 @@ def test_voices_that_ship_carry_neither_names_nor_their_order() -> None:
     assert pool.ids == tuple(f"voice-{number:03d}" for number in range(1, len(pool) + 1))
     hashes = [hashlib.sha256(row.astype(np.float16).tobytes()).digest() for row in pool.embeddings]
     assert hashes == sorted(hashes)
-    lines = (ROOT / "src" / "voiceveil" / "anonymization" / "signal" / "voices.tsv").read_text().splitlines()[1:]
+    lines = (ROOT / "src" / "voiceveil" / "systems" / "signal" / "voices.tsv").read_text().splitlines()[1:]
     assert lines == sorted(lines)
     for file in store.FOLDER.rglob("*"):
         if file.is_file():

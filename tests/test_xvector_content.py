@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import voiceveil as vv
-from voiceveil.anonymization.xvector import f0 as f0_frames
-from voiceveil.anonymization.xvector.content import FRAME, MoonshineContent, content_features, normalised, on_frames
-from voiceveil.errors import InputError
-from voiceveil.utility import moonshine
-from voiceveil.utility.pitch_trackers import Autocorrelation
+from voiceveil.core.errors import InputError
+from voiceveil.models.asr import moonshine
+from voiceveil.models.content.features import FRAME, MoonshineContent, content_features, normalised, on_frames
+from voiceveil.models.pitch import contour as f0_frames
+from voiceveil.models.pitch.trackers import Autocorrelation
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from voiceveil.anonymization.xvector.content import content_features
-from voiceveil.anonymization.xvector.pool import unit
-from voiceveil.attack.encoders import encoder
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.models.content.features import content_features
+from voiceveil.models.speaker.encoders import encoder
+from voiceveil.systems.resynthesis.pool import unit
 from voiceveil.testing import synthetic_voice
 
 
 def write_tdnnf(folder: Path, speaker: str) -> Path:
     import torch
 
-    from voiceveil.nn.checkpoint import save_tensors
-    from voiceveil.nn.tdnnf import Tdnnf
+    from voiceveil.models.checkpoint import save_tensors
+    from voiceveil.models.nets.tdnnf import Tdnnf
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -32,9 +32,9 @@ def write_tdnnf(folder: Path, speaker: str) -> Path:
 def test_the_bottleneck_as_the_network_gives_it(tmp_path: Path) -> None:
     import torch
 
-    from voiceveil.nn.checkpoint import load_tensors
-    from voiceveil.nn.recognition_data import hires_mfcc
-    from voiceveil.nn.tdnnf import Tdnnf
+    from voiceveil.models.checkpoint import load_tensors
+    from voiceveil.models.nets.tdnnf import Tdnnf
+    from voiceveil.training.recognition_data import hires_mfcc
 
     embed = encoder("campplus")
     folder = write_tdnnf(tmp_path / "tdnnf", embed.fingerprint())

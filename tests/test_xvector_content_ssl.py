@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.tiny_models import tiny_ctc
-from voiceveil.anonymization.xvector.content import content_features
-from voiceveil.anonymization.xvector.content_ssl import SslContent
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.models.content.features import content_features
+from voiceveil.models.content.self_supervised import SslContent
 from voiceveil.testing import synthetic_voice
 
 transformers = pytest.importorskip("transformers")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.xvector.disguise import Disguise, at_places, stretched, with_loudness
-from voiceveil.anonymization.xvector.manner import SPREAD, TYPICAL, Heights, Manner, Register, register_of
 from voiceveil.dsp.effort import balance, effort
+from voiceveil.systems.resynthesis.prosody import Disguise, at_places, stretched, with_loudness
+from voiceveil.systems.resynthesis.speaking_style import SPREAD, TYPICAL, Heights, Manner, Register, register_of
 
 tracks = st.lists(st.one_of(st.just(0.0), st.floats(70, 400)), min_size=1, max_size=60).map(
     lambda values: np.array(values, dtype=np.float32)

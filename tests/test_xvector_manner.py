@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.anonymization.xvector.manner import SPREAD, TYPICAL, Heights, Manner, Register, mixed, register_of
+from voiceveil.systems.resynthesis.speaking_style import SPREAD, TYPICAL, Heights, Manner, Register, mixed, register_of
 
 deviations = st.floats(-6, 6)
 manners = st.builds(Manner, *3 * (st.one_of(st.none(), deviations),))

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from tests.test_xvector_pseudo import make_pool
-from voiceveil.anonymization.xvector.pool import load_pool, save_pool, unit
-from voiceveil.anonymization.xvector.pseudo import Gender, PoolRandom
-from voiceveil.anonymization.xvector.rating import rated
-from voiceveil.attack.encoders import encoder
 from voiceveil.audio import load, save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
+from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.speaker.encoders import encoder
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pool import load_pool, save_pool, unit
+from voiceveil.systems.resynthesis.pseudo import Gender, PoolRandom
+from voiceveil.systems.resynthesis.rating import rated
 from voiceveil.testing import synthetic_voice
-from voiceveil.utility.pitch import tracker
-from voiceveil.weights import store
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from voiceveil.anonymization.xvector.pool import Pool
-from voiceveil.anonymization.xvector.pseudo import (
+from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
+from voiceveil.core.errors import InputError
+from voiceveil.systems.resynthesis.pool import Pool
+from voiceveil.systems.resynthesis.pseudo import (
     PoolFarthest,
     PoolNearest,
     PoolRandom,
@@ -21,8 +23,6 @@ from voiceveil.anonymization.xvector.pseudo import (
     official_picks,
     strategies,
 )
-from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
-from voiceveil.errors import InputError
 
 
 def make_pool(each: int = 12, dimension: int = 6, seed: int = 0) -> Pool:

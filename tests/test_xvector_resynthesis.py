@@ -14,20 +14,20 @@ import pytest
 
 from tests.test_xvector_pseudo import make_pool
 from tests.tiny_decoder import write_decoder, write_generator, write_of_words, write_two_stages
-from voiceveil.anonymization import Anonymizer, anonymize, system, systems
-from voiceveil.anonymization.draws import Key, keyed_rng
-from voiceveil.anonymization.xvector import engine
-from voiceveil.anonymization.xvector.content import MoonshineContent, at_speed, normalised, on_frames
-from voiceveil.anonymization.xvector.manner import Manner, register_of
-from voiceveil.anonymization.xvector.pool import load_pool, save_pool
-from voiceveil.anonymization.xvector.resynthesis import Resynthesis
-from voiceveil.anonymization.xvector.synthesis import LoadedStage
 from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
+from voiceveil.models.content.features import MoonshineContent, at_speed, normalised, on_frames
+from voiceveil.models.weights import store
+from voiceveil.systems import Anonymizer, anonymize, system, systems
+from voiceveil.systems.keys import Key, keyed_rng
+from voiceveil.systems.resynthesis import pipeline as engine
+from voiceveil.systems.resynthesis.base import Resynthesis
+from voiceveil.systems.resynthesis.pool import load_pool, save_pool
+from voiceveil.systems.resynthesis.speaking_style import Manner, register_of
+from voiceveil.systems.resynthesis.synthesis import LoadedStage
 from voiceveil.testing import check_anonymizer, synthetic_voice
-from voiceveil.weights import store
 
 RATE = 16000
 
@@ -405,7 +405,7 @@ def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
     message = refused(system("b1b", weights=str(tmp_path)))
     assert "these are weights of another architecture: 'pool of speakers', not 'source-filter decoder' or " in message
 
-    from voiceveil.nn.checkpoint import load_tensors, save_tensors
+    from voiceveil.models.checkpoint import load_tensors, save_tensors
 
     folder = write_decoder(tmp_path / "wrong")
     tensors, record = load_tensors(folder / "model.safetensors", "source-filter decoder")
@@ -492,7 +492,5 @@ def test_an_hour_and_a_half_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Pat
 
 def test_naming_the_systems_does_not_import_torch() -> None:
     """Who uses b2 does not wait for b1b."""
-    script = (
-        "import sys; from voiceveil.anonymization import systems; print(*systems); sys.exit('torch' in sys.modules)"
-    )
+    script = "import sys; from voiceveil.systems import systems; print(*systems); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False, stdout=subprocess.DEVNULL).returncode == 0

@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.test_xvector_pseudo import make_pool
-from voiceveil.anonymization.xvector.pool import Pool, load_pool, unit
-from voiceveil.anonymization.xvector.pseudo import PoolFarthest, Strategy, strategies
-from voiceveil.anonymization.xvector.pseudo_regression import Regressed, decomposed
-from voiceveil.anonymization.xvector.pseudo_sampled import Mixture, Sampled, SampledFar, Voices, fit_mixture, voices_of
-from voiceveil.anonymization.xvector.pseudo_singular import LeastSimilarCentroid, clustered, with_largest
-from voiceveil.anonymization.xvector.systems import B1b
-from voiceveil.errors import InputError
-from voiceveil.weights import store
+from voiceveil.core.errors import InputError
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pool import Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pseudo import PoolFarthest, Strategy, strategies
+from voiceveil.systems.resynthesis.pseudo_regression import Regressed, decomposed
+from voiceveil.systems.resynthesis.pseudo_sampled import Mixture, Sampled, SampledFar, Voices, fit_mixture, voices_of
+from voiceveil.systems.resynthesis.pseudo_singular import LeastSimilarCentroid, clustered, with_largest
+from voiceveil.systems.resynthesis.systems import B1b
 
 Array = NDArray[np.float64]
 

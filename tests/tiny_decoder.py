@@ -8,13 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from voiceveil.anonymization.xvector.parts import parts
 from voiceveil.run.ledger import sha256_file
+from voiceveil.systems.resynthesis.feature_extractors import parts
 
 
 def write_decoder(folder: Path, **changes: str) -> Path:
     """A source-filter decoder; ``changes`` replace fingerprints of parts in its record."""
-    from voiceveil.nn.source_filter import SourceFilter, SourceFilterSize
+    from voiceveil.models.nets.source_filter import SourceFilter, SourceFilterSize
 
     size = SourceFilterSize(width=16, blocks=1, fine_blocks=1)
     return _write(folder, "source-filter decoder", lambda: SourceFilter(size), asdict(size), changes)
@@ -22,7 +22,7 @@ def write_decoder(folder: Path, **changes: str) -> Path:
 
 def write_of_words(folder: Path, name: str, **changes: str) -> Path:
     """An ``intonation`` or a ``voicing`` of words, in the sub-folder of its name."""
-    from voiceveil.nn.intonation import Intonation, Voicing
+    from voiceveil.models.nets.intonation import Intonation, Voicing
 
     size = {"width": 8, "layers": 1, "codes": 4}
     network = {"intonation": Intonation, "voicing": Voicing}[name]
@@ -31,8 +31,8 @@ def write_of_words(folder: Path, name: str, **changes: str) -> Path:
 
 def write_two_stages(folder: Path) -> Path:
     """An acoustic model in ``am`` and a vocoder in ``nsf``."""
-    from voiceveil.nn.acoustic_model import AcousticModel
-    from voiceveil.nn.nsf import HnSincNsf
+    from voiceveil.models.nets.acoustic_model import AcousticModel
+    from voiceveil.models.nets.nsf import HnSincNsf
 
     model: dict[str, Any] = {"content": 288, "speaker": 192, "hidden": 16, "base": 16, "recurrent": 16}
     vocoder = {"content": 80, "speaker": 192, "hidden": 8, "blocks": 1, "convolutions": 3, "recurrent": 8}
@@ -43,8 +43,8 @@ def write_two_stages(folder: Path) -> Path:
 
 def write_generator(folder: Path, kind: str) -> Path:
     """One of the networks of B1.b and of joint-hifigan."""
-    from voiceveil.nn.hifigan import HifiGan
-    from voiceveil.nn.nsf import HnSincNsf
+    from voiceveil.models.nets.hifigan import HifiGan
+    from voiceveil.models.nets.nsf import HnSincNsf
 
     if kind == "HiFi-GAN generator":
         size: dict[str, Any] = {"content": 288, "speaker": 192, "channels": 32, "block_kernels": [3], "dilations": [1]}
@@ -57,7 +57,7 @@ def _write(folder: Path, kind: str, make: Callable[[], Any], size: dict[str, Any
     """model.safetensors with random weights, and record.json."""
     import torch
 
-    from voiceveil.nn.checkpoint import save_tensors
+    from voiceveil.models.checkpoint import save_tensors
 
     folder.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng():

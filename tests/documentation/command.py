@@ -58,10 +58,10 @@ def _answer(study: Path) -> None:
     """Answer all questions of a listening test, as its evaluators would."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from tests.listen_world import LEFT, QUALITY, answer_all
-    from voiceveil.listen.answers import Answers
-    from voiceveil.listen.study import Study
+    from voiceveil.apps.listen.answers import Answers
+    from voiceveil.apps.listen.study import Study
+    from voiceveil.apps.web.database import open_database
     from voiceveil.run.ledger import sha256_file
-    from voiceveil.web.database import open_database
 
     QUALITY.update({"B2": 0.4, "D1": 0.3})
     LEFT.update({"B2": 0.4, "D1": 0.3})

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.wer import word_errors
 
 #: MB of resident memory beyond that of the imports, and of address space in all.
@@ -29,7 +29,7 @@ SCRIPT = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({space} << 20,) * 2)
 from pathlib import Path
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 {imports}
 def highest():  # of ru_maxrss a new process inherits that of its parent
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
@@ -58,7 +58,7 @@ def run(path: Path, imports: str, work: str) -> str:
     return str(found["said"])
 
 
-MEMBERS = "from voiceveil.challenges.submission.members import read_members"
+MEMBERS = "from voiceveil.core.safe_archive import read_members"
 READ = "for member in read_members(path):\n    for block in member.blocks():\n        pass"
 
 
@@ -148,13 +148,13 @@ TRANSCRIPTS = {
 def test_transcripts(name: str, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(TRANSCRIPTS[name])
-    imports = "from voiceveil.challenges.submission.recomputing import read_transcripts"
+    imports = "from voiceveil.official.submission.recomputing import read_transcripts"
     said = run(path, imports, 'read_transcripts(path, {"u1": "a b c", "u2": "b"})')
     assert said.startswith(str(path))
 
 
 def test_good_transcripts(tmp_path: Path) -> None:
-    from voiceveil.challenges.submission.recomputing import read_transcripts
+    from voiceveil.official.submission.recomputing import read_transcripts
 
     path = tmp_path / "text"
     path.write_text("u1 a b\nu2\n")
@@ -165,9 +165,9 @@ def test_good_transcripts(tmp_path: Path) -> None:
 def test_files_of_results(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "results"
     path.write_bytes(content)
-    imports = "from voiceveil.challenges.official import read_results"
+    imports = "from voiceveil.official import read_results"
     assert run(path, imports, "read_results(path)").startswith(str(path))
-    imports = "from voiceveil.challenges.official.transcripts import parse_wer"
+    imports = "from voiceveil.official.transcripts import parse_wer"
     assert run(path, imports, "parse_wer(path)").startswith(str(path))
 
 

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from tests.faults.runs import evaluating, tree
-from voiceveil.anonymization import anonymize
-from voiceveil.anonymization.signal.b2 import B2
 from voiceveil.audio import Samples, Waveform, load, save
-from voiceveil.challenges import circumstances
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
+from voiceveil.evaluation import provenance as circumstances
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import extract
+from voiceveil.systems import anonymize
+from voiceveil.systems.signal.b2 import B2
 from voiceveil.testing import synthetic_voice
 
 

@@ -16,11 +16,11 @@ from voiceveil import attack
 from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
 from voiceveil.attack.sanity_data import check_audio
 from voiceveil.audio import Waveform, load, save
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
-from voiceveil.errors import InputError
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.run.cache import Cache
 from voiceveil.stats import ScoredTrials
 from voiceveil.testing import synthetic_voice
@@ -406,7 +406,7 @@ def test_training_speech_among_the_trials_under_other_names(data: Path) -> None:
 def test_an_encoder_that_was_trained_on_test_speakers(world: Path) -> None:
     from dataclasses import dataclass
 
-    from voiceveil.attack.encoders import TrainingRecord, encoders
+    from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 
     @dataclass(frozen=True)
     class Knowing(tests.small_challenge.Bumps):

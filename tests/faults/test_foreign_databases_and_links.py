@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.runs import tree
-from voiceveil.anonymization import anonymize
+from voiceveil.apps.web.database import open_database
 from voiceveil.audio import save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, write_kaldi, write_manifest
-from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache, leave
+from voiceveil.systems import anonymize
 from voiceveil.testing import synthetic_voice
-from voiceveil.web.database import open_database
 
 
 @pytest.fixture

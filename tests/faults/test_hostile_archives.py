@@ -21,7 +21,7 @@ import pytest
 
 from tests.faults.test_hostile_data import bounded
 from tests.test_submission_members import ATTACKS, ZIP_ATTACKS, contents, file, tarred, zipped
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 
 def _local(name: bytes, data: bytes, packed: bytes) -> bytes:
@@ -201,19 +201,19 @@ DISGUISES = {
 
 
 def _weights(path: Path) -> None:
-    from voiceveil.nn.checkpoint import load_tensors
+    from voiceveil.models.checkpoint import load_tensors
 
     load_tensors(path, "decoder")
 
 
 def _encoder(path: Path) -> None:
-    from voiceveil.nn.trained import load_encoder
+    from voiceveil.models.speaker.trained import load_encoder
 
     load_encoder(path)
 
 
 def _system(path: Path) -> None:
-    from voiceveil.tdsv.storing import load_system
+    from voiceveil.tdsv.serialization import load_system
 
     load_system(path)
 

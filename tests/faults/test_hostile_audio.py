@@ -14,7 +14,7 @@ import pytest
 import soundfile
 
 from voiceveil.audio import MixedDownWarning, info, load
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 RATE = 16000
 TONE = (0.5 * np.sin(np.arange(3 * RATE) / 20)).astype(np.float32)

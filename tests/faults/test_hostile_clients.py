@@ -15,16 +15,16 @@ import pytest
 from tests.board_world import make_lists, submission, tar
 from tests.listen_client import Client, search
 from tests.listen_world import make_study, running, served
-from voiceveil.board.app import open_board, team_token
-from voiceveil.board.contest import Contest, create_contest
-from voiceveil.board.store import Store
+from voiceveil.apps.board.app import open_board, team_token
+from voiceveil.apps.board.contest import Contest, create_contest
+from voiceveil.apps.board.store import Store
+from voiceveil.apps.listen.app import invitation, open_app
+from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.tokens import Revocations, Seal, read_key
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
-from voiceveil.listen.app import invitation, open_app
-from voiceveil.listen.design import Plan
-from voiceveil.run.locking import alone_in
-from voiceveil.web.database import open_database
-from voiceveil.web.tokens import Revocations, Seal, read_key
+from voiceveil.core.errors import InputError
+from voiceveil.core.locking import alone_in
 
 PLAN = Plan(evaluators=12, raters=12, items=4, attention=0, headphones=0)
 ASK = '[[ask]]\nname = "device"\nlabel = "Your headphones"\n'
@@ -155,7 +155,7 @@ def test_a_full_disk_refuses_an_upload_and_counts_nothing(contest: Path, monkeyp
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("voiceveil.board.app._append", full)
+    monkeypatch.setattr("voiceveil.apps.board.app._append", full)
     with running(open_board(contest)) as address:
         status, headers, _ = Client(address).request("POST", "/submit?system=x", b"x" * 99, bearer(contest))
     assert (status, headers["retry-after"]) == (503, "600")

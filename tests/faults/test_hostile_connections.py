@@ -19,9 +19,9 @@ import pytest
 from tests.faults.test_hostile_clients import bearer, connect, contest, evaluator, folder  # noqa: F401 -- fixtures
 from tests.listen_client import Client, search
 from tests.listen_world import running
-from voiceveil.board.app import open_board
-from voiceveil.listen.app import open_app
-from voiceveil.web.connections import ConnectionLimits
+from voiceveil.apps.board.app import open_board
+from voiceveil.apps.listen.app import open_app
+from voiceveil.apps.web.connections import ConnectionLimits
 
 #: Short times, so that the tests are quick; a piece of 250 bytes must come or go in half a second.
 QUICK = ConnectionLimits(total=40, per_address=30, header_seconds=0.5, idle_seconds=0.5, stall_seconds=0.5, slowest=500)
@@ -365,8 +365,8 @@ def test_other_host_names_are_refused(folder: Path, contest: Path) -> None:  # n
 def live() -> Iterator[str]:
     """`voiceveil live --serve`, with short times and room for three."""
     pytest.importorskip("websockets")
-    from voiceveil.live.app import LiveApp, largest_message
-    from voiceveil.live.session import live_system
+    from voiceveil.apps.live.app import LiveApp, largest_message
+    from voiceveil.apps.live.session import live_system
 
     system = live_system("b2")
     app = LiveApp(system, most=3, silence=0.5).starlette()

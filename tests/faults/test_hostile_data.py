@@ -33,26 +33,26 @@ from hypothesis import strategies as st
 from tests.faults import many
 from tests.faults.runs import PROTOCOL
 from tests.official_samples import SAMPLES
-from voiceveil.anonymization.draws import Key as SecretKey
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.listen.study import Study
+from voiceveil.apps.web.tokens import read_key as read_secret
 from voiceveil.audio import MixedDownWarning, info, load
-from voiceveil.board.contest import Contest
-from voiceveil.challenges.details import read_details
-from voiceveil.challenges.official.reading import read_results
-from voiceveil.challenges.protocol import load_protocol
-from voiceveil.challenges.results import Figure, Results
-from voiceveil.challenges.submission.members import read_members
+from voiceveil.core.errors import InputError
+from voiceveil.core.safe_archive import read_members
 from voiceveil.corpus import open_corpus
 from voiceveil.corpus.kaldi import read_kaldi
-from voiceveil.errors import InputError
-from voiceveil.listen.study import Study
+from voiceveil.corpus.score_files import read_key, read_labelled, read_scores
+from voiceveil.evaluation.details import read_details
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official.reading import read_results
 from voiceveil.risk.embeddings import read_table
 from voiceveil.run.cache import Cache
 from voiceveil.run.ledger import open_ledger
-from voiceveil.scorefiles import read_key, read_labelled, read_scores
+from voiceveil.systems.keys import Key as SecretKey
 from voiceveil.tdsv import lists
 from voiceveil.tdsv.answers import check_submission, read_answer
-from voiceveil.tdsv.storing import load_system
-from voiceveil.web.tokens import read_key as read_secret
+from voiceveil.tdsv.serialization import load_system
 
 TRIALS = "s1 u1 target\ns1 u2 nontarget\ns2 u1 nontarget\ns2 u2 target\n"
 KALDI = {
@@ -166,7 +166,7 @@ def _use_ledger(path: Path) -> None:
 
 
 def _safetensors(path: Path) -> None:
-    from voiceveil.nn.checkpoint import load_tensors
+    from voiceveil.models.checkpoint import load_tensors
 
     load_tensors(path, "test")
 

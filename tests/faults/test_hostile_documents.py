@@ -15,16 +15,16 @@ import pytest
 
 from tests.faults.test_hostile_data import CONTEST, RECORD, STUDY, bounded
 from tests.faults.test_hostile_results import HTML, MARK, RAW, VALUES
-from voiceveil.board.contest import Contest
-from voiceveil.challenges.protocol import load_protocol
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.listen.study import Study
+from voiceveil.apps.listen.texts import load_texts
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
-from voiceveil.listen.study import Study
-from voiceveil.listen.texts import load_texts
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.models.pretrained import model_kind
 from voiceveil.risk.sets import read_split
 from voiceveil.run.ledger import finished_items, open_ledger
-from voiceveil.tdsv.storing import load_system
-from voiceveil.utility.pretrained import model_kind
+from voiceveil.tdsv.serialization import load_system
 
 SPLIT = {"split": {"s1": {"s1_A": ["u1", "u2"], "s1_B": ["u3"]}, "s2": {"s2_A": ["u4"]}}}
 ENTRY = {"file": "a.wav", "id": "a", "seconds": 1.0, "sha256": "0", "source": "s"}
@@ -76,13 +76,13 @@ def _manifest(path: Path) -> None:
 
 
 def _finished_training(path: Path) -> None:
-    from voiceveil.nn.asv_training import _finished
+    from voiceveil.training.asv import _finished
 
     _finished(path.parent, {"model": "ecapa", "seed": 1}, False)
 
 
 def _begun_training(path: Path) -> None:
-    from voiceveil.nn.asr_training import _begin
+    from voiceveil.training.asr import _begin
 
     _begin(path.parent, {"seed": 1}, overwrite=False)
 

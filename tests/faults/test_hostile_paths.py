@@ -17,11 +17,11 @@ import soundfile
 
 from tests.faults.test_hostile_data import READERS, bounded, written
 from voiceveil.cli.main import main
+from voiceveil.core.documents import read_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import exists, open_file, read_bytes, read_text
 from voiceveil.corpus import open_corpus
 from voiceveil.corpus.checking import check
-from voiceveil.documents import read_json
-from voiceveil.errors import InputError
-from voiceveil.files import exists, open_file, read_bytes, read_text
 
 
 def _pipe(path: Path) -> None:

@@ -17,9 +17,9 @@ import pytest
 from tests.faults import TORTURE
 from tests.faults.test_hostile_data import bounded
 from tests.report_world import make_results
-from voiceveil.challenges.results import Results
 from voiceveil.cli.main import main
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.results import Results
 from voiceveil.report.comparison import compare
 from voiceveil.report.comparison_page import write_comparison
 

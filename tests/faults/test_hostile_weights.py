@@ -16,16 +16,16 @@ import torch
 
 from tests.faults.test_hostile_data import bounded
 from tests.tiny_models import tiny_ctc
-from voiceveil.anonymization.xvector.pool import load_pool
-from voiceveil.anonymization.xvector.synthesis import load_stage
-from voiceveil.attack.campplus import load_network as load_campplus
-from voiceveil.attack.encoders import TrainingRecord
-from voiceveil.errors import InputError
-from voiceveil.nn.checkpoint import load_tensors, load_training, save_tensors, save_training
-from voiceveil.nn.intonation import Voicing
-from voiceveil.npz import read_npz
-from voiceveil.utility.pretrained import read_config
-from voiceveil.weights import store
+from voiceveil.core.errors import InputError
+from voiceveil.core.npz import read_npz
+from voiceveil.models.checkpoint import load_tensors, load_training, save_tensors, save_training
+from voiceveil.models.nets.intonation import Voicing
+from voiceveil.models.pretrained import read_config
+from voiceveil.models.speaker.campplus import load_network as load_campplus
+from voiceveil.models.speaker.encoders import TrainingRecord
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pool import load_pool
+from voiceveil.systems.resynthesis.synthesis import load_stage
 
 SIZE = {"content": 6, "width": 4, "layers": 2, "codes": 5, "nearest": 2}
 KIND = "voicing of words"
@@ -211,7 +211,7 @@ def _other(path: Path) -> None:
 
 
 def _nan(path: Path) -> None:
-    from voiceveil.nn.campplus import CamPlusPlusNet
+    from voiceveil.models.nets.campplus import CamPlusPlusNet
 
     state = CamPlusPlusNet().state_dict()
     name = next(name for name, tensor in state.items() if tensor.is_floating_point())
@@ -324,7 +324,7 @@ def test_settings_of_models(content: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"num_hidden_layers": 300_000}, {"hidden_size": 8_000_000}, {"vocab_size": 10**12}])
 def test_settings_of_a_model_that_is_larger_than_its_weights(change: dict[str, int], tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from voiceveil.utility.pretrained import load_weights
+    from voiceveil.models.pretrained import load_weights
 
     folder = tiny_ctc(tmp_path / "model")
     load_weights(folder, "AutoModelForCTC", "cpu")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.board_world import make_lists, submission, tar, zipped
-from voiceveil.board.contest import Contest
-from voiceveil.board.judging import judge
-from voiceveil.errors import InputError
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.scoring import judge
+from voiceveil.core.errors import InputError
 from voiceveil.tdsv.lists import Key, write_keys
 
 ATTACK = "exp/asv_anon_x/libri_test_enrolls_x-libri_test_trials_f_x/scores"

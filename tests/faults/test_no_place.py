@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import voiceveil
-from voiceveil.anonymization import Anonymizer, anonymize
-from voiceveil.anonymization.parameters import parameter
 from voiceveil.audio import Samples, Waveform, save
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
 from voiceveil.run.extract import extract
 from voiceveil.run.progress import Progress
+from voiceveil.systems import Anonymizer, anonymize
+from voiceveil.systems.parameters import parameter
 from voiceveil.testing import synthetic_voice
 
 
@@ -49,8 +49,8 @@ def test_compiled_code_needs_no_place_of_its_own(read_only_package: Path, tmp_pa
         "import voiceveil, os, tempfile\n"
         "if not TEMPORARY:\n"
         "    tempfile.tempdir = '/dev/null/nowhere'\n"
-        "from voiceveil.utility.logistic import __name__ as name\n"
-        "import voiceveil.dsp.pitch, voiceveil.stats.trials\n"
+        "from voiceveil.models.emotion.logistic_regression import __name__ as name\n"
+        "import voiceveil.dsp.pitch, voiceveil.metrics.scored_trials\n"
         "print(voiceveil.__file__, os.environ.get('NUMBA_CACHE_DIR', ''))\n"
     )
     environment = bare_environment(HOME="/dev/null/home", PYTHONPATH=str(read_only_package), TMPDIR=str(tmp_path))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.runs import tree
-from voiceveil.anonymization import batch
 from voiceveil.audio import load, save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus, write_kaldi, write_manifest
-from voiceveil.errors import InputError
+from voiceveil.systems import batch
 from voiceveil.testing import synthetic_voice
 
 anonymize = partial(batch.anonymize, system="b2")
@@ -121,8 +121,8 @@ def test_a_file_that_appears_during_the_run_stays(recordings: Path, tmp_path: Pa
 
     import numpy as np
 
-    from voiceveil.anonymization.signal.b2 import B2
     from voiceveil.audio import Samples
+    from voiceveil.systems.signal.b2 import B2
 
     out = tmp_path / "out"
 
@@ -226,8 +226,8 @@ def test_a_restart_that_was_killed_goes_on_without_overwrite(recordings: Path, t
     ledger = out / ".voiceveil" / "ledger.jsonl"
     with pytest.raises(InputError, match="another run"):
         anonymize(recordings, out, seed=1)
-    from voiceveil.anonymization.settings import make_settings
     from voiceveil.run.ledger import open_ledger
+    from voiceveil.systems.settings import make_settings
 
     new = make_settings(
         "b2", level="utterance", draws="keyed", seed=3, key_file=None, rate=None, format="wav", encoding="int16"

@@ -11,13 +11,13 @@ import pytest
 from tests.board_world import make_lists
 from tests.faults.runs import tree
 from tests.official_samples import RANK_2024
+from voiceveil.apps.demo import corpus as demo_corpus
 from voiceveil.audio import save
 from voiceveil.cli import demo
 from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, write_kaldi
 from voiceveil.corpus.convert import FORMATS
-from voiceveil.demo import corpus as demo_corpus
-from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.testing import synthetic_voice
 

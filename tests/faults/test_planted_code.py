@@ -19,10 +19,10 @@ import pytest
 
 import voiceveil
 from tests.faults.runs import PROTOCOL
-from voiceveil.anonymization.finding import find_system
 from voiceveil.audio import save
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.errors import InputError
+from voiceveil.systems.resolve import find_system
 from voiceveil.testing import synthetic_voice
 
 OWN_SYSTEM = """\

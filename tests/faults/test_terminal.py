@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from tests.faults.runs import PROTOCOL, evaluating
 from voiceveil.audio import save
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.main import main
 from voiceveil.cli.streams import prepare_streams
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import escaped, print_lines, rewrite_line, safe_streams
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.errors import InputError
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.run.progress import Progress
-from voiceveil.terminal import escaped, print_lines, rewrite_line, safe_streams
 from voiceveil.testing import synthetic_voice
 
 #: Sets the title of the window, clears the screen, returns to the start of the line, turns the text round, begins a

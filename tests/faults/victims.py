@@ -75,11 +75,6 @@ def victims(folder: Path) -> Iterator[Victims]:
 
 
 def _serve() -> None:
-    import voiceveil.anonymization.item
-    import voiceveil.anonymization.signal.ready
-    import voiceveil.cli.anonymize
-    import voiceveil.cli.evaluate
-    import voiceveil.report.page  # noqa: F401 -- all that the commands import
 
     _count_results()
     for line in sys.stdin:

@@ -6,9 +6,9 @@ encoders. Nothing here imports torch before an encoder is used.
 
 from __future__ import annotations
 
-from voiceveil.attack.encoders import SpeakerEncoder, TrainingRecord, encoder, encoders
 from voiceveil.attack.engine import run
 from voiceveil.attack.result import AttackResult, Health, Row
+from voiceveil.models.speaker.encoders import SpeakerEncoder, TrainingRecord, encoder, encoders
 
 __all__ = [
     "AttackResult",

@@ -26,8 +26,8 @@ from voiceveil.attack.backends import Backend, Centered, Codes, Cosine, Floats, 
 from voiceveil.attack.margin import MarginSoftmax
 from voiceveil.attack.normalization import SNorm
 from voiceveil.attack.plda import Plda
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 
 __all__ = [

@@ -20,15 +20,15 @@ import numpy as np
 from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates, recording_units
 from voiceveil.attack.backends import Cosine, Floats, Scorer
 from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
-from voiceveil.attack.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder, encoders
-from voiceveil.attack.free import CUES, Cues, Distance
 from voiceveil.attack.inversion import AngleCounts, AngleModel, InvertingEncoder
+from voiceveil.attack.model_free import CUES, Cues, Distance
 from voiceveil.attack.plda import Plda
 from voiceveil.attack.result import Knowledge
 from voiceveil.attack.sets import Condition, TrialSet
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.errors import InputError
-from voiceveil.registry import did_you_mean
+from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder, encoders
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract

@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = [
     "Backend",

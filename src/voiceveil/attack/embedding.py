@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from voiceveil.attack.backends import Codes, Floats, Scorer
-from voiceveil.attack.encoders import Layered, SpeakerEncoder
 from voiceveil.audio import atomic_path
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance
 from voiceveil.corpus.ids import safe_id
-from voiceveil.errors import InputError
+from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract

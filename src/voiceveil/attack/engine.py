@@ -27,9 +27,9 @@ from voiceveil.attack.result import AttackResult, Health, Knowledge, Row
 from voiceveil.attack.sanity import check_learned, check_trials
 from voiceveil.attack.sanity_data import check_sets
 from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
-from voiceveil.checks import merged
+from voiceveil.core.checks import merged
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs, check_jobs
 from voiceveil.stats import ScoredTrials, estimate

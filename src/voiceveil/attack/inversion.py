@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.encoders import Embedding, SpeakerEncoder
 from voiceveil.audio import Samples, Waveform
 from voiceveil.dsp.lpc import ORDER, pole_angles
 from voiceveil.dsp.mcadams import McAdams, analysis_window
+from voiceveil.models.speaker.encoders import Embedding, SpeakerEncoder
 
 __all__ = ["ALPHAS", "AngleCounts", "AngleModel", "InvertingEncoder", "invert"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voiceveil.attack.backends import Codes, Floats, Linear
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["MarginSoftmax"]
 

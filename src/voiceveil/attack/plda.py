@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from voiceveil.attack.backends import Codes, Floats, length_norm, scatter
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["Plda", "PldaScorer", "TwoCovariance", "fit_two_covariance"]
 

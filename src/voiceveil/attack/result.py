@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.attack.sets import Condition
-from voiceveil.checks import Check
-from voiceveil.errors import InputError
+from voiceveil.core.checks import Check
+from voiceveil.core.errors import InputError
 from voiceveil.stats import Estimate, average
 
 __all__ = ["AttackResult", "Health", "Knowledge", "Row"]
@@ -77,7 +77,7 @@ class AttackResult:
     rows: tuple[Row, ...]
     health: tuple[Health, ...]
     seconds: float = 0.0
-    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.checks`
+    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.core.checks`
 
     def mean(self, attacker: str, condition: Condition) -> Estimate:
         """The mean over the sets, e.g. of women and men."""

@@ -1,6 +1,7 @@
 """Checks of scores, ids and vectors: input from which no figure should be believed.
 
-Conventions: rates are fractions. Scores are higher for the same speaker. See :mod:`voiceveil.checks` for the names.
+Conventions: rates are fractions. Scores are higher for the same speaker. See :mod:`voiceveil.core.checks` for the
+names.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from voiceveil import metrics
-from voiceveil.checks import NAMES, Check, failed, merged
+from voiceveil.core.checks import NAMES, Check, failed, merged
 from voiceveil.metrics import tally
+from voiceveil.metrics.measures import eer as eer_measure
 from voiceveil.stats import ScoredTrials, estimate
-from voiceveil.stats.measures import eer as eer_measure
 
 __all__ = ["NAMES", "Check", "check_learned", "check_scores", "check_shared", "check_trials", "failed", "merged"]
 

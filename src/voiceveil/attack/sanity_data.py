@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from voiceveil.attack.sanity import check_shared
 from voiceveil.attack.sets import TrialSet
 from voiceveil.audio import MixedDownWarning, Samples, info, load
-from voiceveil.checks import Check, failed
+from voiceveil.core.checks import Check, failed
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.dsp.degenerate import RATE, band_levels, course_likeness, is_noise, is_silent, same_signal
 from voiceveil.run.cache import Cache

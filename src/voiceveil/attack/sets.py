@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from voiceveil.audio import info
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, Trials, Utterance, read_kaldi
-from voiceveil.errors import InputError
-from voiceveil.registry import did_you_mean
 
 __all__ = ["Condition", "TrialSet", "check_lengths", "find_sets"]
 

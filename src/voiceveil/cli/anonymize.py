@@ -12,13 +12,13 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from voiceveil.anonymization import Anonymizer, Summary, anonymize
-from voiceveil.anonymization.finding import default_system, find_system
-from voiceveil.anonymization.release import FIELDS, Release
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
-from voiceveil.errors import InputError
-from voiceveil.terminal import print_lines
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
+from voiceveil.systems import Anonymizer, Summary, anonymize
+from voiceveil.systems.release import FIELDS, Release
+from voiceveil.systems.resolve import default_system, find_system
 
 EXAMPLES = """\
 examples:

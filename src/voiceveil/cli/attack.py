@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import escaped
 from voiceveil.run.outputs import recorded, refuse_inputs, refuse_overlap
-from voiceveil.terminal import escaped
 
 if TYPE_CHECKING:
     from voiceveil.attack import AttackResult, Health

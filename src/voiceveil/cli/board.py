@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
-from voiceveil.errors import InputError
-from voiceveil.registry import did_you_mean
-from voiceveil.terminal import print_lines
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
+from voiceveil.core.terminal import print_lines
 
 if TYPE_CHECKING:
-    from voiceveil.board.store import Store
+    from voiceveil.apps.board.store import Store
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action."""
-    from voiceveil.web.server import need_web
+    from voiceveil.apps.web.server import need_web
 
     need_web()
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -122,8 +122,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from voiceveil.board.contest import CHALLENGES, Contest, create_contest
-    from voiceveil.board.lists import check_data, find_split
+    from voiceveil.apps.board.contest import CHALLENGES, Contest, create_contest
+    from voiceveil.apps.board.lists import check_data, find_split
     from voiceveil.run.outputs import refuse_overlap
 
     if args.challenge not in CHALLENGES:
@@ -139,7 +139,7 @@ def _create(args: argparse.Namespace) -> int:
     check_data(contest)
     refuse_overlap(args.contest, [path for path in args.data.iterdir() if path.is_dir()])
     if contest.is_verified:
-        from voiceveil.board.verification import check_models
+        from voiceveil.apps.board.verification import check_models
 
         check_models(contest)
     create_contest(args.contest, contest)
@@ -153,8 +153,8 @@ def _number_or_word(text: str) -> str | int:
 
 
 def _team(args: argparse.Namespace) -> int:
-    from voiceveil.board.app import NAME, team_token
-    from voiceveil.web.tokens import Seal, read_key
+    from voiceveil.apps.board.app import NAME, team_token
+    from voiceveil.apps.web.tokens import Seal, read_key
 
     store = _store(args)
     if not NAME.fullmatch(args.name):
@@ -169,10 +169,10 @@ def _team(args: argparse.Namespace) -> int:
 
 
 def _revoke(args: argparse.Namespace) -> int:
-    from voiceveil.board.contest import Contest
-    from voiceveil.board.store import Store
-    from voiceveil.web.database import open_database
-    from voiceveil.web.tokens import Revocations, Seal, open_own_token, read_key
+    from voiceveil.apps.board.contest import Contest
+    from voiceveil.apps.board.store import Store
+    from voiceveil.apps.web.database import open_database
+    from voiceveil.apps.web.tokens import Revocations, Seal, open_own_token, read_key
 
     Contest.load(args.contest)
     database = open_database(args.database or args.contest / "board.sqlite")
@@ -189,10 +189,10 @@ def _revoke(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from voiceveil.board.app import open_board
-    from voiceveil.board.contest import Contest
-    from voiceveil.board.worker import background_worker
-    from voiceveil.run.locking import alone_in
+    from voiceveil.apps.board.app import open_board
+    from voiceveil.apps.board.contest import Contest
+    from voiceveil.apps.board.worker import background_worker
+    from voiceveil.core.locking import alone_in
 
     contest = Contest.load(args.contest)  # before the lock, which makes the folder
     verified = contest.is_verified and not args.no_worker
@@ -204,7 +204,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from voiceveil.board.worker import run_worker
+    from voiceveil.apps.board.worker import run_worker
 
     count = run_worker(args.contest, args.database, retry=args.retry)
     print_lines(f"{count} submission(s) verified")
@@ -212,16 +212,16 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _store(args: argparse.Namespace) -> Store:
-    from voiceveil.board.contest import Contest
-    from voiceveil.board.store import Store
-    from voiceveil.web.database import open_database
+    from voiceveil.apps.board.contest import Contest
+    from voiceveil.apps.board.store import Store
+    from voiceveil.apps.web.database import open_database
 
     Contest.load(args.contest)  # an error if there is none
     return Store(open_database(args.database or args.contest / "board.sqlite"))
 
 
 def _submissions(args: argparse.Namespace) -> int:
-    from voiceveil.board.standing import Entry
+    from voiceveil.apps.board.leaderboard import Entry
 
     store = _store(args)
     verifications = store.verifications()
@@ -233,7 +233,7 @@ def _submissions(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    from voiceveil.board.worker import take_from_queue
+    from voiceveil.apps.board.worker import take_from_queue
 
     if not _store(args).remove(args.id, args.reason):
         raise InputError(f"no scored submission {args.id!r}", fix="see `voiceveil board submissions CONTEST`")

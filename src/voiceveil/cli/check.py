@@ -6,8 +6,8 @@ import argparse
 import json
 from dataclasses import asdict
 
-from voiceveil.anonymization.finding import find_system
 from voiceveil.audio import load
+from voiceveil.systems.resolve import find_system
 
 EXAMPLES = """\
 examples:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.cli.options import add_overwrite
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines, rewrite_line
 from voiceveil.corpus.checking import audio_faults, read_tolerantly
 from voiceveil.corpus.convert import FORMATS, write_corpus
 from voiceveil.corpus.faults import Fault
@@ -24,9 +26,7 @@ from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.protocol import Design, design_trials, write_design
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
-from voiceveil.errors import InputError
 from voiceveil.run.outputs import refuse_corpora
-from voiceveil.terminal import print_lines, rewrite_line
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 

@@ -13,13 +13,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from voiceveil.anonymization import anonymize
-from voiceveil.anonymization.finding import default_system
-from voiceveil.atomic import atomic_path
+from voiceveil.apps.demo.espeak import is_installed
 from voiceveil.audio import info
-from voiceveil.demo.espeak import is_installed
-from voiceveil.errors import InputError
+from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.errors import InputError
 from voiceveil.run.outputs import recorded
+from voiceveil.systems import anonymize
+from voiceveil.systems.resolve import default_system
 
 EXAMPLES = """\
 examples:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(output: Path, system: str, *, overwrite: bool) -> int:
     """A corpus of synthetic voices, the system and a control, the ranking, the report."""
-    from voiceveil.demo.corpus import NOTE, corpus_files, make_corpus
+    from voiceveil.apps.demo.corpus import NOTE, corpus_files, make_corpus
 
     data, results, cache = output / "data", output / "results", output / "cache.sqlite"
     plane, again = results / "plane.svg", ["--overwrite"] if overwrite else []

@@ -15,16 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from voiceveil.challenges.evaluation import USUAL_ATTACKERS, Evaluation, evaluate, prepare
-from voiceveil.challenges.planning import Plan, make_plan
-from voiceveil.challenges.protocol import load_protocol
-from voiceveil.challenges.results import Figure, Results
 from voiceveil.cli.evaluate_many import made_system, run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
-from voiceveil.terminal import print_lines
+from voiceveil.core.terminal import print_lines
+from voiceveil.evaluation.evaluate import USUAL_ATTACKERS, Evaluation, evaluate, prepare
+from voiceveil.evaluation.plan import Plan, make_plan
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.results import Figure, Results
 
 EXAMPLES = """\
 examples:

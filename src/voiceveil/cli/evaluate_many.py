@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from voiceveil.anonymization.contract import Anonymizer
-from voiceveil.anonymization.finding import find_system
-from voiceveil.anonymization.xvector.engine import kept_features
-from voiceveil.challenges.evaluation import evaluate, prepare
-from voiceveil.challenges.inventory import take_inventory
-from voiceveil.challenges.planning import make_plan
-from voiceveil.challenges.protocol import Protocol
-from voiceveil.challenges.results import Results
 from voiceveil.cli.executors import chosen_jobs
-from voiceveil.errors import InputError, OutputError
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.core.terminal import print_lines
+from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.inventory import take_inventory
+from voiceveil.evaluation.plan import make_plan
+from voiceveil.evaluation.protocol import Protocol
+from voiceveil.evaluation.results import Results
 from voiceveil.run.outputs import recorded, refuse_corpora
-from voiceveil.terminal import print_lines
+from voiceveil.systems.contract import Anonymizer
+from voiceveil.systems.resolve import find_system
+from voiceveil.systems.resynthesis.pipeline import kept_features
 
 __all__ = ["chosen_systems", "made_system", "run_many"]
 
@@ -58,10 +58,10 @@ def made_system(
 
 
 def _build_pool(speaker: str, args: argparse.Namespace, protocol: Protocol, out: Path, target: Path) -> None:
-    from voiceveil.anonymization.xvector.pool import build_pool, save_pool
-    from voiceveil.attack.encoders import encoder
+    from voiceveil.models.pitch.correlation import tracker
+    from voiceveil.models.speaker.encoders import encoder
     from voiceveil.run.cache import Cache
-    from voiceveil.utility.pitch import tracker
+    from voiceveil.systems.resynthesis.pool import build_pool, save_pool
 
     inventory = take_inventory(protocol, args.data, train=args.train, emotion=args.emotion)
     refuse_corpora(out, inventory.corpora.values())

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.run.executor import Jobs
 
 __all__ = ["add_executor_arguments", "chosen_jobs"]

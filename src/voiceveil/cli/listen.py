@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
-from voiceveil.errors import InputError
-from voiceveil.terminal import print_lines
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
 
 if TYPE_CHECKING:
-    from voiceveil.listen.study import Study
+    from voiceveil.apps.listen.study import Study
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -79,7 +79,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
 
 def _add_design(parser: argparse.ArgumentParser) -> None:
     """The options of `listen design`."""
-    from voiceveil.listen.study import RATINGS, TASKS
+    from voiceveil.apps.listen.study import RATINGS, TASKS
 
     parser.add_argument("study", type=Path, metavar="STUDY", help="a new folder")
     parser.add_argument("--original", nargs="+", required=True, metavar="CORPUS", help="what was anonymized")
@@ -109,14 +109,14 @@ def run(args: argparse.Namespace) -> int:
         "serve": _serve,
         "analyse": _analyse,
     }
-    from voiceveil.web.server import need_web
+    from voiceveil.apps.web.server import need_web
 
     need_web()
     return actions[args.action](args)
 
 
 def _design(args: argparse.Namespace) -> int:
-    from voiceveil.listen.design import Plan, design_study
+    from voiceveil.apps.listen.design import Plan, design_study
     from voiceveil.run.outputs import refuse_inputs
 
     plan = Plan(
@@ -171,9 +171,9 @@ def _joined(specs: Iterable[str]) -> Any:
 
 
 def _invite(args: argparse.Namespace) -> int:
-    from voiceveil.listen.app import invitation
-    from voiceveil.listen.study import Study
-    from voiceveil.web.tokens import Seal, read_key
+    from voiceveil.apps.listen.app import invitation
+    from voiceveil.apps.listen.study import Study
+    from voiceveil.apps.web.tokens import Seal, read_key
 
     study = Study.load(args.study)
     if not 0 < args.days <= 36500:
@@ -191,7 +191,7 @@ def _invite(args: argparse.Namespace) -> int:
 
 def _known_evaluators(study: Study, names: Iterable[str]) -> list[str]:
     """Return the names; ``InputError`` at the first that is not of the study."""
-    from voiceveil.registry import did_you_mean
+    from voiceveil.core.registry import did_you_mean
 
     for name in names:
         if name not in study.evaluators:
@@ -200,9 +200,9 @@ def _known_evaluators(study: Study, names: Iterable[str]) -> list[str]:
 
 
 def _revoke(args: argparse.Namespace) -> int:
-    from voiceveil.listen.study import Study
-    from voiceveil.web.database import open_database
-    from voiceveil.web.tokens import Revocations, Seal, open_own_token, read_key
+    from voiceveil.apps.listen.study import Study
+    from voiceveil.apps.web.database import open_database
+    from voiceveil.apps.web.tokens import Revocations, Seal, open_own_token, read_key
 
     study, seal = Study.load(args.study), Seal(read_key(args.study / "key"))
     evaluators = _known_evaluators(study, args.evaluators or [])
@@ -218,7 +218,7 @@ def _revoke(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from voiceveil.listen.app import open_app
+    from voiceveil.apps.listen.app import open_app
 
     app = open_app(args.study, args.database)
     with bound_socket(args) as bound:
@@ -227,8 +227,8 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _analyse(args: argparse.Namespace) -> int:
-    from voiceveil.listen.analysis import Rules
-    from voiceveil.listen.page import write_analysis
+    from voiceveil.apps.listen.analysis import Rules
+    from voiceveil.apps.listen.page import write_analysis
 
     rules = Rules(keep_all=args.keep_all, need_headphones=args.need_headphones)
     out = args.out or args.study / "analysis"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from voiceveil.anonymization.contract import Anonymizer
-from voiceveil.anonymization.draws import Key
+from voiceveil.apps.live.session import Session, live_system
+from voiceveil.apps.web.server import need_web
 from voiceveil.cli.keys import add_key_arguments
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
-from voiceveil.errors import InputError
-from voiceveil.live.session import Session, live_system
-from voiceveil.web.server import need_web
+from voiceveil.core.errors import InputError
+from voiceveil.systems.contract import Anonymizer
+from voiceveil.systems.keys import Key
 
 EXAMPLES = """\
 examples:
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Go the way that was asked for."""
     if args.devices:
-        from voiceveil.live.devices import list_devices
+        from voiceveil.apps.live.devices import list_devices
 
         print(list_devices())
         return 0
@@ -70,12 +70,12 @@ def run(args: argparse.Namespace) -> int:
     _say(f"{system.name}: latency {1e3 * session.latency:g} ms and one block of {args.block:g} ms; Ctrl-C ends")
     try:
         if args.stdin:
-            from voiceveil.live.pipes import run_pipe
+            from voiceveil.apps.live.pipes import run_pipe
 
             with open(0, "rb", 0, closefd=False) as source, open(1, "wb", 0, closefd=False) as sink:
                 run_pipe(session, source, sink, form=args.format, block=block)
         else:
-            from voiceveil.live.devices import run_devices
+            from voiceveil.apps.live.devices import run_devices
 
             devices = [None if name == "default" else name for name in (args.input, args.output)]
             dropped = run_devices(session, *devices, block=block)
@@ -108,7 +108,7 @@ def _say(text: str) -> None:
 
 def _serve(args: argparse.Namespace, system: Anonymizer, key: Key | None) -> int:
     need_web("starlette", "uvicorn", "websockets", extra="live")
-    from voiceveil.live.app import LiveApp, largest_message
+    from voiceveil.apps.live.app import LiveApp, largest_message
 
     if args.sessions < 1:
         raise InputError(f"--sessions {args.sessions}", fix="give at least 1")

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.cli.streams import prepare_streams, silence_stdout
-from voiceveil.errors import InputError
-from voiceveil.registry import did_you_mean
-from voiceveil.terminal import print_lines, safe_streams
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
+from voiceveil.core.terminal import print_lines, safe_streams
 
 __all__ = ["VERBS", "main"]
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
-from voiceveil.challenges.attackers import is_semi_informed
-from voiceveil.challenges.official import read_results
-from voiceveil.challenges.ranking import Average, Placing, Ranking, Standing, rank_systems
-from voiceveil.challenges.results import Results
 from voiceveil.cli.options import add_overwrite
+from voiceveil.core.terminal import print_lines
+from voiceveil.evaluation.attackers import is_semi_informed
+from voiceveil.evaluation.ranking import Average, Placing, Ranking, Standing, rank_systems
+from voiceveil.evaluation.results import Results
 from voiceveil.metrics.challenge import CONDITIONS
+from voiceveil.official import read_results
 from voiceveil.run.outputs import refuse_files, refuse_same_files
-from voiceveil.terminal import print_lines
 
 HELP = "rank systems within each EER condition, with the privacy-utility figure"
 EXAMPLES = """\

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from voiceveil.cli.options import add_overwrite
-from voiceveil.terminal import print_lines
+from voiceveil.core.terminal import print_lines
 
 EXAMPLES = """\
 examples:

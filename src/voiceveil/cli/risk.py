@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
-from voiceveil.errors import InputError
-from voiceveil.files import bounded_lines, open_file
-from voiceveil.registry import did_you_mean
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import bounded_lines, open_file
+from voiceveil.core.registry import did_you_mean
+from voiceveil.core.terminal import escaped, print_lines
 from voiceveil.run.outputs import refuse_files, refuse_inputs, refuse_same_files
-from voiceveil.terminal import escaped, print_lines
 
 if TYPE_CHECKING:
-    from voiceveil.checks import Check
+    from voiceveil.core.checks import Check
     from voiceveil.risk import Assessment, Attack
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from voiceveil.checks import Check
-from voiceveil.terminal import print_lines
+from voiceveil.core.checks import Check
+from voiceveil.core.terminal import print_lines
 
 __all__ = ["check_lines", "print_checks"]
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from voiceveil.checks import Check
 from voiceveil.cli.sanity import print_checks
-from voiceveil.errors import InputError
+from voiceveil.core.checks import Check
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
+from voiceveil.core.terminal import print_lines
 from voiceveil.metrics import Zebra
-from voiceveil.registry import did_you_mean
-from voiceveil.terminal import print_lines
 
 if TYPE_CHECKING:
     from voiceveil.stats import Difference, Estimate, Measure, ScoredTrials
@@ -123,7 +123,7 @@ def _affordable(trials: int) -> int:
 
 
 def _read(args: argparse.Namespace) -> list[_Scored]:
-    from voiceveil.scorefiles import read_key, read_labelled, read_scores, read_speakers
+    from voiceveil.corpus.score_files import read_key, read_labelled, read_scores, read_speakers
     from voiceveil.stats import ScoredTrials
 
     if not args.trials:
@@ -147,7 +147,8 @@ def _read(args: argparse.Namespace) -> list[_Scored]:
 
 def _measures(names: list[str], args: argparse.Namespace) -> dict[str, Measure]:
     """The metrics that have an interval."""
-    from voiceveil.stats import MEASURES, measures
+    from voiceveil.metrics import measures
+    from voiceveil.stats import MEASURES
 
     costs = (args.p_target, args.c_miss, args.c_fa)
     official = args.method == "official"

@@ -6,7 +6,7 @@ import argparse
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from voiceveil.terminal import print_lines
+from voiceveil.core.terminal import print_lines
 
 if TYPE_CHECKING:
     import socket
@@ -32,9 +32,9 @@ def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
 
 def bound_socket(args: argparse.Namespace) -> AbstractContextManager[socket.socket]:
     """Return the socket of a server; its options are checked."""
-    from voiceveil.web.guarded_server import proxy_test
-    from voiceveil.web.hosts import Hosts
-    from voiceveil.web.server import listening_socket
+    from voiceveil.apps.web.guarded_server import proxy_test
+    from voiceveil.apps.web.hosts import Hosts
+    from voiceveil.apps.web.server import listening_socket
 
     Hosts(args.host, args.allow_host)
     proxy_test(args.proxies)
@@ -45,8 +45,8 @@ def serve_app(
     args: argparse.Namespace, app: ASGIApp, bound: socket.socket, announce: str, *, message_bytes: int | None = None
 ) -> None:
     """Print where the server listens, after ``announce``, and serve until Ctrl-C."""
-    from voiceveil.web.hosts import Hosts
-    from voiceveil.web.server import serve
+    from voiceveil.apps.web.hosts import Hosts
+    from voiceveil.apps.web.server import serve
 
     host, port = bound.getsockname()[:2]
     print_lines(f"{announce} http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends)")

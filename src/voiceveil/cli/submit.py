@@ -12,11 +12,11 @@ import argparse
 import json
 from pathlib import Path
 
-from voiceveil.challenges.submission.checking import Verdict, check
-from voiceveil.challenges.submission.packing import Packed, pack
 from voiceveil.cli.options import add_overwrite
-from voiceveil.errors import InputError
-from voiceveil.terminal import escaped
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import escaped
+from voiceveil.official.submission.checking import Verdict, check
+from voiceveil.official.submission.packing import Packed, pack
 
 EXAMPLES = """\
 examples:

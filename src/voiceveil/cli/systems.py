@@ -7,8 +7,8 @@ import inspect
 import json
 from typing import Any
 
-from voiceveil.anonymization import systems
-from voiceveil.anonymization.parameters import describe
+from voiceveil.systems import systems
+from voiceveil.systems.parameters import describe
 
 EXAMPLES = """\
 examples:

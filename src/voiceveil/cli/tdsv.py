@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from voiceveil.cli.options import add_overwrite, training_files
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
 from voiceveil.run.outputs import recorded, refuse_corpora, refuse_files, refuse_overlap, refuse_same_files
-from voiceveil.terminal import print_lines
 
 EXAMPLES = """\
 examples:
@@ -166,8 +166,8 @@ def _check(args: argparse.Namespace) -> int:
 def _make(args: argparse.Namespace) -> int:
     from voiceveil.corpus import open_corpus
     from voiceveil.corpus.readers import find_reader
-    from voiceveil.tdsv.making import Plan, design
-    from voiceveil.tdsv.writing import write_challenge
+    from voiceveil.tdsv.challenge_design import Plan, design
+    from voiceveil.tdsv.challenge_writer import write_challenge
 
     plan = Plan(
         task=args.task,
@@ -207,7 +207,7 @@ def _train(args: argparse.Namespace) -> int:
     from voiceveil.run.cache import Cache
     from voiceveil.tdsv.challenge import open_challenge
     from voiceveil.tdsv.features import CONTENT
-    from voiceveil.tdsv.storing import save_system
+    from voiceveil.tdsv.serialization import save_system
     from voiceveil.tdsv.training import DEFAULT_BACKEND, train, train_baseline
 
     challenge = open_challenge(args.challenge)
@@ -254,7 +254,7 @@ def _score(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.answers import write_answer
     from voiceveil.tdsv.challenge import open_challenge
     from voiceveil.tdsv.scoring import anonymized_tests, score
-    from voiceveil.tdsv.storing import load_system
+    from voiceveil.tdsv.serialization import load_system
 
     written = [args.out, *([] if args.parts is None else [args.parts])]
     for path in (*written, *([] if args.anonymized_to is None else [args.anonymized_to])):

@@ -8,8 +8,8 @@ from types import ModuleType
 
 from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_pool, train_synthesis
 from voiceveil.cli.options import training_files
-from voiceveil.nn.synthesis_modules import MODULES
 from voiceveil.run.outputs import recorded, refuse_inputs, refuse_overlap
+from voiceveil.training.synthesis_modules import MODULES
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 

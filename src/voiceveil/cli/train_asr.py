@@ -10,9 +10,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
-from voiceveil.terminal import print_lines
 
 HELP = "fine-tune a CTC recogniser on a corpus with transcripts"
 EXAMPLES = """\
@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, then measure if asked to."""
-    from voiceveil.nn.asr_training import Recipe, train_ctc
-    from voiceveil.utility.asr import recogniser, references, transcribe, word_error_rate
-    from voiceveil.utility.ctc import CTC
+    from voiceveil.models.asr.ctc import CTC
+    from voiceveil.models.asr.recognition import recogniser, references, transcribe, word_error_rate
+    from voiceveil.training.asr import Recipe, train_ctc
 
     recipe = Recipe(
         args.epochs, args.learning_rate, args.batch_seconds, not args.train_front, args.seed, args.checkpoint_every

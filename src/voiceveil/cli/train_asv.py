@@ -12,10 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
-from voiceveil.nn.asv_recipes import RECIPES
-from voiceveil.nn.asv_training import train_asv
-from voiceveil.terminal import print_lines
+from voiceveil.training.asv import train_asv
+from voiceveil.training.asv_recipes import RECIPES
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 

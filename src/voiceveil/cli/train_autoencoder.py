@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from voiceveil.atomic import atomic_path
 from voiceveil.cli.options import add_overwrite
+from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import read_text
+from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import Utterance, open_corpus
-from voiceveil.errors import InputError
-from voiceveil.files import read_text
-from voiceveil.terminal import print_lines
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
@@ -52,13 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Embed, train, tell what came of it."""
-    from voiceveil.anonymization.xvector.pool import unit
-    from voiceveil.attack.encoders import encoder
-    from voiceveil.nn.autoencoder import KIND, AutoencoderPlan, train_autoencoder
-    from voiceveil.nn.checkpoint import save_tensors
+    from voiceveil.models.checkpoint import save_tensors
+    from voiceveil.models.nets.autoencoder import KIND, AutoencoderPlan, train_autoencoder
+    from voiceveil.models.speaker.encoders import encoder
     from voiceveil.run.cache import Cache
     from voiceveil.run.extract import extract
     from voiceveil.run.ledger import sha256_file
+    from voiceveil.systems.resynthesis.pool import unit
 
     weights = _weights(args.branches)
     utterances = [u for spec in args.data for u in open_corpus(spec)]

@@ -11,9 +11,9 @@ import argparse
 import json
 from pathlib import Path
 
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
-from voiceveil.errors import InputError
-from voiceveil.terminal import print_lines
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
@@ -42,10 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the pool, and tell what is in it."""
-    from voiceveil.anonymization.xvector.pool import build_pool, save_pool
-    from voiceveil.attack.encoders import encoder
+    from voiceveil.models.pitch.correlation import tracker
+    from voiceveil.models.speaker.encoders import encoder
     from voiceveil.run.cache import Cache
-    from voiceveil.utility.pitch import tracker
+    from voiceveil.systems.resynthesis.pool import build_pool, save_pool
 
     target = args.out / "pool.safetensors"
     if target.exists() and not args.overwrite:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     features = args.features or args.out / "features.sqlite"
     pool = build_pool(utterances, speaker, pitch, cache=Cache(features), jobs=args.jobs, quiet=args.quiet)
     if args.rate:
-        from voiceveil.anonymization.xvector.rating import rated
+        from voiceveil.systems.resynthesis.rating import rated
 
         pool = rated(pool, utterances, cache=features, jobs=args.jobs, quiet=args.quiet)
     save_pool(target, pool)

@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import Utterance, open_corpus
-from voiceveil.errors import InputError
-from voiceveil.nn.synthesis_modules import Dimensions, Module, module
-from voiceveil.terminal import print_lines
+from voiceveil.training.synthesis_modules import Dimensions, Module, module
 
 if TYPE_CHECKING:
-    from voiceveil.nn.recognition_data import RecognitionData
     from voiceveil.run.cache import Cache
     from voiceveil.run.extract import Evaluator
+    from voiceveil.training.recognition_data import RecognitionData
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -100,12 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and tell what came of it."""
-    from voiceveil.anonymization.xvector.parts import parts
-    from voiceveil.nn.ctc_attention_task import CtcAttentionTask
-    from voiceveil.nn.source_filter_task import SourceFilterTask
-    from voiceveil.nn.synthesis_data import SynthesisData
-    from voiceveil.nn.synthesis_training import train
     from voiceveil.run.cache import Cache
+    from voiceveil.systems.resynthesis.feature_extractors import parts
+    from voiceveil.training.ctc_attention_task import CtcAttentionTask
+    from voiceveil.training.source_filter_task import SourceFilterTask
+    from voiceveil.training.synthesis import train
+    from voiceveil.training.synthesis_data import SynthesisData
 
     chosen = module(args.kind)
     if (args.heard or args.teacher) and not args.kind.startswith("ctc-attention"):
@@ -175,9 +175,9 @@ def _spoken(
     args: argparse.Namespace, chosen: Module, utterances: list[Utterance], cache: Cache
 ) -> tuple[RecognitionData, Dimensions, dict[str, str]]:
     """What a recogniser learns from, its dimensions, and the fingerprints of the parts."""
-    from voiceveil.anonymization.xvector.content import content_features
-    from voiceveil.attack.encoders import encoder
-    from voiceveil.nn.recognition_data import ALPHABET, RecognitionData
+    from voiceveil.models.content.features import content_features
+    from voiceveil.models.speaker.encoders import encoder
+    from voiceveil.training.recognition_data import ALPHABET, RecognitionData
 
     voice = encoder(args.speaker) if chosen.voices else None
     heard, teacher = (content_features(name) if name else None for name in (args.heard, args.teacher))

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from voiceveil.audio import open_audio
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.consistency import cross_check, trial_faults, unsafe_ids
 from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.kaldi import assemble, read_tables
 from voiceveil.corpus.manifest import read_rows
 from voiceveil.corpus.model import Corpus, Utterance, paused_collector
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
-from voiceveil.errors import InputError
 
 __all__ = ["Reading", "audio_faults", "check", "read_tolerantly"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.kaldi import kaldi_files, write_kaldi
 from voiceveil.corpus.manifest import manifest_files, write_manifest
 from voiceveil.corpus.model import Corpus
-from voiceveil.errors import InputError
 
 __all__ = ["FORMATS", "write_corpus"]
 

@@ -10,8 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Corpus, Utterance
-from voiceveil.errors import InputError
 
 __all__ = ["SESSION_PATTERNS", "Sessions", "shuffled", "shuffled_utterances"]
 

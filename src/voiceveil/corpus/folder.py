@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.core.files import resolved, shortened
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
-from voiceveil.files import resolved, shortened
 
 __all__ = ["read_folder", "walk_files"]
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
-from voiceveil.errors import InputError
 
 __all__ = ["id_lines", "id_map", "is_file_name", "safe_id", "with_safe_ids"]
 

@@ -20,15 +20,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from voiceveil.atomic import RECORDS, clear_path
+from voiceveil.core.atomic_files import RECORDS, clear_path
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import LONGEST_LINE
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.ids import id_lines, id_map, safe_id, with_safe_ids
 from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
 from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
-from voiceveil.errors import InputError
-from voiceveil.files import LONGEST_LINE
 
 __all__ = ["Segment", "Tables", "assemble", "kaldi_files", "read_kaldi", "read_tables", "write_kaldi"]
 
@@ -212,7 +212,8 @@ def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | Non
     ``audio`` tells where the audio of each utterance is now, as a file of its own; utterances that it does not name
     are left out. Without it the corpus's own files (and segments) are written. Paths below the directory are written
     relative to it, others absolute. A file of the directory that the corpus has no data for is removed if the program
-    has recorded it as its own (see :mod:`voiceveil.atomic`), and an ``InputError`` before anything is written if not.
+    has recorded it as its own (see :mod:`voiceveil.core.atomic_files`), and an ``InputError`` before anything is
+    written if not.
 
     Ids that cannot stand in these files are replaced (:mod:`.ids`); ``.voiceveil/ids.tsv`` tells what they were.
     """

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Literal
 
 from voiceveil.audio import info
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.drawing import shuffled_utterances
 from voiceveil.corpus.ids import safe_id
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.protocol import Design, set_name
-from voiceveil.errors import InputError
 
 __all__ = ["design_legal_sets"]
 

@@ -16,8 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import atomic_path, clear_path
 from voiceveil.audio import info
+from voiceveil.core.atomic_files import atomic_path, clear_path
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.kaldi import PIPE_FIX
 from voiceveil.corpus.lines import gender_of
@@ -25,9 +28,6 @@ from voiceveil.corpus.manifest import read_trials, write_trials
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
-from voiceveil.documents import parse_json
-from voiceveil.errors import InputError
-from voiceveil.files import bounded_lines, open_file
 
 __all__ = ["read_lhotse", "write_lhotse"]
 

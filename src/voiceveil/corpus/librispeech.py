@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from voiceveil.core.files import resolved
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.folder import walk_files
 from voiceveil.corpus.layout import find_upward, finished
 from voiceveil.corpus.lines import gender_of, read_lines, read_table
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
-from voiceveil.files import resolved
 
 __all__ = ["read_librispeech", "read_speakers"]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from voiceveil.core.files import resolved
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.folder import walk_files
 from voiceveil.corpus.layout import find_upward, finished, read_text
@@ -20,7 +21,6 @@ from voiceveil.corpus.librispeech import read_speakers
 from voiceveil.corpus.lines import read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
-from voiceveil.files import resolved
 
 __all__ = ["read_libritts"]
 

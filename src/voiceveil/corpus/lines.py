@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from voiceveil.audio import atomic_path
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import LONGEST_LINE, bounded_lines, open_file
 from voiceveil.corpus.faults import Fault, Report
-from voiceveil.errors import InputError
-from voiceveil.files import LONGEST_LINE, bounded_lines, open_file
 
 __all__ = ["Table", "gender_of", "is_id", "read_lines", "read_table", "write_lines", "write_table"]
 

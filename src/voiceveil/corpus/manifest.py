@@ -20,16 +20,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import atomic_path, clear_path
+from voiceveil.core.atomic_files import atomic_path, clear_path
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import bounded_lines, open_file
+from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Trials, Utterance, Utterances, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
-from voiceveil.documents import parse_json
-from voiceveil.errors import InputError
-from voiceveil.files import bounded_lines, open_file
-from voiceveil.registry import did_you_mean
 
 __all__ = ["listed", "read_manifest", "read_rows", "read_trials", "twice", "write_manifest", "write_trials"]
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["PathFinder", "relative_below"]
 

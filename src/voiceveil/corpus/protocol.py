@@ -23,15 +23,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import PART_PREFIX, RECORDS, atomic_path
+from voiceveil.core.atomic_files import PART_PREFIX, RECORDS, atomic_path
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.core.files import exists
 from voiceveil.corpus.checking import check
 from voiceveil.corpus.drawing import Sessions, shuffled, shuffled_utterances
 from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.kaldi import kaldi_files, write_kaldi
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
-from voiceveil.errors import InputError, OutputError
-from voiceveil.files import exists
 
 __all__ = ["Design", "design_trials", "set_name", "write_design"]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import exists
+from voiceveil.core.registry import Registry, did_you_mean
 from voiceveil.corpus.faults import Report, strict
 from voiceveil.corpus.model import Corpus
-from voiceveil.errors import InputError
-from voiceveil.files import exists
-from voiceveil.registry import Registry, did_you_mean
 
 __all__ = ["Reader", "corpora", "find_reader", "open_corpus"]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from voiceveil.core.diskdict import DiskDict
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import file_stamp
 from voiceveil.corpus.faults import strict
 from voiceveil.corpus.manifest import listed, read_trials, twice
 from voiceveil.corpus.model import Listing, Trials, Utterance
 from voiceveil.corpus.readers import find_reader, open_corpus
-from voiceveil.errors import InputError
-from voiceveil.files import file_stamp
-from voiceveil.ondisk import DiskDict
 
 __all__ = ["ManifestStream", "open_listing"]
 

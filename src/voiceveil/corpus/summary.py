@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from voiceveil.audio import info
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Corpus, Utterance
-from voiceveil.errors import InputError
 
 __all__ = ["Summary", "TrialCount", "summarize"]
 

@@ -1,8 +1,8 @@
 """Mel spectra to a waveform without a network: back to linear frequency, then Griffin and Lim's phases (1984).
 
-Conventions: 16 kHz; mel spectra (T, 80) are natural logarithms of magnitudes as in :mod:`voiceveil.nn.mel`: Hann
-windows of 400 samples, one in the middle of each frame of 160, transforms of 1,024 points, triangles from 20 to 8,000
-Hz. The waveform has 160 T samples.
+Conventions: 16 kHz; mel spectra (T, 80) are natural logarithms of magnitudes as in :mod:`voiceveil.models.nets.mel`:
+Hann windows of 400 samples, one in the middle of each frame of 160, transforms of 1,024 points, triangles from 20 to
+8,000 Hz. The waveform has 160 T samples.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["Framing", "analysis_window", "energy_vad", "fbank", "mel_banks", "mfcc", "sentence_cmn", "sliding_cmn"]
 

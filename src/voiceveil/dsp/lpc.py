@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.compiled import njit
+from voiceveil.core.compiled import njit
 
 __all__ = ["EPSILON", "LANES", "ORDER", "burg", "filter_frames", "move_poles", "pole_angles", "poles", "polynomial"]
 

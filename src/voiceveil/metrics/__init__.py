@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from voiceveil.lazy import lazy_exports
+from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from voiceveil.metrics.calibration import cllr, min_cllr, pav_llr

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics import kernels
 from voiceveil.metrics.tally import Floats, check_scores, tally
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["CONDITIONS", "MIN_PITCH_CORRELATION", "Entry", "average", "condition", "rank", "weights"]
 

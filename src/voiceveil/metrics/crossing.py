@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.compiled import njit
+from voiceveil.core.compiled import njit
 from voiceveil.metrics import kernels, legal
 from voiceveil.metrics.legal import Floats, Ints, Vectors
 from voiceveil.metrics.linking import count_rivals

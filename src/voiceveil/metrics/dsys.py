@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.tally import Floats, check_scores
 
 __all__ = ["DsysMethod", "bin_edges", "d_sys", "d_sys_of_histograms"]

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["UAR", "FoldUAR", "uar", "uar_over_folds"]
 

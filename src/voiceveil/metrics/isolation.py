@@ -30,8 +30,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.compiled import njit
-from voiceveil.errors import InputError
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.legal import Floats, Ints
 
 __all__ = ["OFFICIAL_RANK", "Chance", "Rank", "Row", "isolated", "row_isolation", "singling_out_chance"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from voiceveil.compiled import njit
+from voiceveil.core.compiled import njit
 from voiceveil.metrics.tally import Floats
 
 __all__ = [

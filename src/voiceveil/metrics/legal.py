@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.compiled import njit
-from voiceveil.errors import InputError
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
 
 __all__ = [
     "Conversations",

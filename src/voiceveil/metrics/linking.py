@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.compiled import njit
-from voiceveil.errors import InputError
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
 from voiceveil.metrics import legal
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine
 

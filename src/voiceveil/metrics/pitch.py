@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["pitch_correlation"]
 

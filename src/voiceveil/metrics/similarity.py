@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.calibration import pav_llr
 
 __all__ = ["SimilarityMatrix", "deid", "diagonal_dominance", "gvd", "similarity_matrix"]

@@ -31,8 +31,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from voiceveil.compiled import njit
-from voiceveil.errors import InputError
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
 from voiceveil.metrics import legal
 from voiceveil.metrics.isolation import OFFICIAL_RANK, Chance, Rank, Row, row_isolation
 from voiceveil.metrics.legal import Floats, Ints, Vectors, exact_cosine

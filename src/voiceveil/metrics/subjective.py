@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.verification import DetCurve, det_curve
 
 __all__ = [

@@ -7,7 +7,7 @@ Conventions of this module and of all metrics on scores:
 * A trial is accepted when its score is strictly above the threshold (as SpeechBrain and Kaldi do), so that trials
   with equal scores are always decided alike.
 * Scores of minus and plus infinity are allowed where only their order matters. A NaN or an empty class is an
-  :class:`~voiceveil.errors.InputError`: there is no honest number to give.
+  :class:`~voiceveil.core.errors.InputError`: there is no honest number to give.
 
 All threshold metrics depend on the scores through their order alone, hence only on how many trials of each class
 stand at each distinct score. :class:`Tally` holds these counts; as weights they serve the bootstrap as well.
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.compiled import njit
-from voiceveil.errors import InputError
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
 
 __all__ = ["Floats", "Tally", "check_scores", "tally"]
 

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
 from voiceveil.metrics import kernels
 from voiceveil.metrics.tally import Floats, check_scores, tally
-from voiceveil.registry import did_you_mean
 
 __all__ = ["EER_KERNELS", "DetCurve", "EerMethod", "act_dcf", "det_curve", "eer", "min_dcf", "normalised_costs"]
 

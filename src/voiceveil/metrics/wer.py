@@ -23,8 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.compiled import njit
-from voiceveil.errors import InputError
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
 
 __all__ = ["Edit", "WordErrors", "normalise_text", "word_errors"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
-from voiceveil.challenges.ranking import Average
-from voiceveil.challenges.results import Figure, Results
-from voiceveil.checks import Check
+from voiceveil.core.checks import Check
+from voiceveil.evaluation.ranking import Average
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.report.summary import mean_of
 
 __all__ = ["COLUMNS", "ORIGINAL", "Comparison", "Row", "compare"]

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from voiceveil.audio import atomic_path
-from voiceveil.challenges.ranking import Average
+from voiceveil.evaluation.ranking import Average
 from voiceveil.report.comparison import COLUMNS, ORIGINAL, Comparison, Row, shown
+from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.plots import Dot, dots_svg
-from voiceveil.report.shell import environment, style_and_policy
 from voiceveil.report.svg import Axis, Box, grid, place_names, scale, svg, text
 
 __all__ = ["write_comparison"]

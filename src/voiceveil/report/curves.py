@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from voiceveil import metrics
-from voiceveil.report.material import Scored
+from voiceveil.report.report_data import Scored
 from voiceveil.report.svg import grid, svg
 
 __all__ = ["det_figure", "det_svg"]

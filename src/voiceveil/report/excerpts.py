@@ -15,9 +15,9 @@ from pathlib import Path
 import soundfile
 
 from voiceveil.audio import load
-from voiceveil.challenges.details import Heard
-from voiceveil.errors import InputError
-from voiceveil.report.material import Material
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.details import Heard
+from voiceveil.report.report_data import Material
 from voiceveil.report.speakers import SpeakerEer
 
 __all__ = ["Excerpt", "excerpts"]

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from voiceveil.challenges.ranking import Average, Ranking, Standing
+from voiceveil.evaluation.ranking import Average, Ranking, Standing
 from voiceveil.metrics.challenge import CONDITIONS
 from voiceveil.report.svg import Axis, Box, place_names, scale, shorten, text
 

@@ -14,15 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from voiceveil.atomic import atomic_path
-from voiceveil.challenges.official import read_results
-from voiceveil.challenges.results import Results
-from voiceveil.errors import InputError
+from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.results import Results
+from voiceveil.official import read_results
 from voiceveil.report import sections
 from voiceveil.report.excerpts import excerpts
-from voiceveil.report.material import Material, load_material
-from voiceveil.report.plane import planes
-from voiceveil.report.shell import environment, style_and_policy
+from voiceveil.report.html import environment, style_and_policy
+from voiceveil.report.privacy_utility_plot import planes
+from voiceveil.report.report_data import Material, load_material
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
 from voiceveil.run.outputs import ledger_of, recorded, refuse_files, refuse_same_files
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voiceveil.challenges.details import Heard, Similarity
+from voiceveil.evaluation.details import Heard, Similarity
 from voiceveil.report.svg import Axis, grid, scale, shorten, svg, text
 
 __all__ = ["Dot", "correlation_svg", "dots_svg", "pitch_svg", "similarity_svg"]

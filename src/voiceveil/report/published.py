@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from voiceveil.challenges.results import Figure, Results
+from voiceveil.evaluation.results import Figure, Results
 
 __all__ = ["published"]
 
@@ -30,7 +30,7 @@ def published(edition: int) -> tuple[Results, ...]:
 
 
 def _figures(row: dict[str, dict[str, float]]) -> list[Figure]:
-    from voiceveil.challenges.official.names import trial_fields
+    from voiceveil.official.names import trial_fields
 
     figures = []
     for name, value in row["eer"].items():

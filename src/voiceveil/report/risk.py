@@ -1,6 +1,6 @@
 """The report on a risk assessment, for a data-protection officer: one HTML file that needs nothing else.
 
-Conventions: as in :mod:`voiceveil.report.shell`; rates are shown in percent with 95 % intervals. Plain words first,
+Conventions: as in :mod:`voiceveil.report.html`; rates are shown in percent with 95 % intervals. Plain words first,
 then the figures of the paper's Figure 1, then how to repeat it. It informs a legal assessment and is none.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.audio import atomic_path
+from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.risk_figures import STYLES, risk_svg
-from voiceveil.report.shell import environment, style_and_policy
 from voiceveil.report.summary import UNKNOWN, percent
 from voiceveil.risk.assessment import Assessment
 from voiceveil.risk.protocol import METRICS, Curve

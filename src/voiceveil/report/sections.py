@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.challenges.results import Figure
+from voiceveil.evaluation.results import Figure
 from voiceveil.report.curves import det_svg
-from voiceveil.report.material import Material, set_name
 from voiceveil.report.plots import Dot, correlation_svg, dots_svg, pitch_svg, similarity_svg
+from voiceveil.report.report_data import Material, set_name
 from voiceveil.report.speakers import SpeakerEer, by_speaker
 from voiceveil.report.words import LostWord, lost_words
 from voiceveil.stats import Estimate, mean, wilson

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voiceveil.report.material import Scored
+from voiceveil.report.report_data import Scored
 from voiceveil.stats import Estimate, ScoredTrials, estimate
 
 __all__ = ["SpeakerEer", "by_speaker"]

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from voiceveil.challenges.ranking import Average
-from voiceveil.challenges.results import Figure
+from voiceveil.evaluation.ranking import Average
+from voiceveil.evaluation.results import Figure
 from voiceveil.metrics.challenge import MIN_PITCH_CORRELATION
-from voiceveil.report.material import Attack, Material
+from voiceveil.report.report_data import Attack, Material
 from voiceveil.stats import Estimate, average
 
 __all__ = ["KNOWLEDGE", "UNKNOWN", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]

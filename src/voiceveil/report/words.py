@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from voiceveil.challenges.details import Heard
+from voiceveil.evaluation.details import Heard
 from voiceveil.metrics import word_errors
 from voiceveil.stats import Estimate, wilson
 

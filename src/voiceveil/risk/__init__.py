@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from voiceveil.lazy import lazy_exports
+from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from voiceveil.risk.assessment import Assessment, Limits, assess

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.checks import Check, merged
-from voiceveil.errors import InputError
+from voiceveil.core.checks import Check, merged
+from voiceveil.core.errors import InputError
 from voiceveil.risk.growth import Extrapolation, extrapolate_length, extrapolate_speakers
 from voiceveil.risk.inference import Inference, infer
 from voiceveil.risk.protocol import METRICS, Curve, Metric, Plan, measure_linking, measure_singling_out
@@ -84,7 +84,7 @@ class Assessment:
     verdicts: tuple[Verdict, ...]
     sets: dict[str, dict[str, Any]]
     about: dict[str, Any] = field(default_factory=dict)
-    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.checks`
+    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.core.checks`
 
     @property
     def exceeded(self) -> bool:

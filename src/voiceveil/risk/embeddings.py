@@ -21,9 +21,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.errors import InputError
-from voiceveil.files import open_file
-from voiceveil.npz import read_npz
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import open_file
+from voiceveil.core.npz import read_npz
 
 __all__ = ["NORMS", "Norm", "Table", "read_table"]
 

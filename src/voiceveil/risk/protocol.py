@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.metrics import crossing, legal
 from voiceveil.metrics.isolation import Rank
 from voiceveil.metrics.legal import Floats

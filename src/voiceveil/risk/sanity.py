@@ -1,4 +1,4 @@
-"""Checks of a risk assessment: embeddings and scores from which no figure should be believed; see `voiceveil.checks`.
+"""Checks of a risk assessment: embeddings and scores from which no figure should be believed.
 
 Conventions: vectors are compared exactly, as one encoder gives one vector for one audio. At most ``_ROWS`` vectors of a
 set and ``_SPEAKERS`` speakers are looked at, the same in every run.
@@ -15,7 +15,7 @@ import numpy as np
 
 from voiceveil.attack.sanity import check_trials
 from voiceveil.attack.sanity_data import check_audio, check_training, content_of
-from voiceveil.checks import Check, failed
+from voiceveil.core.checks import Check, failed
 from voiceveil.metrics.legal import Voices, unit_rows
 from voiceveil.risk.sets import Attack
 from voiceveil.run.cache import Cache

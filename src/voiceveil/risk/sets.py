@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.checks import Check
-from voiceveil.documents import build, read_json
-from voiceveil.errors import InputError
+from voiceveil.core.checks import Check
+from voiceveil.core.documents import build, read_json
+from voiceveil.core.errors import InputError
 from voiceveil.metrics.legal import Voices, voices
 from voiceveil.risk.embeddings import Names, Table
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from voiceveil.audio import PART_PREFIX, atomic_path
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.core.files import file_stamp
 from voiceveil.corpus import Utterance
-from voiceveil.documents import parse_json
-from voiceveil.errors import InputError, OutputError
-from voiceveil.files import file_stamp
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["Cache", "leave", "result_key"]
@@ -198,7 +198,7 @@ class Cache:
             self._write("INSERT OR REPLACE INTO paces VALUES (?, ?, ?)", (name, audio, seconds))
 
     def digest(self, path: Path) -> str:
-        """Return the sha256 of a file, which is read only if its :func:`~voiceveil.files.file_stamp` is new."""
+        """Return the sha256 of a file, which is read only if its :func:`~voiceveil.core.files.file_stamp` is new."""
         try:
             before = file_stamp(path.stat())
         except OSError as error:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from voiceveil.audio import PART_PREFIX
-from voiceveil.errors import InputError, OutputError
-from voiceveil.named_modules import with_named_modules
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.core.user_modules import with_named_modules
 from voiceveil.run.local import in_worker, outcome
 
 __all__ = ["RayExecutor", "ray_executor"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.run.local import run_items
 
 __all__ = ["Executor", "Jobs", "Local", "check_jobs", "executor_of"]

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from voiceveil.audio import Waveform, info, load
+from voiceveil.core.errors import InputError, is_memory_error, memory_error
 from voiceveil.corpus import Utterance
-from voiceveil.errors import InputError, is_memory_error, memory_error
 from voiceveil.run.cache import Cache, leave, result_key
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, recording_hash

@@ -27,11 +27,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from voiceveil.atomic import atomic_path
-from voiceveil.documents import parse_json
-from voiceveil.errors import InputError, OutputError
-from voiceveil.files import LONGEST_LINE, bounded_lines, file_stamp, open_file
-from voiceveil.ondisk import DiskDict
+from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.diskdict import DiskDict
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.core.files import LONGEST_LINE, bounded_lines, file_stamp, open_file
 from voiceveil.run.records import Records, hash_or_none, read_records, sha256_file
 
 __all__ = [

@@ -20,8 +20,8 @@ from itertools import islice
 from multiprocessing.context import BaseContext
 from typing import TypeVar
 
-from voiceveil.errors import InputError
-from voiceveil.named_modules import installed_modules, with_named_modules
+from voiceveil.core.errors import InputError
+from voiceveil.core.user_modules import installed_modules, with_named_modules
 from voiceveil.run.safe_path import safe_path
 
 __all__ = ["in_worker", "outcome", "run_items"]

@@ -16,13 +16,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from voiceveil.atomic import RECORDS, guarded, is_recorded
 from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.core.atomic_files import RECORDS, guarded, is_recorded
+from voiceveil.core.diskdict import DiskDict
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import resolved
 from voiceveil.corpus import Listing, open_listing
 from voiceveil.corpus.readers import find_reader
-from voiceveil.errors import InputError
-from voiceveil.files import resolved
-from voiceveil.ondisk import DiskDict
 from voiceveil.run.ledger import open_ledger
 
 __all__ = [

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal, TextIO
 
-from voiceveil.terminal import print_lines, rewrite_line
+from voiceveil.core.terminal import print_lines, rewrite_line
 
 __all__ = ["Progress"]
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from voiceveil.documents import parse_json
-from voiceveil.errors import InputError
-from voiceveil.files import bounded_lines, open_file
-from voiceveil.ondisk import DiskDict
+from voiceveil.core.diskdict import DiskDict
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import bounded_lines, open_file
 
 __all__ = ["Records", "hash_or_none", "read_records", "sha256_file"]
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from voiceveil.lazy import lazy_exports
+from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from voiceveil.metrics.estimation import compare, compare_all, estimate, estimate_all
+    from voiceveil.metrics.measures import MEASURES, Measure
+    from voiceveil.metrics.scored_trials import ScoredTrials
     from voiceveil.stats.intervals import average, minimal_detectable_difference, wilson
-    from voiceveil.stats.measures import MEASURES, Measure
     from voiceveil.stats.rates import accuracy, compare_ratios, mean, ratio, uar
-    from voiceveil.stats.trials import ScoredTrials
     from voiceveil.stats.values import Difference, Estimate
-    from voiceveil.stats.verification import compare, compare_all, estimate, estimate_all
 
 __all__ = [
     "MEASURES",
@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 _HOME = {
-    "MEASURES": "voiceveil.stats.measures",
+    "MEASURES": "voiceveil.metrics.measures",
     "Difference": "voiceveil.stats.values",
     "Estimate": "voiceveil.stats.values",
-    "Measure": "voiceveil.stats.measures",
-    "ScoredTrials": "voiceveil.stats.trials",
+    "Measure": "voiceveil.metrics.measures",
+    "ScoredTrials": "voiceveil.metrics.scored_trials",
     "accuracy": "voiceveil.stats.rates",
     "average": "voiceveil.stats.intervals",
-    "compare": "voiceveil.stats.verification",
-    "compare_all": "voiceveil.stats.verification",
+    "compare": "voiceveil.metrics.estimation",
+    "compare_all": "voiceveil.metrics.estimation",
     "compare_ratios": "voiceveil.stats.rates",
-    "estimate": "voiceveil.stats.verification",
-    "estimate_all": "voiceveil.stats.verification",
+    "estimate": "voiceveil.metrics.estimation",
+    "estimate_all": "voiceveil.metrics.estimation",
     "mean": "voiceveil.stats.rates",
     "minimal_detectable_difference": "voiceveil.stats.intervals",
     "ratio": "voiceveil.stats.rates",

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.stats.values import Difference, Estimate
 
 __all__ = ["UNIT", "Range", "average", "difference_interval", "interval", "minimal_detectable_difference", "wilson"]

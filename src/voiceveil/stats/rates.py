@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.stats.intervals import Range, difference_interval, interval
 from voiceveil.stats.values import Difference, Estimate
 

@@ -1,7 +1,7 @@
 """What is handed in: ``answer.txt``, one LLR a line in the order of the trials, alone in a ZIP (plan, section 7.4).
 
 Conventions: no header, no blank line; a number is written as C and Python write floats, and finite. The archive is read
-with the limits of :mod:`voiceveil.challenges.submission.members`: nobody vouches for it.
+with the limits of :mod:`voiceveil.core.safe_archive`: nobody vouches for it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.audio import atomic_path
-from voiceveil.challenges.submission.members import Limits, read_members
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import open_file, read_bytes
+from voiceveil.core.safe_archive import Limits, read_members
 from voiceveil.corpus.lines import write_lines
-from voiceveil.errors import InputError
-from voiceveil.files import open_file, read_bytes
 
 __all__ = ["NAME", "check_submission", "parse_answer", "read_answer", "write_answer", "write_submission"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from voiceveil.audio import info
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.model import Utterance
-from voiceveil.errors import InputError
 from voiceveil.tdsv.lists import Key, Label, Model, Trial, read_keys, read_labels, read_models, read_trials
 
 __all__ = ["SUBSETS", "Challenge", "Part", "Subset", "audio_faults", "check", "open_challenge"]

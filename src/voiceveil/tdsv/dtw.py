@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.compiled import njit
+from voiceveil.core.compiled import njit
 
 __all__ = ["distance", "mean_distance"]
 

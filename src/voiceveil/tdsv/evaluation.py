@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.metrics import measures as m
 from voiceveil.stats import Estimate, ScoredTrials, estimate_all, ratio
-from voiceveil.stats import measures as m
 from voiceveil.tdsv.lists import TRIAL_TYPES, Key, Model
 from voiceveil.tdsv.phrases import language_of
 

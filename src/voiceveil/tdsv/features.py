@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.anonymization.xvector.content import Content, content_features
 from voiceveil.attack.embedding import embed
-from voiceveil.attack.encoders import SpeakerEncoder
 from voiceveil.audio import Waveform
 from voiceveil.corpus.model import Utterance
+from voiceveil.models.content.features import Content, content_features
+from voiceveil.models.speaker.encoders import SpeakerEncoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import extract
 
@@ -42,7 +42,7 @@ class PassphraseContent:
 
     spec: str = CONTENT
 
-    preload: ClassVar[tuple[str, ...]] = ("voiceveil.anonymization.xvector.content",)
+    preload: ClassVar[tuple[str, ...]] = ("voiceveil.models.content.features",)
 
     @property
     def _inner(self) -> Content:

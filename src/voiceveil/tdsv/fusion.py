@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 
 __all__ = ["PRIOR", "Fusion", "Logistic"]
 

@@ -1,4 +1,4 @@
-"""The report on answers to a challenge: one HTML file that needs nothing else (see :mod:`voiceveil.report.shell`)."""
+"""The report on answers to a challenge: one HTML file that needs nothing else (see :mod:`voiceveil.report.html`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from voiceveil import metrics
 from voiceveil.audio import atomic_path
 from voiceveil.report.curves import det_figure
-from voiceveil.report.shell import environment, style_and_policy
+from voiceveil.report.html import environment, style_and_policy
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD, NONTARGETS, Evaluation
 from voiceveil.tdsv.tables import shown
 

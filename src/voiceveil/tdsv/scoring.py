@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import voiceveil as vv
-from voiceveil.attack.encoders import encoder as encoder_of
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Corpus, Utterance
-from voiceveil.errors import InputError
+from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.cache import Cache
 from voiceveil.tdsv.challenge import Challenge
 from voiceveil.tdsv.features import Measured, measure

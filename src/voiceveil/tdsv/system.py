@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
 from voiceveil.tdsv.features import Measured
 from voiceveil.tdsv.fusion import Fusion
-from voiceveil.tdsv.voices import Placed, VoiceSpace
-from voiceveil.tdsv.wording import Templates, Wording
+from voiceveil.tdsv.phrase_models import Templates, Wording
+from voiceveil.tdsv.speaker_models import Placed, VoiceSpace
 
 __all__ = ["Enrolled", "Heard", "Score", "System"]
 

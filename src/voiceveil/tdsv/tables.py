@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import escaped
 from voiceveil.corpus.faults import strict
 from voiceveil.corpus.lines import read_lines
-from voiceveil.errors import InputError
 from voiceveil.stats import Estimate
 from voiceveil.tdsv.evaluation import NONTARGETS, Evaluation
 from voiceveil.tdsv.lists import Key, read_keys, read_trials
 from voiceveil.tdsv.phrases import phrases
-from voiceveil.terminal import escaped
 
 __all__ = ["phrase_texts", "read_matching_keys", "shown", "table"]
 

@@ -17,19 +17,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.encoders import encoder as encoder_of
+from voiceveil.core.errors import InputError
 from voiceveil.corpus.drawing import shuffled
 from voiceveil.corpus.model import Corpus
-from voiceveil.errors import InputError
+from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.cache import Cache
 from voiceveil.tdsv.challenge import Challenge
 from voiceveil.tdsv.features import CONTENT, Measured, measure
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.lists import Label
+from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Wording
 from voiceveil.tdsv.phrases import FREE_TEXT
+from voiceveil.tdsv.speaker_models import VoiceSpace
 from voiceveil.tdsv.system import Enrolled, Heard, System
-from voiceveil.tdsv.voices import VoiceSpace
-from voiceveil.tdsv.wording import PhraseClassifier, PhraseMatch, Wording
 
 __all__ = ["DEFAULT_BACKEND", "fit_system", "train", "train_baseline"]
 
@@ -80,7 +80,7 @@ def train_baseline(
 
     A training that was interrupted goes on where it stopped.
     """
-    from voiceveil.nn.asv_training import train_asv
+    from voiceveil.training.asv import train_asv
 
     if not challenge.labels:
         raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")

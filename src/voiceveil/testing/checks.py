@@ -12,10 +12,10 @@ import random
 
 import numpy as np
 
-from voiceveil.anonymization.contract import Anonymizer
-from voiceveil.anonymization.parameters import describe
 from voiceveil.audio import Samples, Waveform
-from voiceveil.errors import InputError
+from voiceveil.core.errors import InputError
+from voiceveil.systems.contract import Anonymizer
+from voiceveil.systems.parameters import describe
 from voiceveil.testing.change import HIGHEST_CORRELATION, LEAST_DISTANCE, correlation, envelope_distance
 from voiceveil.testing.conformance import NotApplicable, check
 from voiceveil.testing.probes import convert, fresh, rng, sound, speech

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.audio import Waveform
+from voiceveil.systems.contract import Anonymizer
 
 __all__ = ["CHECKS", "CheckResult", "NotApplicable", "check", "check_anonymizer"]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from voiceveil.anonymization.contract import Anonymizer
 from voiceveil.audio import Samples, Waveform
+from voiceveil.systems.contract import Anonymizer
 from voiceveil.testing.voices import synthetic_voice
 
 __all__ = ["FRAME", "convert", "fresh", "rng", "sound", "speech"]

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from voiceveil.anonymization.batch import anonymize
-from voiceveil.anonymization.contract import Anonymizer, Stream
 from voiceveil.audio import Samples, Waveform, save
 from voiceveil.run.local import run_items
+from voiceveil.systems.batch import anonymize
+from voiceveil.systems.contract import Anonymizer, Stream
 from voiceveil.testing.conformance import NotApplicable, check
 from voiceveil.testing.probes import convert, rng, speech
 from voiceveil.testing.voices import synthetic_voice

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from voiceveil.stats.trials import ScoredTrials
+    from voiceveil.metrics.scored_trials import ScoredTrials
 
 __all__ = ["ScoreWorld"]
 
@@ -68,7 +68,7 @@ class ScoreWorld:
 
     def draw(self, rng: np.random.Generator) -> ScoredTrials:
         """One experiment with new speakers: all utterances against all enrolled speakers."""
-        from voiceveil.stats.trials import ScoredTrials
+        from voiceveil.metrics.scored_trials import ScoredTrials
 
         n, m, u = self.speakers, self.enrolled or self.speakers, self.utterances
         lamb, wolf, goat = rng.standard_normal((3, n)) * np.array([[self.enroll_sd], [self.trial_sd], [self.goat_sd]])

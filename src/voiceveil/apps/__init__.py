@@ -1,0 +1,1 @@
+"""Web pages and services: studio, listening tests, leaderboards, live anonymization."""

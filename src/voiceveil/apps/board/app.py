@@ -1,0 +1,299 @@
+"""The web application of a leaderboard.
+
+Conventions: a team comes with a signed token, as a link (``/team/<token>``, which becomes a cookie) or in the header
+``Authorization: Bearer <token>`` for scripts. An upload is the archive itself as the body of ``POST /submit``; it is
+streamed into a file in ``incoming`` of the contest's folder and scored, one submission at a time. What is refused is
+deleted at once; what is to be verified waits for :mod:`voiceveil.apps.board.worker`; of the rest nothing stays but
+figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.leaderboard import Entry, latest, ranking, shown_in_figure, tables
+from voiceveil.apps.board.lists import check_data
+from voiceveil.apps.board.scoring import judge
+from voiceveil.apps.board.store import Full, Store
+from voiceveil.apps.board.worker import put_in_queue
+from voiceveil.apps.web.database import Unavailable, open_database
+from voiceveil.apps.web.guard import Guard, form_mark, is_ours
+from voiceveil.apps.web.limits import RateLimit
+from voiceveil.apps.web.pages import Pages
+from voiceveil.apps.web.tokens import BadToken, Revocations, Seal, read_key
+from voiceveil.apps.web.workers import Workers
+from voiceveil.core.errors import InputError, OutputError
+
+__all__ = ["NAME", "BoardApp", "open_board", "team_token"]
+
+#: Names of teams and systems: letters, digits and a few signs, so that they can stand anywhere.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}")
+_COOKIE = "board"
+_FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # an image of its own: it holds a style, no script
+
+
+def team_token(seal: Seal, team: str, until: float) -> str:
+    """What a team shows."""
+    return seal.token("team", {"team": team}, until=until)
+
+
+def open_board(folder: Path, database: str | None = None) -> Starlette:
+    """The application of a contest."""
+    contest = Contest.load(folder)
+    check_data(contest)
+    opened = open_database(database or folder / "board.sqlite")
+    store = Store(opened)
+    store.recover()
+    seal = Seal(read_key(folder / "key"))
+    return BoardApp(folder, contest, store, Revocations(opened), seal).starlette()
+
+
+def _empty_incoming(folder: Path) -> Path:
+    """Return the folder of uploads in the contest's own folder, without what a killed server has left in it."""
+    incoming = folder / "incoming"
+    if incoming.is_symlink() or (incoming.exists() and not incoming.is_dir()):
+        fix = "move it away: the board keeps uploads there while it scores them"
+        raise InputError("this is not a folder", where=incoming, fix=fix)
+    try:
+        if incoming.exists():
+            shutil.rmtree(incoming)
+        incoming.mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(f"cannot be emptied: {error.strerror or error}", where=incoming) from error
+    return incoming
+
+
+class BoardApp:
+    """Handlers of all addresses."""
+
+    def __init__(self, folder: Path, contest: Contest, store: Store, revoked: Revocations, seal: Seal) -> None:
+        self._folder, self._incoming = folder, _empty_incoming(folder)
+        self._contest, self._store, self._revoked, self._seal = contest, store, revoked, seal
+        self._reads, self._writes, self._files = Workers(), Workers(), Workers()
+        self._pages = Pages("voiceveil.apps.board")
+        self._strangers = RateLimit(rate=0.5, burst=30)
+        self._public = RateLimit(rate=10.0, burst=100)  # by address: the board is made anew for each request
+        self._uploads = RateLimit(rate=1 / 20, burst=20)  # also refused ones
+        self._judging = asyncio.Semaphore(1)
+
+    def starlette(self) -> Starlette:
+        """The application with its routes."""
+        routes = [
+            Route("/", self.board),
+            Route("/figure.svg", self.figure),
+            Route("/team", self.team),
+            Route("/team/{token}", self.arrive),
+            Route("/submit", self.submit, methods=["POST"]),
+            Route("/static/{name}", self.static),
+        ]
+        handlers: dict[Any, Any] = {HTTPException: self._failed, Unavailable: self._unavailable}
+        return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+
+    async def board(self, request: Request) -> Response:
+        """The public board."""
+        self._limit(self._public, request)
+        return await self._reads.run(self._board_page)
+
+    def _board_page(self) -> Response:
+        now = time.time()
+        entries = self._entries(now)
+        context = {
+            "contest": self._contest,
+            "tables": tables(self._contest, entries),
+            "figure": ranking(self._contest, shown_in_figure(self._contest, entries)) is not None,
+            "hidden": self._contest.is_hidden(now, now),
+        }
+        return self._pages.page("board.html", context)
+
+    def _entries(self, now: float) -> dict[str, Entry]:
+        return latest(self._contest, self._store.scored(), self._store.verifications(), now)
+
+    async def figure(self, request: Request) -> Response:
+        """The privacy-utility plane."""
+        self._limit(self._public, request)
+        return await self._reads.run(self._figure)
+
+    def _figure(self) -> Response:
+        from voiceveil.report.figures import privacy_utility_svg
+
+        found = ranking(self._contest, shown_in_figure(self._contest, self._entries(time.time())))
+        if found is None:
+            raise HTTPException(404)
+        headers = {"content-type": "image/svg+xml", "content-security-policy": _FIGURE_POLICY}
+        return Response(privacy_utility_svg(found), headers=headers)
+
+    async def arrive(self, request: Request) -> Response:
+        """A team's link: the token becomes a cookie."""
+        said = await self._admit(request, "team", request.path_params["token"])
+        payload = {**said, "session": secrets.token_urlsafe(16)}
+        answer = RedirectResponse("/team", 303)
+        secure, age = request.url.scheme == "https", max(0, said["until"] - int(time.time()))
+        cookie = self._seal.token("team cookie", payload, until=said["until"])
+        answer.set_cookie(_COOKIE, cookie, max_age=age, httponly=True, samesite="lax", secure=secure)
+        return answer
+
+    async def team(self, request: Request) -> Response:
+        """A team's own page: history, and the form to submit."""
+        said = await self._visitor(request)
+        return await self._reads.run(self._team_page, said["team"], said["session"])
+
+    def _team_page(self, team: str, session: str) -> Response:
+        now = time.time()
+        today, total = self._store.left(self._contest, team)
+        verifications = self._store.verifications()
+        rows = []
+        for one in self._store.of_team(team):
+            entry, hidden = Entry(one, verifications.get(one.id)), self._contest.is_hidden(one.made, now)
+            status = entry.status(hidden=hidden) if one.state == "scored" else ""
+            rows.append({"entry": entry, "when": _utc(one.made), "hidden": hidden, "status": status})
+        context = {"contest": self._contest, "team": team, "rows": rows, "today": today, "total": total}
+        return self._pages.page("team.html", {**context, "mark": form_mark(self._seal, f"{team} {session}")})
+
+    async def submit(self, request: Request) -> Response:
+        """An upload: JSON says whether it was accepted, else why not."""
+        team = await self._sender(request)
+        system = request.query_params.get("system", "")
+        if not NAME.fullmatch(system):
+            raise HTTPException(422, "name the system: letters, digits, blanks and . _ + -, at most 40")
+        wait = self._uploads.wait(team)
+        if wait > 0:
+            raise HTTPException(429, "too many uploads", headers={"retry-after": str(int(wait) + 1)})
+        try:
+            name = await self._writes.run(self._store.begin, self._contest, team, system)
+        except Full as full:
+            what = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
+            raise HTTPException(409, f"no more than {what}") from full
+        reason = "the upload was broken off"
+        archive = self._incoming / name
+        try:
+            digest = await self._receive(request, archive)
+            async with self._judging:
+                verified = await self._files.run(self._score, name, archive, digest)
+            reason = ""
+        except InputError as error:
+            reason = _reason(error).replace(f"{self._contest.data}/", "")  # the organiser's folders are theirs
+        except HTTPException as error:
+            reason = error.detail
+            raise
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except OSError as error:
+            reason = "the server could not store the upload: please send it again later"
+            raise HTTPException(503, reason, headers={"retry-after": "600"}) from error
+        finally:
+            archive.unlink(missing_ok=True)
+            if reason:
+                await self._writes.run(self._store.refuse, name, reason)
+        if reason:
+            return JSONResponse({"accepted": False, "reason": reason}, 422)
+        return JSONResponse({"accepted": True, "id": name, "sha256": digest, "verification": verified})
+
+    def _score(self, name: str, archive: Path, digest: str) -> str:
+        """Score an archive, put it into the queue of the verification if it is to be verified, and return which."""
+        judged = judge(self._contest, archive)
+        verify = self._contest.is_verified and judged.has_audio
+        queued = put_in_queue(self._folder, name, archive) if verify else None
+        try:
+            self._store.score(name, digest, judged.figures, verify=verify)
+        except BaseException:
+            if queued is not None:
+                queued.unlink(missing_ok=True)
+            raise
+        return "waiting" if verify else "none"
+
+    async def _receive(self, request: Request, path: Path) -> str:
+        """Write the body into a new file, up to the limit, and return its sha256."""
+        digest, size = hashlib.sha256(), 0
+        with path.open("xb") as file:
+            async for piece in request.stream():
+                size += len(piece)
+                if size > self._contest.largest:
+                    raise HTTPException(413, f"more than {self._contest.largest} bytes")
+                await self._files.run(_append, file, digest, piece)
+        if not size:
+            raise HTTPException(422, "an empty upload")
+        return digest.hexdigest()
+
+    async def static(self, request: Request) -> Response:
+        """Styles and scripts."""
+        found = self._pages.static(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404)
+        return found
+
+    async def _sender(self, request: Request) -> str:
+        """Return the team that uploads, by its token or by a form of ours."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return str((await self._admit(request, "team", token))["team"])
+        said = await self._visitor(request)
+        if not is_ours(request, self._seal, f"{said['team']} {said['session']}", request.headers.get("x-mark")):
+            raise HTTPException(403, "not sent by this site")
+        return str(said["team"])
+
+    async def _visitor(self, request: Request) -> dict[str, Any]:
+        """Return the content of the cookie."""
+        return await self._admit(request, "team cookie", request.cookies.get(_COOKIE, ""))
+
+    async def _admit(self, request: Request, purpose: str, token: str) -> dict[str, Any]:
+        """Return the content of a token of a known team that is not revoked; 403 if it is none."""
+        try:
+            said = self._seal.open(purpose, token)
+            if await self._reads.run(self._is_good, said):
+                return said
+        except BadToken:
+            pass
+        self._limit(self._strangers, request)
+        raise HTTPException(403, "no valid token")
+
+    def _is_good(self, said: dict[str, Any]) -> bool:
+        return self._store.has_team(said["team"]) and not self._revoked.has(said["team"], said)
+
+    def _limit(self, limit: RateLimit, request: Request) -> None:
+        wait = limit.wait(request.client.host if request.client else "")
+        if wait > 0:
+            raise HTTPException(429, "too many requests", headers={"retry-after": str(int(wait) + 1)})
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        if request.method == "POST":
+            return JSONResponse({"accepted": False, "reason": error.detail}, error.status_code, headers=error.headers)
+        heading = {403: "A valid token is needed", 404: "There is nothing here"}.get(error.status_code, error.detail)
+        context = {"contest": self._contest, "heading": heading, "help": "Please open the link of your team."}
+        return self._pages.page("message.html", context, status=error.status_code)
+
+    async def _unavailable(self, request: Request, error: Exception) -> Response:
+        return await self._failed(request, HTTPException(503, "the database is away", headers={"retry-after": "2"}))
+
+
+def _append(file: Any, digest: Any, piece: bytes) -> None:
+    digest.update(piece)
+    file.write(piece)
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _reason(error: InputError) -> str:
+    """What is wrong, without the paths of this machine, and without characters that command a terminal."""
+    where = "" if error.where is None or error.where.startswith("/") else f"{error.where}: "
+    line = f"line {error.line}: " if error.line else ""
+    text = f"{where}{line}{error.what}" + (f" ({error.fix})" if error.fix else "")
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)[:500]

@@ -1,0 +1,129 @@
+"""The organiser's lists of a contest: trials, texts, speakers and keys, found in its data and checked.
+
+Conventions: DATA is only read. A set is a Kaldi directory of DATA by its name in the protocol, ``libri_dev_trials_f``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from voiceveil.apps.board.contest import CHALLENGES, Contest, is_learner
+from voiceveil.core.errors import InputError
+from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.corpus.score_files import read_key
+from voiceveil.evaluation.inventory import take_inventory
+from voiceveil.evaluation.protocol import Recognition, Verification, load_protocol
+
+__all__ = ["audio_sets", "check_data", "find_split", "open_set", "parts_of", "tdsv_keys", "training_sets"]
+
+
+def find_split(challenge: str, data: Path) -> str:
+    """Return the first split of the challenge, in the order of ``CHALLENGES``, whose lists are all in ``data``.
+
+    Raise an ``InputError`` that names the missing sets of each split if none is complete.
+    """
+    if not data.is_dir():
+        raise InputError("no such folder", where=data, fix="give the folder that holds the lists to score with")
+    missing = {split: _missing_lists(challenge, data, split) for split in CHALLENGES[challenge]}
+    complete = [split for split, sets in missing.items() if not sets]
+    if complete:
+        return complete[0]
+    told = "; ".join(f"{split}: {', '.join(sets)}" for split, sets in missing.items())
+    raise InputError(
+        f"no split of {challenge} is complete here; missing of {told}",
+        where=data,
+        fix="give the folder that holds these sets with their files `trials`, `text` and `utt2spk`",
+    )
+
+
+def _missing_lists(challenge: str, data: Path, split: str) -> list[str]:
+    """Return the sets (or key files) of a split that ``data`` lacks, sorted."""
+    if challenge == "tdsv2024":
+        keys = f"docs/{split}_keys.txt"
+        return [] if (data / keys).is_file() else [keys]
+    protocol = load_protocol(challenge)
+    trials = {t.set for one in protocol.verification if one.split == split for t in one.trials}
+    spoken = {name for one in protocol.recognition if one.split == split for name in one.sets}
+    needed = [(name, "trials") for name in trials] + [(name, "text") for name in spoken]
+    return sorted({name for name, file in needed if not (data / name / file).is_file()})
+
+
+def check_data(contest: Contest) -> None:
+    """Raise an ``InputError`` if a list that is needed to score submissions is missing or unusable."""
+    if contest.challenge == "tdsv2024":
+        tdsv_keys(contest.data, contest.split)
+        return
+    missing = _missing_lists(contest.challenge, contest.data, contest.split)
+    if missing:
+        sets = f"the {contest.split} sets of {contest.challenge}"
+        what = f"{sets} are incomplete: no trials or no text in {', '.join(missing)}"
+        raise InputError(what, where=contest.data, fix="give the folder that holds them, or another --split")
+    verifications, recognitions = parts_of(contest)
+    for one in verifications:
+        for trials in one.trials:
+            read_key(contest.data / trials.set / "trials")
+    for name in {name for one in recognitions for name in one.sets}:
+        if not all(utterance.text for utterance in open_set(contest.data / name)):
+            raise InputError("an utterance has no text", where=contest.data / name, fix="WERs need the words: `text`")
+    if contest.is_verified or contest.require_audio:
+        _check_audio(contest)
+
+
+def _check_audio(contest: Contest) -> None:
+    """Raise an ``InputError`` if a set has no original audio: anonymized audio is compared with it."""
+    for name in audio_sets(contest):
+        if not (contest.data / name / "wav.scp").is_file():
+            what = f"no set {name}: verification needs the original audio of enrollment and trials"
+            raise InputError(what, where=contest.data, fix="add the Kaldi directory, or leave out --require-audio")
+        absent = next((u for u in open_set(contest.data / name) if not u.path.is_file()), None)
+        if absent is not None:
+            what = f"utterance {absent.id} of {name} has no audio file: verification needs the original audio"
+            raise InputError(what, where=absent.path, fix="restore it, or leave out --require-audio and --verify")
+
+
+def parts_of(contest: Contest) -> tuple[list[Verification], list[Recognition]]:
+    """Return the verification and the recognition parts of the protocol on the split of the contest."""
+    protocol = load_protocol(contest.challenge)
+    return (
+        [one for one in protocol.verification if one.split == contest.split],
+        [one for one in protocol.recognition if one.split == contest.split],
+    )
+
+
+def training_sets(contest: Contest) -> tuple[str, ...]:
+    """Return the sets that attackers learn from; none if no attacker of the contest learns."""
+    learners = [name for name in contest.attackers if is_learner(name)]
+    if not contest.is_verified or not learners:
+        return ()
+    sets = take_inventory(load_protocol(contest.challenge), contest.data).training
+    if not sets:
+        what = f"the attacker {learners[0]} needs training speech, and DATA holds none"
+        raise InputError(what, where=contest.data, fix="add the training set of the challenge, or use campplus")
+    return sets
+
+
+def audio_sets(contest: Contest) -> tuple[str, ...]:
+    """Return the sets whose anonymized audio is needed to attack and transcribe a submission again."""
+    verifications, recognitions = parts_of(contest)
+    names = [name for one in verifications for name in (one.enroll, *(trials.set for trials in one.trials))]
+    names += [name for one in recognitions for name in one.sets]
+    return tuple(dict.fromkeys((*names, *training_sets(contest))))
+
+
+@lru_cache(maxsize=16)
+def open_set(path: Path) -> Corpus:
+    """Return a set of the organiser's data, read once."""
+    return open_corpus(path)
+
+
+@lru_cache(maxsize=4)
+def tdsv_keys(data: Path, split: str) -> tuple[Any, ...]:
+    """Return the keys of a text-dependent challenge, in the order of its trials."""
+    from voiceveil.tdsv.lists import read_keys
+
+    path = data / "docs" / f"{split}_keys.txt"
+    if not path.is_file():
+        raise InputError("no keys", where=path, fix="the board scores with the keys of the challenge")
+    return tuple(read_keys(path))

@@ -1,0 +1,253 @@
+"""From an archive that nobody vouches for to figures: everything is computed from scores and transcripts.
+
+Conventions: numbers that a team has written (EER, wer, result_for_rank ...) are not read at all. For the VoicePrivacy
+Challenges the official layout is looked through for the scores of the attacker that was trained on anonymized speech,
+
+    2024: exp/asv_anon<suffix>/<enrolls><suffix>-<trials><suffix>/scores     exp/asr/<dataset>_asr<suffix>/text
+    2022: ASV-<enrolls><suffix>-<trials><suffix>/scores                      ASR-<dataset>_asr<suffix>/text
+
+and transcripts; whatever else is in the archive is passed over within the limits, the audio too unless the contest
+verifies it (:mod:`voiceveil.apps.board.audio`). Scores must be of
+exactly the official trials, transcripts of exactly the official utterances. A UAR cannot be computed again from a
+submission, nor a pitch correlation without a long look at the audio: neither is ranked by.
+TdSV: ``answer.txt`` in a ZIP file.
+
+What is unpacked lies in a temporary folder beside the upload, which is gone when the judging ends; what a killed server
+leaves there is deleted when the next one starts.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil import metrics
+from voiceveil.apps.board.audio import SubmittedAudio
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.lists import open_set, parts_of, tdsv_keys
+from voiceveil.attack.sanity import check_scores
+from voiceveil.core.errors import InputError
+from voiceveil.core.safe_archive import Limits, Member, read_members
+from voiceveil.corpus import Trials
+from voiceveil.corpus.score_files import read_key, read_scores
+from voiceveil.evaluation.protocol import Recognition, TrialSet, Verification, load_protocol
+from voiceveil.evaluation.results import Figure
+from voiceveil.metrics.wer import word_errors
+from voiceveil.official.submission.recomputing import read_transcripts
+from voiceveil.stats import ScoredTrials, estimate, ratio
+
+__all__ = [
+    "LIMITS",
+    "Judged",
+    "Sample",
+    "eer_figure",
+    "gather_files",
+    "in_sample",
+    "judge",
+    "select",
+    "submitted_figures",
+    "wer_figure",
+]
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+#: Set -> the utterances that count.
+Sample = Mapping[str, Container[str]]
+
+ATTACKER, RECOGNISER = "ASV_eval^anon", "ASR_eval"
+LIMITS = Limits(members=300_000, total=40 << 30)
+_HIGHEST_EER = 0.55  # an attacker that does worse than chance would only have to invert its scores
+_LARGEST = 64 << 20  # bytes of a score file or a transcript
+_INNER = re.compile(r"(.*/)?result_for_submission[^/]*\.zip")
+_WANTED = re.compile(r"(.*/)?[^/]+/(scores|text)")
+_SUFFIX = r"(?P<suffix>_[A-Za-z0-9._+-]+)"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The figures of a submission, and whether its archive holds the audio to verify them with."""
+
+    figures: tuple[Figure, ...]
+    has_audio: bool = False
+
+
+def judge(contest: Contest, archive: Path, *, limits: Limits = LIMITS) -> Judged:
+    """Return the figures of a submission from its scores and transcripts; an ``InputError`` says why there are none."""
+    if contest.challenge == "tdsv2024":
+        return Judged(_tdsv(contest, archive))
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder:
+        audio = SubmittedAudio(contest)
+        files = gather_files(archive, Path(folder), limits, audio.take)
+        return Judged(submitted_figures(contest, files), audio.check_complete())
+
+
+def gather_files(
+    archive: Path, folder: Path, limits: Limits, take: Callable[[Member], bool] = lambda member: False
+) -> dict[str, Path]:
+    """Write the score files and transcripts of an archive into ``folder`` and return member -> file.
+
+    The official zip file inside is opened, once. ``take`` is offered each other member of the archive first.
+    """
+    found: dict[str, Path] = {}
+    inner = folder / "inner.zip"
+    for member in read_members(archive, limits):
+        if _INNER.fullmatch(member.name) and not inner.exists():
+            _keep(member, inner, 1 << 30)
+        elif take(member):
+            _read_to_end(member)
+        else:
+            _gather(member, folder, found)
+    if inner.exists():
+        for member in read_members(inner, limits):
+            _gather(member, folder, found)
+    return found
+
+
+def _read_to_end(member: Member) -> None:
+    """Read what is left of a member: the limits count what is produced."""
+    for _ in member.blocks():
+        pass
+
+
+def _gather(member: Member, folder: Path, found: dict[str, Path]) -> None:
+    if not _WANTED.fullmatch(member.name) or member.name.startswith("data/"):
+        _read_to_end(member)
+        return
+    if member.name in found:
+        raise InputError(f"{member.name}: there twice", fix="pack it once, outside or inside the zip file")
+    found[member.name] = folder / str(len(found))  # a name of our own
+    _keep(member, found[member.name], _LARGEST)
+
+
+def _keep(member: Member, path: Path, largest: int) -> None:
+    if member.size > largest:
+        raise InputError(f"{member.name}: {member.size} bytes, more than {largest}", fix="this is no submission")
+    with path.open("xb") as file:
+        file.writelines(member.blocks())
+
+
+def submitted_figures(contest: Contest, files: Mapping[str, Path], sample: Sample | None = None) -> tuple[Figure, ...]:
+    """Return the figures that the submitted scores and transcripts give.
+
+    ``sample``: set -> the utterances to count; None counts all.
+    """
+    verifications, recognitions = parts_of(contest)
+    figures = [_attack(contest, one, trials, files, sample) for one in verifications for trials in one.trials]
+    return (*figures, *(_words(contest, one, files, sample) for one in recognitions))
+
+
+def _attack(
+    contest: Contest, one: Verification, trials: TrialSet, files: Mapping[str, Path], sample: Sample | None
+) -> Figure:
+    pair = f"{re.escape(one.enroll)}{_SUFFIX}-{re.escape(trials.set)}(?P=suffix)"
+    where = rf"(.*/)?asv_anon[^/]*/{pair}/scores" if contest.challenge == "vpc2024" else rf"(.*/)?ASV-{pair}/scores"
+    name = _only(files, where, f"scores of {one.enroll} and {trials.set}, both anonymized")
+    key = read_key(contest.data / trials.set / "trials")
+    scores = _of_member(name, lambda: read_scores(files[name], key))
+    _of_member(name, lambda: _refuse_invented(scores, key.target))
+    listed = Trials(np.array(key.speakers)[key.enroll], np.array(key.utterances)[key.utterance], key.target)
+    if sample is not None:
+        chosen = in_sample(listed, sample[trials.set])
+        listed, scores = select(listed, chosen), scores[chosen]
+    return eer_figure(contest, one, trials, listed, scores, ATTACKER)
+
+
+def in_sample(trials: Trials, sample: Container[str]) -> NDArray[np.bool_]:
+    """Return which trials (n,) are of an utterance of the sample."""
+    return np.array([utterance in sample for utterance in trials.utterance.tolist()], dtype=np.bool_)
+
+
+def select(trials: Trials, chosen: NDArray[np.bool_]) -> Trials:
+    """Return some of the trials, by a mask (n,)."""
+    return Trials(trials.enroll[chosen], trials.utterance[chosen], trials.target[chosen])
+
+
+def eer_figure(
+    contest: Contest, one: Verification, trial_set: TrialSet, trials: Trials, scores: Floats, model: str
+) -> Figure:
+    """Return the EER of scores (n,) of trials as the challenge computes it, with its 95% interval over speakers."""
+    method = load_protocol(contest.challenge).eer
+    value = metrics.eer(scores[trials.target], scores[~trials.target], method=method)
+    speaker_of = {u.id: u.speaker or "" for u in open_set(contest.data / trial_set.set)}
+    interval = estimate(ScoredTrials.of_trials(trials, scores, speaker_of), "eer", resamples=300)
+    return Figure(
+        "eer", value, one.dataset, min(interval.low, value), max(interval.high, value), one.split, trial_set.gender,
+        one.subset, "aa", model, {"trials": len(trials)},
+    )  # fmt: skip
+
+
+def _refuse_invented(scores: Floats, target: NDArray[np.bool_]) -> None:
+    """Raise an ``InputError`` if no attack gives such scores: one value for most trials, or an EER above 55%."""
+    for check in check_scores(scores[target], scores[~target]):
+        if check.name in ("constant-scores", "tied-scores"):
+            raise InputError(check.seen.rstrip("."), fix="submit the scores of a working attack: it tells trials apart")
+    rate = metrics.eer(scores[target], scores[~target], method="speechbrain")
+    if rate > _HIGHEST_EER:
+        what = f"an EER of {rate:.1%}, above {_HIGHEST_EER:.0%}: targets score lower than nontargets"
+        raise InputError(what, fix="higher scores must mean the same speaker: are they distances, or labels swapped?")
+
+
+def _words(contest: Contest, one: Recognition, files: Mapping[str, Path], sample: Sample | None) -> Figure:
+    prefix = "asr/" if contest.challenge == "vpc2024" else "ASR-"
+    where = rf"(.*/)?{prefix}{re.escape(one.dataset)}_asr{_SUFFIX}/text"
+    name = _only(files, where, f"transcripts of {one.dataset}, anonymized")
+    spoken = {u.id: u.text or "" for each in one.sets for u in open_set(contest.data / each)}
+    return _of_member(name, lambda: wer_figure(contest, one, read_transcripts(files[name], spoken), RECOGNISER, sample))
+
+
+def wer_figure(
+    contest: Contest, one: Recognition, transcripts: Mapping[str, str], model: str, sample: Sample | None
+) -> Figure:
+    """Return the WER of transcripts (utterance -> words) with its 95% interval over speakers.
+
+    With a ``sample`` only its utterances count, and only they need a transcript.
+    """
+    spoken = {
+        u.id: u for each in one.sets for u in open_set(contest.data / each) if sample is None or u.id in sample[each]
+    }
+    heard = transcripts if sample is None else {key: words for key, words in transcripts.items() if key in spoken}
+    errors = word_errors({key: u.text or "" for key, u in spoken.items()}, heard, normalise=True)
+    wrong = errors.counts[:, :3].sum(axis=1)
+    words = errors.counts[:, 0] + errors.counts[:, 1] + errors.counts[:, 3]
+    rate = ratio(wrong, words, [spoken[key].speaker or "" for key in errors.utterances], resamples=300)
+    detail = {"words": int(words.sum()), "errors": int(wrong.sum())}
+    return Figure("wer", rate.value, one.dataset, rate.low, rate.high, one.split, "", "", "a", model, detail)
+
+
+def _only(found: Mapping[str, Path], where: str, what: str) -> str:
+    """The one member whose name fits."""
+    names = [name for name in found if re.fullmatch(where, name)]
+    if len(names) != 1:
+        how = "no" if not names else f"{len(names)} files with"
+        raise InputError(f"{how} {what}", fix="pack the result files in the layout of the challenge's scripts, once")
+    return names[0]
+
+
+def _of_member(name: str, read: Callable[[], T]) -> T:
+    """What is wrong with a file, by its name in the archive and not in our folder."""
+    try:
+        return read()
+    except InputError as error:
+        raise InputError(error.what, where=name, line=error.line, fix=error.fix) from error
+
+
+def _tdsv(contest: Contest, archive: Path) -> tuple[Figure, ...]:
+    from voiceveil.tdsv.answers import check_submission
+    from voiceveil.tdsv.evaluation import evaluate
+
+    keys = tdsv_keys(contest.data, contest.split)
+    scores = np.asarray(check_submission(archive, len(keys)), dtype=np.float64)
+    _refuse_invented(scores, np.array([key.type == "TC" for key in keys]))
+    overall = evaluate(scores, keys, resamples=300).overall
+    detail = {"trials": len(keys)}
+    return tuple(
+        Figure(name, one.value, "tdsv", one.low, one.high, contest.split, detail=detail)
+        for name, one in (("min_dcf", overall.min_dcf), ("eer", overall.eer))
+    )

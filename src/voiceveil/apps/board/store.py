@@ -1,0 +1,240 @@
+"""Teams and their submissions in the database.
+
+Conventions: a submission takes its place when its judging begins, in one transaction with the count of the others, so
+that two uploads at once cannot exceed a limit. A refused one gives its place back and stays in the history with the
+reason; one that the organiser removes does not give its place back. Times are seconds since 1970; a day is one of UTC.
+
+A verification is a row of its own: "waiting", "verifying" with its progress, and at its end "verified", "differs",
+"rejected" (for its audio) or "failed" (for a fault on this machine). A submission without such a row is not verified.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.web.database import Database, Row, Transaction
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.results import Figure
+
+__all__ = ["Full", "Store", "Submission", "Verification"]
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS teams (name TEXT PRIMARY KEY, made DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS submissions (id TEXT PRIMARY KEY, team TEXT NOT NULL, system TEXT NOT NULL, "
+    "state TEXT NOT NULL, made DOUBLE PRECISION NOT NULL, sha256 TEXT NOT NULL, reason TEXT NOT NULL, "
+    "figures TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS verifications (submission TEXT PRIMARY KEY, state TEXT NOT NULL, "
+    "progress DOUBLE PRECISION NOT NULL, attempts INTEGER NOT NULL, reason TEXT NOT NULL, figures TEXT NOT NULL)",
+)
+_COLUMNS = "id, team, system, state, made, sha256, reason, figures"
+_DAY = 86400
+
+
+class Full(Exception):
+    """A team has used up its submissions; ``daily``: of today, else all."""
+
+    def __init__(self, *, daily: bool) -> None:
+        super().__init__("daily" if daily else "total")
+        self.daily = daily
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One upload; ``state`` is "judging", "scored", "refused" or "removed"."""
+
+    id: str
+    team: str
+    system: str
+    state: str
+    made: float
+    sha256: str = ""
+    reason: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How far the verification of a submission is: ``progress`` from 0 to 1, ``figures`` as recomputed."""
+
+    submission: str
+    state: str
+    progress: float = 0.0
+    attempts: int = 0
+    reason: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+class Store:
+    """The teams and submissions of one contest."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.create(_TABLES)
+
+    def recover(self) -> None:
+        """What was being judged when the server died takes no place and can be sent again."""
+        reason = "the server stopped while it was judged: please send it again"
+        sql = "UPDATE submissions SET state = ?, reason = ? WHERE state = ?"
+        self._database.write(lambda t: t.run(sql, "refused", reason, "judging"))
+
+    def add_team(self, name: str) -> bool:
+        """Note a team; False if it is there already."""
+
+        def work(transaction: Transaction) -> bool:
+            known = bool(transaction.run("SELECT 1 FROM teams WHERE name = ?", name))
+            transaction.run("INSERT INTO teams VALUES (?, ?) ON CONFLICT DO NOTHING", name, time.time())
+            return not known
+
+        return self._database.write(work)
+
+    def has_team(self, name: str) -> bool:
+        """Whether there is such a team."""
+        return bool(self._database.read("SELECT 1 FROM teams WHERE name = ?", name))
+
+    def begin(self, contest: Contest, team: str, system: str, now: float | None = None) -> str:
+        """Take a place for a submission; ``Full`` if there is none."""
+        moment = time.time() if now is None else now
+        name = secrets.token_hex(8)
+
+        def work(transaction: Transaction) -> None:
+            sql = "SELECT made FROM submissions WHERE team = ? AND state <> ?"
+            times = [row[0] for row in transaction.run(sql, team, "refused")]
+            if len(times) >= contest.total:
+                raise Full(daily=False)
+            if sum(made // _DAY == moment // _DAY for made in times) >= contest.daily:
+                raise Full(daily=True)
+            values = (name, team, system, "judging", moment, "", "", "[]")
+            transaction.run("INSERT INTO submissions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", *values)
+
+        self._database.write(work)
+        return name
+
+    def score(self, name: str, sha256: str, figures: Sequence[Figure], *, verify: bool = False) -> None:
+        """Accept a submission with its figures; ``verify`` puts it into the queue of the verification as well."""
+
+        def work(transaction: Transaction) -> None:
+            sql = "UPDATE submissions SET state = ?, sha256 = ?, figures = ? WHERE id = ?"
+            transaction.run(sql, "scored", sha256, _encoded(figures), name)
+            if verify:
+                sql = "INSERT INTO verifications VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+                transaction.run(sql, name, "waiting", 0.0, 0, "", "[]")
+
+        self._database.write(work)
+
+    def remove(self, name: str, reason: str) -> bool:
+        """Take a scored submission off the board, and return whether there was one; it still counts for the limits."""
+
+        def work(transaction: Transaction) -> bool:
+            known = transaction.run("SELECT 1 FROM submissions WHERE id = ? AND state = ?", name, "scored")
+            sql = "UPDATE submissions SET state = ?, reason = ? WHERE id = ? AND state = ?"
+            transaction.run(sql, "removed", reason, name, "scored")
+            transaction.run("DELETE FROM verifications WHERE submission = ? AND state = ?", name, "waiting")
+            return bool(known)
+
+        return self._database.write(work)
+
+    def verifications(self) -> dict[str, Verification]:
+        """Return submission -> its verification, of all that have one."""
+        sql = "SELECT submission, state, progress, attempts, reason, figures FROM verifications"
+        return {row[0]: _verification(row) for row in self._database.read(sql)}
+
+    def next_verification(self) -> Submission | None:
+        """Take the oldest submission that waits, which is "verifying" from now on; None if none waits."""
+
+        def work(transaction: Transaction) -> Submission | None:
+            columns = ", ".join(f"s.{column}" for column in _COLUMNS.split(", "))
+            sql = f"SELECT {columns} FROM submissions s JOIN verifications v ON v.submission = s.id "  # noqa: S608
+            rows = transaction.run(
+                f"{sql} WHERE v.state = ? AND s.state = ? ORDER BY s.made LIMIT 1", "waiting", "scored"
+            )
+            if not rows:
+                return None
+            taken = _submission(rows[0])
+            sql = "UPDATE verifications SET state = ?, attempts = attempts + 1 WHERE submission = ?"
+            transaction.run(sql, "verifying", taken.id)
+            return taken
+
+        return self._database.write(work)
+
+    def note_progress(self, name: str, progress: float) -> None:
+        """Record how far a verification is, 0 to 1; one that gets further than before has all its attempts again."""
+        sql = "UPDATE verifications SET progress = ?, attempts = 0 WHERE submission = ? AND progress < ?"
+        self._database.write(lambda t: t.run(sql, progress, name, progress))
+
+    def end_verification(self, name: str, state: str, reason: str, figures: Sequence[Figure] = ()) -> None:
+        """Record the outcome of a verification."""
+        sql = "UPDATE verifications SET state = ?, progress = ?, reason = ?, figures = ? WHERE submission = ?"
+        self._database.write(lambda t: t.run(sql, state, 1.0, reason, _encoded(figures), name))
+
+    def retry_verifications(self) -> int:
+        """Let verifications that have failed wait again, and return how many."""
+
+        def work(transaction: Transaction) -> int:
+            count = transaction.run("SELECT COUNT(*) FROM verifications WHERE state = ?", "failed")[0][0]
+            sql = "UPDATE verifications SET state = ?, attempts = 0, reason = ? WHERE state = ?"
+            transaction.run(sql, "waiting", "", "failed")
+            return int(count)
+
+        return self._database.write(work)
+
+    def requeue_verifications(self, most_attempts: int) -> None:
+        """Let what was being verified when its process died wait again; after too many attempts it has failed."""
+
+        def work(transaction: Transaction) -> None:
+            sql = "UPDATE verifications SET state = ?, reason = ? WHERE state = ? AND attempts >= ?"
+            transaction.run(
+                sql, "failed", f"the verification was broken off {most_attempts} times", "verifying", most_attempts
+            )
+            transaction.run("UPDATE verifications SET state = ? WHERE state = ?", "waiting", "verifying")
+
+        self._database.write(work)
+
+    def refuse(self, name: str, reason: str) -> None:
+        """The submission is not good, and gives its place back."""
+        sql = "UPDATE submissions SET state = ?, reason = ? WHERE id = ?"
+        self._database.write(lambda t: t.run(sql, "refused", reason, name))
+
+    def left(self, contest: Contest, team: str, now: float | None = None) -> tuple[int, int]:
+        """How many submissions a team may still make today, and in all."""
+        moment = time.time() if now is None else now
+        times = [one.made for one in self.of_team(team) if one.state != "refused"]
+        today = sum(made // _DAY == moment // _DAY for made in times)
+        total = max(0, contest.total - len(times))
+        return min(total, max(0, contest.daily - today)), total
+
+    def of_team(self, team: str) -> list[Submission]:
+        """The history of a team, the newest first."""
+        sql = f"SELECT {_COLUMNS} FROM submissions WHERE team = ? ORDER BY made DESC"  # noqa: S608 -- our own names
+        return [_submission(row) for row in self._database.read(sql, team)]
+
+    def scored(self) -> list[Submission]:
+        """Everybody's scored submissions, the oldest first."""
+        sql = f"SELECT {_COLUMNS} FROM submissions WHERE state = ? ORDER BY made"  # noqa: S608 -- our own names
+        return [_submission(row) for row in self._database.read(sql, "scored")]
+
+
+def _encoded(figures: Sequence[Figure]) -> str:
+    return json.dumps([asdict(figure) for figure in figures])
+
+
+def _figures(text: str) -> tuple[Figure, ...]:
+    try:
+        return tuple(Figure(**row) for row in parse_json(text, nan=True))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"figures in the database are not of the right form: {error}") from error
+
+
+def _verification(row: Row) -> Verification:
+    submission, state, progress, attempts, reason, figures = row
+    return Verification(submission, state, progress, attempts, reason, _figures(figures))
+
+
+def _submission(row: Row) -> Submission:
+    name, team, system, state, made, sha256, reason, figures = row
+    return Submission(name, team, system, state, made, sha256, reason, _figures(figures))

@@ -1,0 +1,232 @@
+"""Is a submission true? Its audio is attacked and transcribed again, and the figures are compared with the submitted.
+
+Conventions: rates are fractions. Attackers compare anonymized enrollment with anonymized trials (condition ``aa``) by
+cosines; of several attackers the one with the lowest EER counts. With a sample, submitted and recomputed figures are
+both of the trials and transcripts of the sampled utterances.
+
+A submitted figure is confirmed unless it is better than the recomputed one by more than the tolerance beyond the 95%
+interval: a higher EER, or a lower WER. A team that claims less than the board finds has not misled anybody.
+
+Enrollment audio counts for the EER alone: who sends other words, noise or other speakers there raises the EER and
+keeps the WER. Hence some of it is transcribed as well, and its WER must not be far above that of the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.lists import open_set, parts_of, training_sets
+from voiceveil.apps.board.scoring import eer_figure, in_sample, select, wer_figure
+from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, Means, attacker
+from voiceveil.attack.sanity_data import check_audio
+from voiceveil.attack.sets import TrialSet, find_sets
+from voiceveil.core.errors import InputError
+from voiceveil.corpus import Corpus, Trials, Utterance
+from voiceveil.evaluation.ranking import Average, rank_systems
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.metrics.wer import word_errors
+from voiceveil.models import recogniser, transcribe
+from voiceveil.models.asr.text_normalization import plain_words
+from voiceveil.run.cache import Cache
+
+__all__ = [
+    "AudioRejected",
+    "Outcome",
+    "averages",
+    "check_models",
+    "compare",
+    "draw_sample",
+    "recompute",
+    "reject_degenerate",
+]
+
+_LOOKED_AT = 48  # utterances of each set
+_CHUNK = 8  # utterances between two reports of progress
+_ENROLLED_WORSE = 0.25  # by which the WER of enrollment utterances may exceed that of the trials
+
+Report = Callable[[float], None]
+
+
+class AudioRejected(InputError):
+    """The audio of a submission cannot be taken for anonymized speech of the challenge."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a verification; ``reason`` says how figures differ, why audio is rejected, or what has failed."""
+
+    state: Literal["verified", "differs", "rejected", "failed"]
+    reason: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+def check_models(contest: Contest) -> None:
+    """Raise an ``InputError`` if an attacker or the recogniser of the contest cannot be used here."""
+    for one in _attackers(contest):
+        one.encoder.check()
+    recogniser(contest.recogniser)
+
+
+def draw_sample(contest: Contest, digest: Callable[..., bytes], submission: str) -> dict[str, frozenset[str]]:
+    """Return set -> the utterances that are verified: trials and words, and the words of enrollment utterances.
+
+    ``digest``: depends on a secret key, so that nobody can tell the sample before the upload. A trial list gets more
+    utterances than the contest says where these would leave it without target or nontarget trials.
+    """
+    verifications, recognitions = parts_of(contest)
+    names = [name for one in verifications for name in (one.enroll, *(trials.set for trials in one.trials))]
+    names += [name for one in recognitions for name in one.sets]
+    sample = {}
+    for name in dict.fromkeys(names):
+        corpus = open_set(contest.data / name)
+        order = sorted((u.id for u in corpus), key=lambda key: digest("verification sample", submission, name, key))
+        count = len(order) if contest.verify == "all" else min(int(contest.verify), len(order))
+        while corpus.trials is not None and count < len(order) and not _has_both(corpus.trials, order[:count]):
+            count += 1
+        sample[name] = frozenset(order[:count])
+    return sample
+
+
+def _has_both(trials: Trials, utterances: Sequence[str]) -> bool:
+    chosen = set(utterances)
+    labels = {bool(t) for key, t in zip(trials.utterance.tolist(), trials.target, strict=True) if key in chosen}
+    return len(labels) == 2
+
+
+class _Progress:
+    """Counts the utterances that are done, and reports the share of all."""
+
+    def __init__(self, total: int, report: Report) -> None:
+        self._total, self._done, self._report = total, 0, report
+
+    def each(self, utterances: Sequence[Utterance]) -> Iterator[Sequence[Utterance]]:
+        """Yield the utterances in short chunks, and report after each."""
+        for start in range(0, len(utterances), _CHUNK):
+            chunk = utterances[start : start + _CHUNK]
+            yield chunk
+            self._done += len(chunk)
+            self._report(self._done / self._total)
+
+
+def reject_degenerate(
+    contest: Contest, audio: Mapping[str, Corpus], digest: Callable[..., bytes], submission: str, cache: Cache
+) -> None:
+    """Raise ``AudioRejected`` if audio is silent, noise, the original, or the same for several utterances.
+
+    Of each set 48 utterances are looked at, drawn with ``digest`` as a sample is.
+    """
+    for name, corpus in audio.items():
+        order = sorted((u.id for u in corpus), key=lambda key: digest("audio checks", submission, name, key))[
+            :_LOOKED_AT
+        ]
+        original = open_set(contest.data / name)
+        for check in check_audio({k: corpus[k] for k in order}, {k: original[k] for k in order}, cache, where=name):
+            raise AudioRejected(f"{check.title}. {check.seen}".rstrip("."))
+
+
+def recompute(
+    contest: Contest, audio: Mapping[str, Corpus], sample: Mapping[str, frozenset[str]], cache: Cache, report: Report
+) -> tuple[Figure, ...]:
+    """Attack and transcribe the anonymized ``audio`` (set -> corpus) of a submission, and return the figures.
+
+    ``report`` is told the progress, 0 to 1. What is in the ``cache`` is not computed again. Enrollment audio with other
+    words than its utterances have is ``AudioRejected``.
+    """
+    verifications, recognitions = parts_of(contest)
+    attacked = _attacked(contest, audio, sample)
+    attackers = _attackers(contest)
+    means = Means(cache, training=tuple(audio[name] for name in training_sets(contest)))
+    compared = [u for one in attacked.values() for side in one.speech("aa") for u in side]
+    compared = _unique((*compared, *(u for corpus in means.training for u in corpus)))
+    spoken = _unique(u for one in recognitions for name in one.sets for u in audio[name] if u.id in sample[name])
+    enrolled = _unique(u for one in verifications for u in audio[one.enroll] if u.id in sample[one.enroll] and u.text)
+    progress = _Progress(len(attackers) * len(compared) + len(spoken) + len(enrolled), report)
+    by_attacker = []
+    for one in attackers:
+        one.check(means)
+        for chunk in progress.each(compared):
+            means.embed(chunk, one.encoder)  # into the cache
+        eers = []
+        for part in verifications:
+            for listed in part.trials:
+                scores = one.scores(attacked[listed.set], "aa", means)
+                model = f"{one.name} ({one.conditions()['aa']})"
+                eers.append(eer_figure(contest, part, listed, attacked[listed.set].trials, scores, model))
+        by_attacker.append(eers)
+    listener = recogniser(contest.recogniser)
+    transcripts: dict[str, str] = {}
+    for chunk in progress.each(_unique((*spoken, *enrolled))):
+        heard = transcribe(chunk, listener, cache=cache)
+        transcripts |= {key: plain_words(words) for key, words in heard.items()}
+    words = [wer_figure(contest, part, transcripts, contest.recogniser, sample) for part in recognitions]
+    _check_enrollment(enrolled, transcripts, max(figure.value for figure in words))
+    return min(((*eers, *words) for eers in by_attacker), key=lambda figures: averages(contest, figures)[0].value)
+
+
+def _attackers(contest: Contest) -> list[EncoderAttacker | AdaptedAttacker]:
+    made = [one for name in contest.attackers for one in attacker(name)]
+    return [one for one in made if isinstance(one, EncoderAttacker | AdaptedAttacker)]  # the contest allows no other
+
+
+def _attacked(
+    contest: Contest, audio: Mapping[str, Corpus], sample: Mapping[str, frozenset[str]]
+) -> dict[str, TrialSet]:
+    """Return set -> its trials of sampled utterances, with the original and the anonymized speech of both sides."""
+    enroll_of = {trials.set: one.enroll for one in parts_of(contest)[0] for trials in one.trials}
+    opened = {name: open_set(contest.data / name) for name in (*enroll_of, *enroll_of.values())}
+    attacked = {}
+    for one in find_sets(contest.data, names=list(enroll_of), opened=opened):
+        trials = select(one.trials, in_sample(one.trials, sample[one.name]))
+        speakers = set(trials.enroll.tolist())
+        attacked[one.name] = replace(
+            one,
+            trials=trials,
+            enrollment={speaker: ids for speaker, ids in one.enrollment.items() if speaker in speakers},
+            speaker_of={key: speaker for key, speaker in one.speaker_of.items() if key in sample[one.name]},
+            anonymized=(audio[enroll_of[one.name]], audio[one.name]),
+        )
+    return attacked
+
+
+def _unique(utterances: Iterable[Utterance]) -> list[Utterance]:
+    """Return the utterances, each once, by id."""
+    return list({u.id: u for u in utterances}.values())
+
+
+def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, str], trial_wer: float) -> None:
+    """Raise ``AudioRejected`` if enrollment audio does not hold the words of its utterances."""
+    if not enrolled:
+        return
+    refs = {u.id: u.text or "" for u in enrolled}
+    rate = word_errors(refs, {key: transcripts[key] for key in refs}, normalise=True).wer
+    if rate > trial_wer + _ENROLLED_WORSE:
+        what = (
+            f"the enrollment audio does not hold the words of its utterances: WER {rate:.1%}, {trial_wer:.1%} on trials"
+        )
+        raise AudioRejected(
+            what, fix="anonymize enrollment and trials with the same system, each utterance under its own id"
+        )
+
+
+def averages(contest: Contest, figures: Sequence[Figure]) -> tuple[Average, Average]:
+    """Return the EER and the WER that the challenge ranks by."""
+    results = Results("submission", contest.challenge, tuple(figures))
+    standing = rank_systems([results], split=contest.split).standings[0]  # type: ignore[arg-type]
+    return standing.eer, standing.utility["wer"]
+
+
+def compare(contest: Contest, submitted: Sequence[Figure], recomputed: Sequence[Figure]) -> Outcome:
+    """Return whether submitted figures are confirmed by those that were recomputed from the same utterances."""
+    (claimed_eer, claimed_wer), (eer, wer) = (averages(contest, figures) for figures in (submitted, recomputed))
+    highest = (eer.value if eer.high is None else eer.high) + contest.tolerance
+    lowest = (wer.value if wer.low is None else wer.low) - contest.tolerance
+    differences = []
+    if claimed_eer.value > highest:
+        differences.append(f"submitted EER {claimed_eer.value:.1%}, recomputed {eer.value:.1%}")
+    if claimed_wer.value < lowest:
+        differences.append(f"submitted WER {claimed_wer.value:.1%}, recomputed {wer.value:.1%}")
+    state: Literal["verified", "differs"] = "differs" if differences else "verified"
+    return Outcome(state, "; ".join(differences), tuple(recomputed))

@@ -1,0 +1,7 @@
+"""Listening tests: what people hear. Design a study, serve it in a browser, analyse what they said.
+
+* :mod:`voiceveil.apps.listen.study`: the study as plain data, ``design.json``
+* :mod:`voiceveil.apps.listen.design`, ``drawing``, ``recordings``: from corpora to a balanced study
+* :mod:`voiceveil.apps.listen.app`, ``answers``, ``texts``: the web application, its database and its words
+* :mod:`voiceveil.apps.listen.responses`, ``analysis``, ``figures``, ``page``: from answers to a report
+"""

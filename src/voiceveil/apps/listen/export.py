@@ -1,0 +1,133 @@
+"""The results of a listening test for other programs: tables as CSV, everything as JSON.
+
+Conventions: a cell of a CSV file that a spreadsheet would take for a formula gets an apostrophe before it. The files
+hold no names, but what evaluators said of themselves; treat them as personal data.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from voiceveil.apps.listen.analysis import ASPECTS, Agreement, Analysis, Group, Share
+from voiceveil.apps.listen.clusters import SystemClustering
+from voiceveil.apps.listen.objective import Comparison
+from voiceveil.audio import atomic_path
+from voiceveil.stats.values import Estimate
+
+__all__ = ["plain", "tables", "write_csv"]
+
+Rows = list[list[object]]
+
+
+def tables(analysis: Analysis) -> dict[str, Rows]:
+    """File -> heading and rows."""
+    kept = {person.name for person in analysis.kept}
+    asked = sorted({key for person in analysis.collected.people for key in person.background})
+    fields = ["evaluator", "item", "question", "source", "same", "speaker", "other", "utterance", "value"]
+    rank = {(r.evaluator, r.item, r.question): v for r, v in zip(analysis.ratings, analysis.normalised, strict=True)}
+    ratings: Rows = [[*fields, "normalised", "kept"]]
+    for one in analysis.collected.ratings:
+        found = rank.get((one.evaluator, one.item, one.question))
+        number = "" if found is None else f"{found:.6f}"
+        ratings.append([*(getattr(one, key) for key in fields), number, one.evaluator in kept])
+    people: Rows = [
+        ["evaluator", "kept", "finished", "items", "attention_right", "attention", "headphones_right", "headphones",
+         "seconds", "plays", *asked]
+    ]  # fmt: skip
+    for person in analysis.collected.people:
+        checks = [*person.attention, *person.headphones]
+        said = [person.background.get(key, "") for key in asked]
+        row = [person.name, person.name in kept, person.finished, person.items, *checks, round(person.seconds, 1)]
+        people.append([*row, person.plays, *said])
+    preferences: Rows = [["evaluator", "item", "first", "second", "chosen", "speaker", "kept"]]
+    preferences += [[*asdict(one).values(), one.evaluator in kept] for one in analysis.collected.preferences]
+    tables = {"ratings": ratings, "evaluators": people, "preferences": preferences, **_panel_tables(analysis)}
+    return {name: rows for name, rows in tables.items() if len(rows) > 1}
+
+
+def _panel_tables(analysis: Analysis) -> dict[str, Rows]:
+    panels: Rows = [
+        ["evaluator", "panel", "system", "gender", "f1", "purity", "change", "clusters", "distractor_alone"]
+    ]
+    excerpts: Rows = [["evaluator", "panel", "excerpt", "utterance", "speaker", "source", "cluster"]]
+    moves: Rows = [["evaluator", "panel", "number", "excerpt", "cluster"]]
+    for score in analysis.clustering.scores if analysis.clustering else ():
+        one = score.panel
+        figures = [f"{value:.6f}" for value in (score.f1, score.purity, score.change)]
+        panels.append([one.evaluator, one.item, one.system, one.gender, *figures, score.clusters, score.alone])
+        for number, row in enumerate(zip(one.utterances, one.speakers, one.sources, one.clusters, strict=True)):
+            excerpts.append([one.evaluator, one.item, number + 1, *row])
+        for number, (excerpt, cluster) in enumerate(one.moves):
+            moves.append([one.evaluator, one.item, number + 1, int(excerpt) + 1, cluster])
+    return {"panels": panels, "excerpts": excerpts, "moves": moves}
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Write a table."""
+    with atomic_path(path) as part, part.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def plain(analysis: Analysis, compared: Sequence[Comparison]) -> dict[str, Any]:
+    """Everything for a machine; intervals as objects with value, low and high."""
+    clustering = analysis.clustering
+    groups = {aspect: analysis.groups[aspect] for aspect in ASPECTS if aspect in analysis.groups}
+    return {
+        "format": "voiceveil listening analysis 1",
+        "study": analysis.study.name,
+        "systems": list(analysis.study.systems),
+        "evaluators": {"consented": len(analysis.collected.people), "kept": len(analysis.kept)},
+        "aspects": {aspect: {source: _group(one) for source, one in rows.items()} for aspect, rows in groups.items()},
+        "tests": {
+            aspect: [{"first": a, "second": b, **asdict(test)} for (a, b), test in tests.items()]
+            for aspect, tests in analysis.tests.items()
+        },
+        "det": {title: {det.source: det.eer.as_dict() for det in dets} for title, dets in analysis.dets.items()},
+        "agreement": [_agreement(one) for one in analysis.agreement],
+        "preferences": [_share(one) for one in analysis.preferences],
+        "clustering": None if clustering is None else {name: _system(row) for name, row in clustering.systems.items()},
+        "objective": [{key: value for key, value in one.items() if key != "drawing"} for one in compared],
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    estimates = {"raw_mean": group.raw, "mean": group.mean, "median": group.median}
+    return {"ratings": len(group.normalised), **{key: value.as_dict() for key, value in estimates.items()}}
+
+
+def _agreement(one: Agreement) -> dict[str, Any]:
+    return {**asdict(one), "alpha": _finite(one.alpha), "alpha_normalised": _finite(one.alpha_normalised)}
+
+
+def _share(one: Share) -> dict[str, Any]:
+    pair = {"first": one.first, "second": one.second, "second_preferred": one.share.as_dict()}
+    return {**pair, "answers": one.count, "p": one.p, "p_adjusted": one.p_adjusted}
+
+
+def _system(row: SystemClustering) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in vars(row).items():
+        found[key] = value.as_dict() if isinstance(value, Estimate) else value
+    found["purity_test"] = None if row.purity_test is None else asdict(row.purity_test)
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,91 @@
+"""What machines measured beside what people heard: EER and similarity (Figure 20), WER and the other two (Figure 21).
+
+Conventions: the EER is that of the ignorant attacker (original enrollment, anonymized trial), who like the evaluators
+knows nothing of anonymization; without it, the lowest of those who know. It is the mean over sets, as is the WER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from voiceveil.apps.listen.analysis import Analysis
+from voiceveil.apps.listen.figures import Point, scatter_svg
+from voiceveil.apps.listen.study import ORIGINAL
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
+from voiceveil.evaluation.ranking import Average, weighted_average
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official import read_results
+
+__all__ = ["Comparison", "comparisons", "read_objective"]
+
+Comparison = dict[str, object]
+
+_PAIRS = (
+    ("eer", "similarity, same speaker"),
+    ("eer", "similarity, different speakers"),
+    ("wer", "naturalness"),
+    ("wer", "intelligibility"),
+)
+_TITLES = {"eer": "EER (%)", "wer": "WER (%)"}
+
+
+def read_objective(specs: Sequence[str], systems: Sequence[str]) -> dict[str, Results]:
+    """NAME=FILE -> the results of each system of the study."""
+    found = {}
+    for spec in specs:
+        name, equals, path = spec.partition("=")
+        if not equals:
+            raise InputError(f"{spec!r} names no system", fix="--results NAME=results.json")
+        if name not in systems:
+            raise InputError(f"no system {name!r} in the study", fix=did_you_mean(name, list(systems)))
+        found[name] = read_results(Path(path), system=name)
+    return found
+
+
+def comparisons(analysis: Analysis, results: Mapping[str, Results]) -> list[Comparison]:
+    """A scatter for each pair of an objective and a subjective figure that some systems have."""
+    made: list[Comparison] = []
+    for metric, aspect in _PAIRS:
+        groups = analysis.groups.get(aspect, {})
+        points = []
+        for name, one in [*results.items(), *([(ORIGINAL, next(iter(results.values())))] if results else [])]:
+            measured, model = _measured(one, metric, original=name == ORIGINAL)
+            if measured is None or name not in groups:
+                continue
+            reach = None if measured.low is None or measured.high is None else (measured.low, measured.high)
+            median = groups[name].median
+            point = Point(name, measured.value, median.value, reach, (median.low, median.high), name == ORIGINAL)
+            points.append((point, model))
+        if points:
+            plain = [point for point, _ in points]
+            drawing = scatter_svg(plain, f"{_TITLES[metric]} and {aspect}", (_TITLES[metric], f"median {aspect}"))
+            rows = [{"name": p.name, "objective": p.x, "subjective": p.y, "by": by} for p, by in points]
+            made.append({"metric": metric, "aspect": aspect, "drawing": drawing, "rows": rows, "rank": _rank(plain)})
+    return made
+
+
+def _rank(points: Sequence[Point]) -> float | None:
+    """Spearman's correlation over the points, from four on."""
+    from scipy.stats import spearmanr
+
+    if len(points) < 4 or len({p.x for p in points}) < 2 or len({p.y for p in points}) < 2:
+        return None
+    return float(spearmanr([p.x for p in points], [p.y for p in points]).statistic)
+
+
+def _measured(results: Results, metric: str, *, original: bool) -> tuple[Average | None, str]:
+    """The mean of the figures that count, and by whom they were measured."""
+    if metric == "wer":
+        figures = list(results.find("wer", conditions="o" if original else "a"))
+    elif original:
+        figures = list(results.find("eer", conditions="oo"))
+    else:
+        figures = list(results.find("eer", conditions="oa")) or list(results.find("eer", conditions="aa"))
+    figures = [f for f in figures if f.split == "test"] or figures
+    by_model: dict[str, list[Figure]] = {}
+    for figure in figures:
+        by_model.setdefault(figure.model, []).append(figure)
+    averages = [(weighted_average([(1 / len(fs), f) for f in fs]), model) for model, fs in by_model.items()]
+    return min(averages, key=lambda pair: pair[0].value) if averages else (None, "")

@@ -1,0 +1,167 @@
+"""What was collected, ready for analysis: answers joined with what the design knows about their items.
+
+Conventions: only finished items count; an answer of an item that was left open is a draft. Everything is in the order
+of the evaluators and of their items. A :class:`Person` is known by the number of their invitation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from voiceveil.apps.listen.answers import Answers
+from voiceveil.apps.listen.study import Item, Study
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError
+
+__all__ = ["Collected", "Panel", "Person", "Preference", "Rating", "collect"]
+
+
+@dataclass(frozen=True)
+class Rating:
+    """An answer on the scale from 1 to 10."""
+
+    evaluator: str
+    item: str
+    question: str
+    source: str
+    same: bool  # whether A and B are of one speaker
+    speaker: str  # of A
+    other: str  # of B
+    utterance: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Preference:
+    """One of two versions of an utterance was preferred; ``first`` and ``second`` in the order of their names."""
+
+    evaluator: str
+    item: str
+    first: str
+    second: str
+    chosen: str
+    speaker: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel as it was left, and all moves on the way; one entry an excerpt."""
+
+    evaluator: str
+    item: str
+    system: str  # "original": the control panel
+    gender: str
+    utterances: tuple[str, ...]
+    speakers: tuple[str, ...]
+    sources: tuple[str, ...]
+    clusters: tuple[str, ...]
+    moves: tuple[tuple[str, str], ...]  # (excerpt, cluster)
+
+
+@dataclass(frozen=True)
+class Person:
+    """An evaluator who has consented; pairs are (right, asked)."""
+
+    name: str
+    background: dict[str, str] = field(default_factory=dict)
+    finished: int = 0
+    items: int = 0
+    attention: tuple[int, int] = (0, 0)
+    headphones: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
+    plays: int = 0
+
+
+@dataclass(frozen=True)
+class Collected:
+    """All of it."""
+
+    people: tuple[Person, ...]
+    ratings: tuple[Rating, ...]
+    preferences: tuple[Preference, ...]
+    panels: tuple[Panel, ...]
+
+
+def _consent(text: str) -> dict[str, str]:
+    """Return what a person has said of themselves, as the database holds it."""
+    said = parse_json(text)
+    if not isinstance(said, dict):
+        raise InputError("the database holds a consent that is no object")
+    return {str(key): str(value) for key, value in said.items()}
+
+
+def collect(study: Study, answers: Answers) -> Collected:
+    """Read the answers of a study."""
+    consents = {str(row[0]): _consent(str(row[1])) for row in answers.table("consents")}
+    finished = {(str(e), str(i)): (plays, seconds) for e, i, plays, seconds, _ in answers.table("finished")}
+    given: dict[tuple[str, str], dict[str, str]] = {}
+    for evaluator, item, question, value, *_ in answers.table("answers"):
+        given.setdefault((str(evaluator), str(item)), {})[str(question)] = str(value)
+    moves: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    for evaluator, item, number, excerpt, cluster, _ in answers.table("moves"):
+        moves.setdefault((str(evaluator), str(item)), []).append((_int(number), _int(excerpt), _int(cluster)))
+    people, ratings, preferences, panels = [], [], [], []
+    for name, sessions in study.evaluators.items():
+        if name not in consents:
+            continue
+        items = [study.items[item] for session in sessions for item in session.items]
+        done = [item for item in items if (name, item.id) in finished]
+        people.append(_person(name, consents[name], items, done, given, finished))
+        for item in done:
+            said = given.get((name, item.id), {})
+            if item.kind == "rating":
+                ratings += [_rating(study, name, item, q, said[q]) for q in study.ratings if q in said]
+            elif item.kind == "preference" and "preference" in said:
+                preferences.append(_preference(study, name, item, said["preference"]))
+            elif item.kind == "panel":
+                panels.append(_panel(study, name, item, sorted(moves.get((name, item.id), []))))
+    return Collected(tuple(people), tuple(ratings), tuple(preferences), tuple(panels))
+
+
+def _int(value: object) -> int:
+    return int(str(value))
+
+
+def _person(
+    name: str,
+    background: dict[str, str],
+    items: list[Item],
+    done: list[Item],
+    given: dict[tuple[str, str], dict[str, str]],
+    finished: dict[tuple[str, str], tuple[object, object]],
+) -> Person:
+    def checks(kind: str) -> tuple[int, int]:
+        asked = [item for item in done if item.kind == kind]
+        return sum(given.get((name, item.id), {}).get(kind) == item.answer for item in asked), len(asked)
+
+    spent = [finished[name, item.id] for item in done]
+    seconds, plays = sum(float(str(s)) for _, s in spent), sum(_int(p) for p, _ in spent)
+    return Person(name, background, len(done), len(items), checks("attention"), checks("headphones"), seconds, plays)
+
+
+def _rating(study: Study, evaluator: str, item: Item, question: str, value: str) -> Rating:
+    a, b = (study.recordings[audio] for audio in item.audio)
+    same = study.is_same(item)
+    return Rating(evaluator, item.id, question, a.source, same, a.speaker, b.speaker, a.utterance, float(value))
+
+
+def _preference(study: Study, evaluator: str, item: Item, value: str) -> Preference:
+    a, b = (study.recordings[audio] for audio in item.audio)
+    first, second = sorted((a.source, b.source))
+    return Preference(evaluator, item.id, first, second, (a if value == "A" else b).source, a.speaker)
+
+
+def _panel(study: Study, evaluator: str, item: Item, moves: list[tuple[int, int, int]]) -> Panel:
+    heard = [study.recordings[audio] for audio in item.audio]
+    where = {excerpt: cluster for _, excerpt, cluster in moves}
+    return Panel(
+        evaluator,
+        item.id,
+        study.panel_system(item),
+        heard[0].gender,
+        tuple(one.utterance for one in heard),
+        tuple(one.speaker for one in heard),
+        tuple(one.source for one in heard),
+        tuple(str(where[n]) for n in range(len(heard))),
+        tuple((str(excerpt), str(cluster)) for _, excerpt, cluster in moves),
+    )

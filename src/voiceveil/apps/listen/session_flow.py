@@ -1,0 +1,66 @@
+"""The way of an evaluator through a study: one step after the other, each a page.
+
+Conventions: a session begins with a step of kind "intro" and ends with one of kind "end"; between them are its items.
+A step is identified by its item's id, or by ``intro-1``, ``end-1`` and so on. The current step is the first that is not
+finished: there is nothing else to remember, so that a closed tab goes on exactly where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from voiceveil.apps.listen.study import Item, Study
+
+__all__ = ["Course", "Step"]
+
+_CHOICES = {"headphones": ("1", "2", "3"), "attention": tuple("123456"), "preference": ("A", "B")}
+_SCALE = tuple(str(value) for value in range(1, 11))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One page; ``number`` of ``of`` items of its session; ``session`` counts from 1."""
+
+    id: str
+    kind: str
+    task: str
+    session: int
+    item: Item | None = None
+    number: int = 0
+    of: int = 0
+
+
+class Course:
+    """All steps of one evaluator."""
+
+    def __init__(self, study: Study, evaluator: str) -> None:
+        self.ratings = study.ratings
+        self.sessions = len(study.evaluators[evaluator])
+        self.steps: list[Step] = []
+        for index, session in enumerate(study.evaluators[evaluator], start=1):
+            of = len(session.items)
+            self.steps.append(Step(f"intro-{index}", "intro", session.task, index, of=of))
+            for number, name in enumerate(session.items, start=1):
+                item = study.items[name]
+                self.steps.append(Step(name, item.kind, session.task, index, item, number, of))
+            self.steps.append(Step(f"end-{index}", "end", session.task, index, of=of))
+        self.audio = {audio for step in self.steps if step.item for audio in step.item.audio}
+        self.audio |= {
+            name for name, one in study.recordings.items() if (one.source, one.utterance) == ("check", "volume")
+        }
+
+    def current(self, finished: Collection[str]) -> Step:
+        """The first step that is not finished; the last one never is."""
+        return next((step for step in self.steps if step.id not in finished), self.steps[-1])
+
+    def questions(self, step: Step) -> dict[str, tuple[str, ...]]:
+        """Question -> the answers that it allows."""
+        if step.kind == "rating":
+            return dict.fromkeys(self.ratings, _SCALE)
+        return {step.kind: _CHOICES[step.kind]} if step.kind in _CHOICES else {}
+
+    def tested(self, step: Step) -> int:
+        """How many items of a session are no checks."""
+        inside = [one for one in self.steps if one.session == step.session and one.item is not None]
+        return sum(one.kind not in ("headphones", "attention") for one in inside)

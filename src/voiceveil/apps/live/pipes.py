@@ -1,0 +1,62 @@
+"""Raw PCM through a pipe: whatever ffmpeg, sox or arecord can write comes in, and what they can read goes out.
+
+Conventions: mono at 16 kHz, little endian, without a header: ``s16le`` (16-bit whole numbers) or ``f32le`` (floats).
+As much comes out as went in; a block is written as soon as it is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+import numpy as np
+
+from voiceveil.apps.live.session import Session
+from voiceveil.audio import Samples, to_int16
+from voiceveil.core.errors import InputError
+
+__all__ = ["FORMATS", "run_pipe"]
+
+_Decode = Callable[[bytes], Samples]
+_Encode = Callable[[Samples], bytes]
+
+#: Name -> bytes a sample, from bytes, to bytes.
+FORMATS: dict[str, tuple[int, _Decode, _Encode]] = {
+    "s16le": (
+        2,
+        lambda data: np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768),
+        lambda samples: to_int16(samples).astype("<i2").tobytes(),
+    ),
+    "f32le": (
+        4,
+        lambda data: np.frombuffer(data, "<f4").astype(np.float32),
+        lambda samples: samples.astype("<f4").tobytes(),
+    ),
+}
+
+
+def run_pipe(session: Session, source: BinaryIO, sink: BinaryIO, *, form: str = "s16le", block: int = 320) -> None:
+    """Convert until the input ends; ``block``: samples at a time. Both streams should be unbuffered."""
+    width, decode, encode = FORMATS[form]
+    while data := _filled(source, block * width):
+        whole = len(data) // width * width
+        _write(sink, encode(session.push(decode(data[:whole]))))
+        if whole < len(data):
+            _write(sink, encode(session.close()))
+            raise InputError("the input ends in the middle of a sample", fix=f"is it {form}? see --format")
+    _write(sink, encode(session.close()))
+
+
+def _filled(source: BinaryIO, size: int) -> bytes:
+    """So many bytes, or what is left before the end: a pipe hands out what it has, in pieces of any size."""
+    data = b""
+    while len(data) < size and (piece := source.read(size - len(data))):
+        data += piece
+    return data
+
+
+def _write(sink: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:  # a raw pipe may take a part
+        view = view[sink.write(view) :]
+    sink.flush()

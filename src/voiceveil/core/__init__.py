@@ -1,0 +1,1 @@
+"""Foundations without a word about speech: errors, registries, files, documents, archives, checks."""

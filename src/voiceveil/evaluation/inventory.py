@@ -1,0 +1,151 @@
+"""What a folder of data has of a protocol: which sets are there, which are missing, whether they are as the plan says.
+
+An evaluation works with whatever part of the data is present; what is missing is said, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import read_text
+from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition, Training, Verification
+
+__all__ = ["Inventory", "take_inventory"]
+
+
+@dataclass(frozen=True, eq=False)
+class Inventory:
+    """The part of a protocol that the data allow: ``corpora`` (name -> corpus) with their ``roles``.
+
+    ``verification``, ``recognition`` and ``emotion`` are those of the protocol whose sets are all there; ``missing``
+    names the sets that are not; ``differences`` says where the data are not those that the plan describes, and
+    ``remarks`` which sets stand in for others, and what the folder's own ``NOTE.txt`` says of the data.
+    """
+
+    protocol: Protocol
+    corpora: dict[str, Corpus]
+    roles: dict[str, str]
+    verification: tuple[Verification, ...]
+    recognition: tuple[Recognition, ...]
+    emotion: tuple[Emotion, ...]
+    training: tuple[str, ...]
+    missing: tuple[str, ...]
+    differences: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+    def level(self, name: str) -> str:
+        """At which level a set is anonymized."""
+        return self.protocol.levels.get(self.roles[name], "utterance")
+
+
+def take_inventory(
+    protocol: Protocol, data: Path, *, train: Sequence[str] = (), emotion: Sequence[str] = ()
+) -> Inventory:
+    """Look for the sets of a protocol in ``data``.
+
+    ``train`` and ``emotion`` name sets of ``data`` to use instead of those of the plan (for example a smaller
+    training set). Without them, and without the sets of the plan, those are used that the protocol names as stand-ins.
+    The results say so.
+    """
+    if not data.is_dir():
+        raise InputError("no such folder", where=data)
+    wanted = protocol
+    train, emotion = _stand_ins(protocol, data, train, emotion)
+    if train:
+        protocol = replace(protocol, training=None)
+    if emotion:
+        protocol = replace(protocol, emotion=tuple(Emotion(name, "", name) for name in emotion))
+    roles = {**protocol.roles(), **dict.fromkeys(train, "train")}
+    for name in (*train, *emotion):
+        if not (data / name / "wav.scp").exists():
+            raise InputError(f"no set {name!r}", where=data, fix="give the name of a Kaldi directory in this folder")
+    corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
+    missing = tuple(name for name in {**wanted.roles(), **roles} if name not in corpora)
+    verification = tuple(
+        replace(one, trials=tuple(t for t in one.trials if t.set in corpora))
+        for one in protocol.verification
+        if one.enroll in corpora and any(t.set in corpora for t in one.trials)
+    )
+    recognition = tuple(one for one in protocol.recognition if all(name in corpora for name in one.sets))
+    judged = tuple(one for one in protocol.emotion if one.set in corpora)
+    if not (verification or recognition or judged):
+        fix = f"it should hold Kaldi directories such as {next(iter(roles))}"
+        raise InputError(f"nothing of {protocol.title} is here", where=data, fix=fix)
+    return Inventory(
+        protocol,
+        corpora,
+        {name: role for name, role in roles.items() if name in corpora},
+        verification,
+        recognition,
+        judged,
+        _training(protocol.training, corpora, train),
+        missing,
+        tuple(_differences(protocol, verification, corpora)),
+        (*_replacements(wanted, train, emotion), *_note(data)),
+    )
+
+
+def _stand_ins(
+    protocol: Protocol, data: Path, train: Sequence[str], emotion: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The sets to train on and those with emotions, where the plan's are not there and nobody has named others."""
+
+    def there(names: Iterable[str]) -> list[str]:
+        return [name for name in names if (data / name / "wav.scp").exists()]
+
+    if not train and protocol.training is not None and not there([protocol.training.set]):
+        train = there(protocol.stand_ins.get("train", ()))
+    if not emotion and protocol.emotion and not there(one.set for one in protocol.emotion):
+        emotion = there(protocol.stand_ins.get("emotion", ()))
+    return train, emotion
+
+
+def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[str]) -> Iterator[str]:
+    """Which sets are used instead of which."""
+    planned = {"the attacker learns from": [protocol.training.set] if protocol.training else []}
+    planned["emotions are those of"] = [one.set for one in protocol.emotion]
+    for (what, sets), names in zip(planned.items(), (train, emotion), strict=True):
+        if names:
+            yield f"{what} {' and '.join(names)}" + (f" instead of {' and '.join(sets)}" if sets else "")
+
+
+def _note(data: Path) -> list[str]:
+    """What the folder says of its data, for example that the voices are synthetic: it belongs into every report."""
+    path = data / "NOTE.txt"
+    return [f"about the data: {' '.join(read_text(path, at_most=1 << 16).split())}"] if path.is_file() else []
+
+
+def _training(training: Training | None, corpora: dict[str, Corpus], train: Sequence[str]) -> tuple[str, ...]:
+    if train:
+        return tuple(train)
+    return (training.set,) if training is not None and training.set in corpora else ()
+
+
+def _differences(protocol: Protocol, verification: Sequence[Verification], corpora: dict[str, Corpus]) -> list[str]:
+    """Where the counts are not those of the plan's tables."""
+    found = []
+
+    def compare(what: str, count: int, wanted: int | None) -> None:
+        if wanted is not None and count != wanted:
+            found.append(f"{what}: {count}, the plan says {wanted}")
+
+    for one in verification:
+        compare(f"utterances of {one.enroll}", len(corpora[one.enroll]), one.enroll_utterances)
+        if len(one.trials) == 2:
+            total = sum(len(corpora[trials.set]) for trials in one.trials)
+            compare(f"trial utterances of {one.dataset} {one.subset}".rstrip(), total, one.trial_utterances)
+        for trials in one.trials:
+            listed = corpora[trials.set].trials
+            if listed is None:
+                raise InputError("a set of trials without a trial list", where=corpora[trials.set].root)
+            compare(f"target trials of {trials.set}", int(listed.target.sum()), trials.target)
+            compare(f"nontarget trials of {trials.set}", int((~listed.target).sum()), trials.nontarget)
+    training = protocol.training
+    if training is not None and training.set in corpora:
+        compare(f"utterances of {training.set}", len(corpora[training.set]), training.utterances)
+        compare(f"speakers of {training.set}", len(corpora[training.set].speakers()), training.speakers)
+    return found

@@ -1,0 +1,217 @@
+"""Results of an evaluation: figures that say what they are, in ``results.json``.
+
+Conventions: rates are fractions in [0, 1]; G_VD is in dB; ``low`` and ``high`` are the ends of a 95 % interval, None
+where there is none (published figures have none). ``conditions`` of a verification figure are two letters, enrollment
+then trial, ``o`` for original and ``a`` for anonymized: ``oo``, ``oa``, ``aa``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.core.checks import Check
+from voiceveil.core.documents import Extended, build, read_json
+from voiceveil.core.errors import InputError
+
+__all__ = ["Figure", "Results"]
+
+_FORMAT = "voiceveil results 1"
+_FIX = "give a results.json as `voiceveil evaluate` has written it"
+_MOST_FIGURES = 10_000
+_FARTHEST, _ROUNDING = 1000.0, 1e-6
+#: Metric -> the least and the largest value that it can have.
+_LIMITS = {
+    "eer": (0.0, 1.0),
+    "eer_rocch": (0.0, 1.0),
+    "uar": (0.0, 1.0),
+    "wer": (0.0, _FARTHEST),
+    "pitch_correlation": (-1.0, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number: which metric, of what, under which conditions, by which model."""
+
+    metric: str  # "eer", "wer", "uar", "pitch_correlation", "gvd", "deid", "min_cllr", ...
+    value: Extended
+    dataset: str  # "libri_dev", "vctk_test", "IEMOCAP_dev"
+    low: Extended | None = None
+    high: Extended | None = None
+    split: str = ""  # "dev" | "test"
+    gender: str = ""  # "f" | "m" | "" for both
+    subset: str = ""  # "common" of VCTK
+    conditions: str = ""  # "oo" | "oa" | "aa" for verification; "o" | "a" for a corpus alone
+    model: str = ""  # the attacker or evaluator: "campplus ignorant", "moonshine-tiny"
+    detail: Mapping[str, Any] = field(default_factory=dict)  # counts, recalls, standard deviations
+
+    def __str__(self) -> str:
+        where = " ".join(filter(None, [self.dataset, self.subset, self.gender, self.conditions, self.model]))
+        return f"{self.metric} {self.value:.4g} ({where})"
+
+
+@dataclass(frozen=True)
+class Results:
+    """All figures of one system under one protocol, and how they came about."""
+
+    system: str
+    protocol: str
+    figures: tuple[Figure, ...]
+    info: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # versions, seeds, hashes, parameters, health, what is missing
+    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.core.checks`
+
+    def find(self, metric: str, **wanted: str) -> tuple[Figure, ...]:
+        """The figures of a metric, e.g. ``find("eer", split="test", conditions="aa")``."""
+        return tuple(
+            figure
+            for figure in self.figures
+            if figure.metric == metric and all(getattr(figure, key) == value for key, value in wanted.items())
+        )
+
+    def one(self, metric: str, **wanted: str) -> Figure:
+        """The only such figure; an ``InputError`` if there is none or more than one."""
+        found = self.find(metric, **wanted)
+        if len(found) != 1:
+            which = ", ".join(f"{key} {value!r}" for key, value in wanted.items())
+            raise InputError(f"{self.system}: {len(found)} figures for {metric} with {which}, not one")
+        return found[0]
+
+    def save(self, path: Path) -> None:
+        """Write ``results.json``, atomically."""
+        data = {"format": _FORMAT, **dataclasses.asdict(self)}
+        with atomic_path(path) as part:
+            part.write_text(json.dumps(_plain(data), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read ``results.json``."""
+        data = read_json(path)
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise InputError("not the results of an evaluation", where=path, fix="give a results.json")
+        document = build(_Document, data, where=path, fix=_FIX)
+        if len(document.figures) > _MOST_FIGURES:
+            raise InputError(f"{len(document.figures)} figures, more than {_MOST_FIGURES}", where=path, fix=_FIX)
+        for number, figure in enumerate(document.figures):
+            build(_Detail, figure.detail, where=f"{path}: figures[{number}].detail", unknown=True, fix=_FIX)
+            if fault := _fault(figure):
+                raise InputError(f"figures[{number}]: {fault}", where=path, fix="rates are fractions: 0.05, not 5")
+        build(_Info, document.info, where=f"{path}: info", unknown=True, fix=_FIX)
+        return cls(document.system, document.protocol, document.figures, document.info, document.checks)
+
+
+@dataclass(frozen=True)
+class _Document:
+    """The content of ``results.json``."""
+
+    format: str
+    system: str
+    protocol: str
+    figures: tuple[Figure, ...]
+    info: dict[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Official:
+    """The EER by the challenge's own method."""
+
+    method: str
+    eer: float
+
+
+@dataclass(frozen=True)
+class _Detail:
+    """The entries of a figure's ``detail`` that reports and rankings read."""
+
+    set: str | None = None
+    scores: str | None = None
+    trials: int | None = None
+    official: _Official | None = None
+    recalls: dict[str, float] = field(default_factory=dict)
+    language_model: str | None = None
+    tag: str | None = None
+    words: int | None = None
+    errors: int | None = None
+    substitutions: int | None = None
+    deletions: int | None = None
+    insertions: int | None = None
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files in the challenge's own layout, and the model behind each of its names."""
+
+    names: dict[str, str]
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class _Health:
+    """The checks of an attacker."""
+
+    attacker: str = ""
+    original_eer: float | None = None
+    control_eer: float | None = None
+    accuracy: float | None = None
+    validation_eer: float | None = None
+    choice: str | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Set:
+    """An anonymized set."""
+
+    utterances: int | None = None
+
+
+@dataclass(frozen=True)
+class _Info:
+    """The entries of ``info`` that reports and submissions read."""
+
+    notes: list[str] = field(default_factory=list)
+    health: list[_Health] = field(default_factory=list)
+    voiceveil: str = ""
+    time: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    training: list[str] = field(default_factory=list)
+    attackers: list[str] = field(default_factory=list)
+    recogniser: str = ""
+    seed: Any = None
+    suffix: str = ""
+    given: bool = False
+    official: _Files | None = None
+    anonymized: dict[str, _Set] = field(default_factory=dict)
+
+
+def _fault(figure: Figure) -> str:
+    """Return what is impossible about a figure, or an empty string."""
+    least, most = _LIMITS.get(figure.metric, (-math.inf, math.inf))
+    if not least - _ROUNDING <= figure.value <= most + _ROUNDING:
+        return f"{figure.metric} is {figure.value:g}, but must be from {least:g} to {most:g}"
+    ends = [end for end in (figure.low, figure.high) if end is not None]
+    if figure.metric in _LIMITS and any(abs(end) > _FARTHEST for end in ends):
+        return f"{figure.metric} has an interval that ends at {max(ends, key=abs):g}"
+    if len(ends) == 2 and ends[0] > ends[1]:
+        return f"{figure.metric} has an interval from {ends[0]:g} down to {ends[1]:g}"
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    """JSON as the standard has it: an infinity (a Cllr may be one) becomes "inf", NaN becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

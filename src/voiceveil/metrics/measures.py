@@ -1,0 +1,172 @@
+"""The verification metrics in the form that a bootstrap needs: functions of weighted counts.
+
+Conventions: a :class:`Measure` computes its value from the scores, exactly as :mod:`voiceveil.metrics` does, and its
+resamples from a :class:`~voiceveil.metrics.tally.Tally` of weights. The functions of this module have the names and
+options of the metrics and return measures; :data:`MEASURES` knows them, and those of third parties, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from voiceveil import metrics
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import Registry
+from voiceveil.metrics import dsys, kernels, verification
+from voiceveil.metrics.calibration import PavMethod
+from voiceveil.metrics.disclosure import NO_PRIVACY
+from voiceveil.metrics.dsys import DsysMethod
+from voiceveil.metrics.tally import Floats, Tally
+from voiceveil.metrics.verification import EerMethod
+from voiceveil.stats.intervals import UNIT, Range
+
+__all__ = [
+    "MEASURES",
+    "Measure",
+    "act_dcf",
+    "cllr",
+    "d_sys",
+    "eer",
+    "measure",
+    "min_cllr",
+    "min_dcf",
+    "zebra_population",
+]
+
+Statistic = Callable[[Tally], float]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric of trials: its ``value`` from both classes of scores, and its ``statistic`` on weighted counts.
+
+    ``statistic`` is made once from both classes of scores, so that what does not change between resamples (bins, costs)
+    is computed once.
+    """
+
+    name: str
+    value: Callable[[Floats, Floats], float]
+    statistic: Callable[[Floats, Floats], Statistic]
+    span: Range = UNIT
+    unit: str = "%"
+
+
+#: Name -> what makes the measure with its default options; a new one is a function with ``@MEASURES.register("name")``.
+MEASURES: Registry[Callable[[], Measure]] = Registry("measure", group="voiceveil.measures")
+
+
+def eer(method: EerMethod = "rocch") -> Measure:
+    """Equal error rate; see :func:`voiceveil.metrics.eer`."""
+    kernel = verification.EER_KERNELS[method]
+    # Only the hull is bound to stay below one half.
+    top = 0.5 if method.startswith("rocch") else 1.0
+    return Measure("eer", partial(metrics.eer, method=method), lambda tar, non: _counts(kernel), Range(top))
+
+
+def min_dcf(
+    p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0, method: Literal["exact", "kaldi"] = "exact"
+) -> Measure:
+    """Normalised minimum detection cost; see :func:`voiceveil.metrics.min_dcf`."""
+    value = partial(metrics.min_dcf, p_target=p_target, c_miss=c_miss, c_fa=c_fa, method=method)
+    miss, alarm = verification.normalised_costs(p_target, c_miss, c_fa)
+    exact = method == "exact"
+
+    def statistic(tar: Floats, non: Floats) -> Statistic:
+        return lambda tally: float(kernels.min_dcf(tally.target, tally.nontarget, miss, alarm, exact))
+
+    return Measure("min_dcf", value, statistic, Range(1.0 if exact else np.inf), "")
+
+
+def act_dcf(p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0) -> Measure:
+    """Normalised actual detection cost of LLRs; see :func:`voiceveil.metrics.act_dcf`."""
+    value = partial(metrics.act_dcf, p_target=p_target, c_miss=c_miss, c_fa=c_fa)
+    miss, alarm = verification.normalised_costs(p_target, c_miss, c_fa)
+
+    def statistic(tar: Floats, non: Floats) -> Statistic:
+        threshold = np.log(alarm / miss)
+
+        def cost(tally: Tally) -> float:
+            rejected = np.searchsorted(tally.score, threshold, side="right")
+            p_miss = tally.target[:rejected].sum() / tally.target.sum()
+            return float(miss * p_miss + alarm * tally.nontarget[rejected:].sum() / tally.nontarget.sum())
+
+        return cost
+
+    return Measure("act_dcf", value, statistic, Range(miss + alarm), "")
+
+
+def cllr() -> Measure:
+    """Cost of log-likelihood ratios; see :func:`voiceveil.metrics.cllr`."""
+
+    def statistic(tar: Floats, non: Floats) -> Statistic:
+        score = np.unique(np.concatenate([tar, non]))
+        if np.isinf(score).any():
+            raise InputError("Cllr of infinite LLRs has no interval", fix="calibrate with laplace=True")
+        if_target, if_nontarget = np.logaddexp(0.0, -score), np.logaddexp(0.0, score)
+
+        def bits(tally: Tally) -> float:
+            of_targets = kernels.weighted_mean(tally.target, if_target)
+            return float((of_targets + kernels.weighted_mean(tally.nontarget, if_nontarget)) / (2.0 * np.log(2.0)))
+
+        return bits
+
+    return Measure("cllr", metrics.cllr, statistic, Range(np.inf), "bit")
+
+
+def min_cllr(method: PavMethod = "exact") -> Measure:
+    """Minimum Cllr; see :func:`voiceveil.metrics.min_cllr` (the ramp, below 1e-6, is left out of the resamples)."""
+
+    def split(target: Floats, nontarget: Floats) -> float:
+        return float(kernels.pav_min_cllr(*kernels.split_ties(target, nontarget)))
+
+    kernel = kernels.pav_min_cllr if method == "exact" else split
+    value = partial(metrics.min_cllr, method=method)
+    return Measure("min_cllr", value, lambda tar, non: _counts(kernel), Range(bias=2.0), "bit")
+
+
+def zebra_population(method: PavMethod = "exact") -> Measure:
+    """The expected disclosure of :func:`voiceveil.metrics.zebra`. (Its worst case is a maximum: no bootstrap holds.)"""
+
+    def value(tar: Floats, non: Floats) -> float:
+        return metrics.zebra(tar, non, method=method).population
+
+    span = Range(float(NO_PRIVACY), mirrored=True, bias=2.0)
+    return Measure("zebra_population", value, lambda tar, non: _counts(kernels.pav_information), span, "bit")
+
+
+def d_sys(omega: float = 1.0, bins: int | None = None, method: DsysMethod = "exact") -> Measure:
+    """Linkability; see :func:`voiceveil.metrics.d_sys`. The bins are those of the full sample in all resamples."""
+
+    def statistic(tar: Floats, non: Floats) -> Statistic:
+        edges = dsys.bin_edges(tar, non, bins)
+        score = np.unique(np.concatenate([tar, non]))
+        # np.histogram's rule: bins are closed on the left, the last one on both sides
+        place = np.minimum(np.searchsorted(edges, score, side="right") - 1, len(edges) - 2)
+
+        def linkability(tally: Tally) -> float:
+            mated = np.bincount(place, tally.target, len(edges) - 1)
+            other = np.bincount(place, tally.nontarget, len(edges) - 1)
+            return dsys.d_sys_of_histograms(mated, other, omega, method)
+
+        return linkability
+
+    value = partial(metrics.d_sys, omega=omega, bins=bins, method=method)
+    return Measure("d_sys", value, statistic, Range(1.0, mirrored=True), "")
+
+
+def _counts(kernel: Callable[[Floats, Floats], float]) -> Statistic:
+    return lambda tally: float(kernel(tally.target, tally.nontarget))
+
+
+for _make in (eer, cllr, min_cllr, d_sys, min_dcf, act_dcf, zebra_population):
+    MEASURES.register(_make.__name__)(_make)
+
+
+def measure(name: str | Measure) -> Measure:
+    """The measure of that name, with its defaults."""
+    return name if isinstance(name, Measure) else MEASURES[name]()

@@ -1,0 +1,1 @@
+"""Speech recognition: recognizers, transcripts, text normalization."""

@@ -1,0 +1,1 @@
+"""Content features: what is said, as vectors that tell little of who speaks."""

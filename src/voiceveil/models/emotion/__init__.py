@@ -1,0 +1,1 @@
+"""Speech emotion recognition: features, classifiers, folds."""

@@ -1,0 +1,1 @@
+"""Speaker encoders: an utterance to a vector that tells who speaks."""

@@ -1,0 +1,138 @@
+"""Speaker encoders: what turns an utterance into a vector that tells who speaks.
+
+An encoder is an :class:`~voiceveil.run.extract.Evaluator` whose result is one vector. A new one is a class with the
+decorator ``@encoders.register("name")`` on a function that takes the part after the colon of ``name:FILE`` (or None)
+and gives the encoder; third parties use entry points of the group ``voiceveil.encoders``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.core.documents import build, read_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import Registry
+from voiceveil.run.extract import Evaluator
+
+__all__ = ["Embedding", "Layered", "SpeakerEncoder", "TrainingData", "TrainingRecord", "encoder", "encoders"]
+
+Embedding = NDArray[np.float32]
+
+#: What an encoder was trained on: original speech, speech of the system that is attacked, or of a similar one.
+TrainingData = Literal["original", "anonymized", "similar"]
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """How an encoder was trained, as far as its maker has written it down; rates are fractions."""
+
+    data: TrainingData = "original"
+    speakers: int | None = None
+    utterances: int | None = None
+    accuracy: float | None = None  # of the training speakers' classification, at the end
+    validation_eer: float | None = None  # on speakers that were not trained on
+    peak_reached: bool | None = None  # whether the learning rate got to its largest value, and came down
+    speaker_ids: tuple[str, ...] = ()  # who was trained on
+
+    @classmethod
+    def read(cls, path: Path) -> TrainingRecord:
+        """Read a JSON file; keys that mean nothing here are passed over, and NaN is what was not measured."""
+        fix = "copy the record.json that `voiceveil train` wrote"
+        values: Any = read_json(path, nan=True, fix=fix)
+        if isinstance(values, dict):
+            values = {key: None if value != value else value for key, value in values.items()}
+        return build(cls, values, where=path, unknown=True, fix=fix)
+
+    def __post_init__(self) -> None:
+        for name in ("accuracy", "validation_eer"):
+            rate = getattr(self, name)
+            if rate is not None and not 0 <= rate <= 1:
+                raise InputError(f"{name} is {rate:g}, but must be a fraction from 0 to 1")
+        for name in ("speakers", "utterances"):
+            count = getattr(self, name)
+            if count is not None and count < 0:
+                raise InputError(f"{name} is {count}, but must be 0 or more")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+class SpeakerEncoder(Evaluator[Embedding], Protocol):
+    """An evaluator whose result is an embedding of shape (dimension,)."""
+
+    @property
+    def name(self) -> str:
+        """What the tables call it."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """The length of an embedding."""
+        ...
+
+    def training(self) -> TrainingRecord:
+        """How it was trained."""
+        ...
+
+    def check(self) -> None:
+        """Raise an ``InputError`` if its weights are missing or of the wrong kind; the work has not begun yet."""
+        ...
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """An encoder that can be adapted: a trunk, whose results are kept, and a linear last layer."""
+
+    def trunk(self) -> Evaluator[Embedding]:
+        """The part that looks at audio; its result has shape (width,)."""
+        ...
+
+    def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weight (dimension, width) and bias (dimension,): the embedding is ``weight @ trunk + bias``."""
+        ...
+
+
+Factory = Callable[[str | None], SpeakerEncoder]
+
+#: Name -> what makes the encoder from the part after the colon of ``name:FILE``.
+encoders: Registry[Factory] = Registry(
+    "encoder", group="voiceveil.encoders", modules=("voiceveil.models.speaker.trained",)
+)
+
+
+@encoders.register("campplus")
+def _campplus(argument: str | None) -> SpeakerEncoder:
+    if find_spec("torch") is None:  # found, not imported: to plan an attack takes no network
+        raise InputError("CAM++ cannot be used: torch is not installed", fix="pip install 'voiceveil[asv]'")
+    from voiceveil.models.speaker.campplus import CamPlusPlus
+
+    return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
+
+
+@encoders.register("moonshine")
+def _moonshine(argument: str | None) -> SpeakerEncoder:
+    if argument and not argument.isdecimal():
+        raise InputError(f"{argument!r} is no layer of Moonshine tiny", fix="use moonshine:1 to moonshine:6")
+    from voiceveil.models.speaker.recogniser_statistics import RecogniserEncoder
+
+    made = RecogniserEncoder(int(argument)) if argument else RecogniserEncoder()
+    made.check()
+    return made
+
+
+def encoder(spec: str) -> SpeakerEncoder:
+    """The encoder of a name such as ``campplus``, or ``trained:exp/asv`` with weights of one's own.
+
+    >>> encoder("campplus").dimension
+    192
+    """
+    name, _, argument = spec.partition(":")
+    return encoders[name](argument or None)

@@ -1,0 +1,119 @@
+"""Who stands for whom in the official files, whose layout has no place for it.
+
+The challenges' files know two attackers, ``ASV_eval``, trained on original speech, and ``ASV_eval^anon``, trained on
+anonymized speech, one recogniser of words and one of emotions. Our evaluators are other models with other figures.
+:func:`labels_of` chooses who takes which name, :func:`as_published` makes the figures that the files show, and
+:func:`note_text` says beside the files what they cannot say themselves. Nobody gets a name that is not theirs: an
+attacker that has learned nothing from anonymized speech is never ``ASV_eval^anon``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from voiceveil.evaluation.attackers import attacker_of, is_semi_informed
+from voiceveil.evaluation.results import Figure, Results
+
+__all__ = ["Labels", "as_published", "labels_of", "note_text"]
+
+_OF_ORIGINAL = ("(unprotected)", "(ignorant)", "(lazy-informed)")
+_SPLITS = ("dev", "test")
+#: The families that the challenges themselves used, which are preferred if several attackers could have a name.
+_OFFICIAL = {"vpc2020": "xvector", "vpc2022": "xvector", "vpc2024": "ecapa"}
+_THEIRS = {
+    "ASV_eval": {"vpc2024": "an ECAPA-TDNN with cosines", "": "an x-vector network with PLDA"},
+    "ASR_eval": {"vpc2024": "wav2vec2-large-960h-lv60-self with CTC", "": "a Kaldi TDNN-F with a 3-gram"},
+    "SER_eval": {"vpc2024": "a wav2vec2 model fine-tuned on IEMOCAP", "": ""},
+}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The attacker, recogniser or classifier behind each official name; "" if nobody has it."""
+
+    original: str  # ASV_eval
+    anonymized: str  # ASV_eval^anon
+    words: str  # ASR_eval
+    emotions: str  # SER_eval
+
+    def as_dict(self) -> dict[str, str]:
+        """Official name -> who it is."""
+        names = ("ASV_eval", "ASV_eval^anon", "ASR_eval", "SER_eval")
+        return dict(zip(names, (self.original, self.anonymized, self.words, self.emotions), strict=True))
+
+
+def labels_of(results: Results) -> Labels:
+    """Choose who stands for whom: the challenge's own family first, then the strongest attacker."""
+    family = _OFFICIAL.get(results.protocol, "")
+    eers = results.find("eer")
+    semi = {attacker_of(f.model) for f in eers if is_semi_informed(f.model)}
+    plain = list(dict.fromkeys(attacker_of(f.model) for f in eers if f.model.endswith(_OF_ORIGINAL)))
+
+    def weakness(name: str) -> tuple[bool, float]:
+        rates = [f.value for f in eers if f.conditions == "aa" and attacker_of(f.model) == name]
+        return not name.startswith(family), math.fsum(rates) / max(len(rates), 1)
+
+    strongest = min(sorted(semi), key=weakness, default="")
+    same = strongest.replace("-adapted", "")
+    original = same if same in plain else min(plain, key=lambda name: not name.startswith(family), default="")
+    found = {metric: next((f.model for f in results.find(metric)), "") for metric in ("wer", "uar")}
+    return Labels(original, strongest, found["wer"], found["uar"])
+
+
+def as_published(results: Results, labels: Labels) -> Results:
+    """The figures that the official files show, under their names: EERs as the challenge computes them."""
+    return replace(results, figures=tuple(_published(results, labels)))
+
+
+def _published(results: Results, labels: Labels) -> Iterator[Figure]:
+    for figure in results.figures:
+        if figure.split not in _SPLITS:  # a set of the user's own, which no file of the challenge has a row for
+            continue
+        if not figure.conditions or figure.metric in ("wer", "uar", "pitch_correlation", "deid", "gvd"):
+            yield figure
+            continue
+        who = attacker_of(figure.model)
+        if is_semi_informed(figure.model) and who == labels.anonymized:
+            named = replace(figure, model="ASV_eval^anon")
+        elif figure.model.endswith(_OF_ORIGINAL) and who == labels.original:
+            named = replace(figure, model="ASV_eval")
+        else:
+            continue
+        if figure.metric == "eer" and "official" in figure.detail:
+            yield replace(named, metric="eer_rocch")
+            named = replace(named, value=figure.detail["official"]["eer"])
+        yield named
+
+
+def note_text(results: Results, labels: Labels) -> str:
+    """What a reader of the official files must know."""
+    year = results.protocol.removeprefix("vpc")
+    method = next((f.detail["official"]["method"] for f in results.find("eer") if "official" in f.detail), "")
+    lines = [
+        f"The files here have the layout of the VoicePrivacy {year} Challenge, which has no place for the following.",
+        "They were written by VoiceVeil; their figures do not compare with those of the challenge's own evaluators.",
+        "",
+    ]
+    for name, who in labels.as_dict().items():
+        theirs = _THEIRS.get(name.removesuffix("^anon"), {})
+        official = theirs.get(results.protocol, theirs.get("", ""))
+        if who:
+            lines.append(f"{name}: {who}; in the challenge: {official}" if official else f"{name}: {who}")
+        elif name == "ASV_eval^anon" and results.protocol != "vpc2020":
+            lines.append("ASV_eval^anon: nobody. No attacker has learned from anonymized speech, so that the EERs of")
+            lines.append("the semi-informed attacker, by which the challenge ranks, are not here.")
+    lines += [
+        "",
+        f"EER: by the definition of the challenge's scripts ({method}). results.json has the EER of the convex hull",
+        "(ROCCH) with a 95 % interval over speakers, of these and of all other attackers.",
+    ]
+    if results.protocol != "vpc2024" and not results.find("cllr"):
+        lines.append("Cllr: left out, since the scores are no log-likelihood ratios; min Cllr is in results.json.")
+    own = sorted({f.dataset for f in results.figures if f.split not in _SPLITS})
+    if own:
+        lines.append(f"Not in these files, but in results.json: {', '.join(own)}, which the challenge does not know.")
+    notes = results.info.get("notes", [])
+    lines += ["", "Of the data:", *(f"- {note}" for note in notes)] if notes else []
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,137 @@
+"""The rows of the result tables of 2024, and the figures they are.
+
+Conventions: figures are fractions, the tables hold percent. ``ASV_eval`` is the attacker trained on original speech,
+``ASV_eval^anon`` the semi-informed one, trained on anonymized speech. The challenge rounds EER and WER to three
+decimals of a percent, and so the UAR of each fold, whose mean over five folds therefore has four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.attackers import is_by
+from voiceveil.evaluation.results import Figure
+from voiceveil.official.frames import Column, Frame
+from voiceveil.official.names import CONDITIONS_OF, LABEL_OF
+from voiceveil.official.source import Line
+
+__all__ = ["KINDS", "Kind", "check_columns", "choose", "figure_of", "frame_of", "keys_of"]
+
+_SPLITS = ("dev", "test")
+_GENDERS = {"f": ("f", ""), "m": ("m", ""), "mixed": ("", ""), "f_common": ("f", "common"), "m_common": ("m", "common")}
+_GENDER_OF = {fields: word for word, fields in _GENDERS.items()}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table: the columns that say what a row is of, then its number; ``ACC_*`` columns may follow that of a UAR."""
+
+    keys: tuple[str, ...]
+    heading: str
+    metric: str
+    model: str
+    most: float = 100.0  # percent
+    decimals: int = 3
+
+    @property
+    def has_recalls(self) -> bool:
+        """Whether the recall of each emotion follows."""
+        return self.metric == "uar"
+
+
+_ATTACK = ("dataset", "split", "gender", "enrollment", "trial")
+
+#: The title of a table -> what it holds.
+KINDS: Mapping[str, Kind] = {
+    "SER": Kind(("dataset", "split", "ser"), "UAR", "uar", "SER_eval", decimals=4),
+    "ASV_eval": Kind(_ATTACK, "EER", "eer", "ASV_eval"),
+    "ASV_eval^anon": Kind(_ATTACK, "EER", "eer", "ASV_eval^anon"),
+    "ASR": Kind(("dataset", "split", "asr"), "WER", "wer", "ASR_eval", most=10000.0),  # insertions have no limit
+}
+
+
+def check_columns(kind: Kind, columns: Sequence[str], line: Line) -> list[str]:
+    """The emotions of the ``ACC_*`` columns; a fault if these are not the columns of the table."""
+    fixed = [*kind.keys, kind.heading]
+    emotions = [name.removeprefix("ACC_") for name in columns[len(fixed) :]]
+    expected = fixed + ([f"ACC_{emotion}" for emotion in emotions] if kind.has_recalls else [])
+    if list(columns) != expected or len(set(emotions)) != len(emotions) or "" in emotions:
+        raise line.error(f"the columns are {' '.join(columns)!r}", fix=f"expected {' '.join(fixed)}")
+    return emotions
+
+
+def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: Line) -> Figure:
+    """The figure of a row; ``cells`` are those of the keys, the number, and the recalls."""
+    keys = dict(zip(kind.keys, cells, strict=False))
+    if keys["split"] not in _SPLITS:
+        raise line.error(f"the split is {keys['split']!r}", fix="it is dev or test")
+    conditions = ""
+    for name in kind.keys[2:]:
+        if name == "gender":
+            if keys[name] not in _GENDERS:
+                raise line.error(f"the gender is {keys[name]!r}", fix="it is f or m")
+        elif keys[name] in CONDITIONS_OF:
+            conditions += CONDITIONS_OF[keys[name]]
+        else:
+            raise line.error(f"{name} is {keys[name]!r}", fix="it is original or anon")
+    gender, subset = _GENDERS.get(keys.get("gender", "mixed"), ("", ""))
+    numbers = cells[len(kind.keys) :]
+    value = line.percent(numbers[0], kind.heading, most=kind.most)
+    recalls = {name: line.percent(text, f"ACC_{name}") for name, text in zip(emotions, numbers[1:], strict=True)}
+    return Figure(
+        kind.metric,
+        value,
+        f"{keys['dataset']}_{keys['split']}",
+        split=keys["split"],
+        gender=gender,
+        subset=subset,
+        conditions=conditions,
+        model=kind.model,
+        detail={"recalls": recalls} if recalls else {},
+    )
+
+
+def keys_of(kind: Kind, figure: Figure) -> list[str]:
+    """The cells of the keys: the inverse of :func:`figure_of`."""
+    words = [LABEL_OF[letter] for letter in figure.conditions if letter in LABEL_OF]
+    keys = [figure.dataset.removesuffix(f"_{figure.split}"), figure.split]
+    if "gender" in kind.keys:
+        keys.append(_GENDER_OF.get((figure.gender, figure.subset), figure.gender))
+    if len(keys) + len(words) != len(kind.keys):
+        raise InputError(f"{figure}: no row of {kind.heading} for the conditions {figure.conditions!r}")
+    return keys + words
+
+
+def choose(figures: Iterable[Figure], kind: Kind, attacker: str | None = None) -> dict[tuple[str, ...], Figure]:
+    """The figures of a table by their keys; EERs of several models under one key need the name of an ``attacker``."""
+    chosen: dict[tuple[str, ...], Figure] = {}
+    for figure in figures:
+        if figure.metric != kind.metric or (kind.metric == "eer" and not is_by(figure, attacker)):
+            continue
+        key = tuple(keys_of(kind, figure))
+        if key in chosen:
+            models = f"{chosen[key].model!r} and {figure.model!r}"
+            raise InputError(f"two figures for {kind.heading} {' '.join(key)}: {models}", fix="name the model")
+        chosen[key] = figure
+    return chosen
+
+
+def frame_of(
+    kind: Kind,
+    index: Sequence[int],
+    keys: Sequence[Sequence[str]],
+    figures: Sequence[Figure],
+    emotions: Sequence[str],
+) -> Frame:
+    """The table of these rows, as the challenge's scripts hold it before they print it."""
+    columns = [Column(name, [row[k] for row in keys]) for k, name in enumerate(kind.keys)]
+    second = "mean" if kind.has_recalls else ""
+    columns.append(Column(kind.heading, [round(100 * f.value, kind.decimals) for f in figures], second))
+    for emotion in emotions:
+        recalls = [f.detail.get("recalls", {}).get(emotion) for f in figures]
+        if None in recalls:
+            raise InputError(f"no recall of {emotion!r} for some figure", fix="give the recalls of all, or of none")
+        columns.append(Column(f"ACC_{emotion}", [round(100 * r, kind.decimals) for r in recalls], second))
+    return Frame(index, columns)

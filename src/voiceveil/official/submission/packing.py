@@ -1,0 +1,223 @@
+"""The archive of a submission: the same bytes for the same results, without names of people or machines.
+
+Conventions: members are sorted, of the time 1980-01-01 (the earliest that a zip file knows), of nobody, mode 0644.
+Audio must be 16-bit PCM at 16 kHz, in wav files; it is checked and hashed while it is packed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from voiceveil.audio import atomic_path
+from voiceveil.core.documents import parse_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.safe_archive import Member
+from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.results import Results
+from voiceveil.official import read_results
+from voiceveil.official.submission.speech import WavForm, read_wav
+from voiceveil.run.outputs import refuse_files, refuse_same_files
+from voiceveil.run.progress import Progress
+
+__all__ = ["Packed", "pack"]
+
+_EPOCH = 315532800  # 1980-01-01
+_PLAIN = re.compile(r"[A-Za-z0-9._+-]+", re.ASCII)
+_LEVEL = 6
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What is in the archive: utterances of each set, the sets that are missing, its length in bytes and its hash."""
+
+    archive: str
+    sets: dict[str, int]
+    missing: tuple[str, ...]
+    bytes: int
+    sha256: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def pack(
+    out: str | Path,
+    archive: str | Path | None = None,
+    *,
+    partial: bool = False,
+    overwrite: bool = False,
+    quiet: bool = True,
+) -> Packed:
+    """Pack the results of ``voiceveil evaluate`` and the anonymized speech in the folder ``out``.
+
+    ``archive``: by default ``submission<suffix>.tar.gz`` in the same folder. ``partial``: sets may be missing.
+    ``overwrite``: replace an archive that is there; a file of the results is never replaced.
+    """
+    out = Path(out)
+    results = read_results(out)
+    suffix = _suffix(results, out)
+    target = out / f"submission{suffix}.tar.gz" if archive is None else Path(archive)
+    refuse_same_files([target], lambda: _inputs(out, suffix))
+    refuse_files([target], overwrite=overwrite)
+    corpora, missing = _sets(out, suffix)
+    if missing and not partial:
+        what = f"not a whole submission: there is no {', no '.join(missing)}"
+        raise InputError(what, where=out, fix="evaluate them as well, or pack a part with --partial")
+    _check_sets(results, corpora, suffix)
+    files = _result_files(results, out, partial)
+    work = sum(_size(u.path) for corpus in corpora.values() for u in corpus)
+    progress = Progress(sum(map(len, corpora.values())), work, style="quiet" if quiet else "auto")
+    with atomic_path(target) as part:
+        with (
+            part.open("wb") as raw,
+            gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as stream,
+            tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+        ):
+            _add_all(tar, files, corpora, suffix, progress)
+        digest = hashlib.sha256()
+        with part.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        size = part.stat().st_size
+    progress.close()
+    return Packed(str(target), {n: len(c) for n, c in corpora.items()}, missing, size, digest.hexdigest())
+
+
+def _inputs(out: Path, suffix: str) -> Iterator[Path]:
+    """Yield the files that an archive is made of, and all others that the evaluation wrote."""
+    yield from (path for path in out.rglob("*") if path != out / f"submission{suffix}.tar.gz")
+
+
+def _suffix(results: Results, out: Path) -> str:
+    if results.protocol != "vpc2024":
+        what = f"results of {results.protocol}; the archive is that of the 2024 challenge"
+        raise InputError(what, where=out, fix="evaluate with --protocol vpc2024")
+    suffix = str(results.info.get("suffix", ""))
+    if not _PLAIN.fullmatch(suffix) or not results.info.get("official"):
+        raise InputError("results without the challenge's own files", where=out, fix="evaluate again")
+    return suffix
+
+
+def _sets(out: Path, suffix: str) -> tuple[dict[str, Corpus], tuple[str, ...]]:
+    names = list(load_protocol("vpc2024").roles())
+    there = [name for name in names if (out / "data" / f"{name}{suffix}" / "wav.scp").exists()]
+    corpora = {name: open_corpus(out / "data" / f"{name}{suffix}") for name in there}
+    return corpora, tuple(name for name in names if name not in corpora)
+
+
+def _check_sets(results: Results, corpora: dict[str, Corpus], suffix: str) -> None:
+    """The sets are those that were evaluated, and their ids can be names of files."""
+    for name, corpus in corpora.items():
+        stated = results.info.get("anonymized", {}).get(name, {}).get("utterances")
+        if stated is not None and stated != len(corpus):
+            what = f"{name}{suffix} has {len(corpus)} utterances, but {stated} were evaluated"
+            raise InputError(what, where=corpus.root, fix="evaluate again")
+        strange = next((u.id for u in corpus if not _PLAIN.fullmatch(u.id)), None)
+        if strange is not None:
+            raise InputError(f"utterance {strange!r} cannot be the name of a file", where=corpus.root)
+
+
+def _result_files(results: Results, out: Path, partial: bool) -> dict[str, Path]:
+    """Name in the archive -> file."""
+    if not partial and not results.info["official"]["names"]["ASV_eval^anon"]:
+        raise InputError(
+            "no attacker has learned from anonymized speech: the EERs that the challenge ranks by are missing",
+            where=out,
+            fix="evaluate with an attacker such as campplus-adapted, or pack a part with --partial",
+        )
+    files: dict[str, Path] = {}
+    for name in map(str, results.info["official"]["files"]):
+        parts = PurePosixPath(name).parts
+        if parts[:1] != ("exp",) or not all(_PLAIN.fullmatch(part) for part in parts) or ".." in parts:
+            raise InputError(f"{name!r} is no file of the results", where=out / "results.json", fix="evaluate again")
+        if not (out / name).is_file():
+            raise InputError("a file of the results is missing", where=out / name, fix="evaluate again")
+        files[name] = out / name
+    suffix = results.info["suffix"]
+    files[f"exp/results_summary/results{suffix}.json"] = out / "results.json"
+    return files
+
+
+def _add_all(
+    tar: tarfile.TarFile, files: dict[str, Path], corpora: dict[str, Corpus], suffix: str, progress: Progress
+) -> None:
+    summary = f"exp/results_summary/result_for_rank{suffix}"
+    if summary in files:
+        _add(tar, summary, files[summary].read_bytes())
+    _add(tar, f"exp/results_summary/result_for_submission{suffix}.zip", _zipped(files))
+    sums = []
+    for name in sorted(corpora):
+        for utterance in sorted(corpora[name], key=lambda u: u.id):
+            member = f"data/{name}{suffix}/wav/{utterance.id}.wav"
+            form = _add_audio(tar, member, utterance.path)
+            sums.append(f"{form.sha256}  {member}\n")
+            progress.add(work=_size(utterance.path), audio=form.seconds)
+    _add(tar, f"exp/results_summary/SHA256SUMS{suffix}", "".join(sums).encode())
+
+
+def _zipped(files: dict[str, Path]) -> bytes:
+    """All result files; they take some megabytes at most."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+        for name, content in _contents(files):
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.create_system, info.external_attr = 3, 0o100644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def _contents(files: dict[str, Path]) -> Iterator[tuple[str, bytes]]:
+    for name in sorted(files):
+        content = files[name].read_bytes()
+        if name.endswith(".json"):  # the same figures whatever the folder is called
+            document = parse_json(content, where=files[name], nan=True)
+            content = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+        yield name, content
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    tar.addfile(_header(name, len(content)), io.BytesIO(content))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise InputError("no such audio file", where=path, fix="anonymize it again") from error
+
+
+def _add_audio(tar: tarfile.TarFile, name: str, path: Path) -> WavForm:
+    """Add a wav file."""
+    try:
+        with path.open("rb") as file:
+            size = _size(path)
+            form = read_wav(Member(name, size, file))
+            if fault := form.fault():
+                raise InputError(fault)
+            file.seek(0)
+            tar.addfile(_header(name, size), file)
+    except InputError as error:
+        fix = "anonymize into wav files of 16 bits at 16 kHz: --format wav --rate 16000"
+        raise InputError(f"{name}: {error.what}", where=path, fix=fix) from error
+    except OSError as error:
+        raise InputError(f"{name}: cannot read: {error.strerror}", where=path) from error
+    return form
+
+
+def _header(name: str, size: int) -> tarfile.TarInfo:
+    header = tarfile.TarInfo(name)
+    header.size, header.mtime, header.mode = size, _EPOCH, 0o644
+    return header

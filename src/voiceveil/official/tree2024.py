@@ -1,0 +1,95 @@
+"""The tree below ``exp`` that the scripts of 2024 leave, from the figures of an evaluation.
+
+    results_summary/eval_orig<suffix>/results_orig.txt      results_summary/result_for_rank<suffix>
+    results_summary/eval_anon<suffix>/results_anon.txt      results_summary/NOTE<suffix>.txt: see :mod:`.labels`
+    asv_orig/results<suffix>.csv, asv_orig/<enrollment>-<trials>/{scores,EER}               by ASV_eval
+    asv_anon<suffix>/results<suffix>.csv, asv_anon<suffix>/<enrollment>-<trials>/{scores,EER}     by ASV_eval^anon
+    asr/results<suffix>.csv, asr/<set>_asr[<suffix>]/{text,wer}
+    ser/results<suffix>.csv, ser/results_folds<suffix>.csv
+
+Conventions: see :mod:`.exp2024` and :mod:`.summary2024`. What there are no figures for is not written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from voiceveil.audio import atomic_path
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.metrics.wer import WordErrors
+from voiceveil.official.exp2024 import Table, write_csv, write_eer
+from voiceveil.official.names import attack_name, speech_name
+from voiceveil.official.summary2024 import write_summary
+from voiceveil.official.transcripts import write_transcripts
+
+__all__ = ["asv_folder", "copy_scores", "write_2024"]
+
+_METRICS = ("eer", "wer", "uar")
+
+
+def asv_folder(model: str, suffix: str) -> str:
+    """The folder below ``exp`` of an attacker's scores."""
+    return f"asv_anon{suffix}" if model == "ASV_eval^anon" else "asv_orig"
+
+
+def write_2024(
+    results: Results, out: Path, *, suffix: str, heard: Mapping[str, WordErrors], time: datetime
+) -> Iterator[Path]:
+    """Write the tree into ``out/exp``; ``results`` are those of :func:`.labels.as_published`. Gives what it wrote."""
+    exp = out / "exp"
+    shown = replace(results, figures=tuple(f for f in results.figures if f.metric in _METRICS), info={})
+    for figure in shown.find("eer"):
+        yield from _attack(figure, out, exp / asv_folder(figure.model, suffix), suffix)
+    for figure in shown.find("wer"):
+        errors = heard.get(f"{figure.dataset}.{figure.conditions}")
+        if errors is not None:
+            yield from write_transcripts(exp / "asr" / speech_name(figure, suffix), errors)
+    yield from _tables(shown, exp, suffix)
+    # The summary has the EERs of original speech by ASV_eval, and of anonymized speech by ASV_eval^anon alone.
+    summary = replace(shown, figures=tuple(f for f in shown.figures if f.metric != "eer" or _is_in_summary(f)))
+    if not summary.figures:
+        return
+    folder = exp / "results_summary"
+    parts = {"orig": folder / f"eval_orig{suffix}" / "results_orig.txt", "rank": folder / f"result_for_rank{suffix}"}
+    if any(f.model == "ASV_eval^anon" for f in summary.figures):
+        parts["anon"] = folder / f"eval_anon{suffix}" / "results_anon.txt"
+    for part, path in parts.items():
+        write_summary(summary, path, part=part, time=time)  # type: ignore[arg-type]
+        yield path
+
+
+def _is_in_summary(figure: Figure) -> bool:
+    return (figure.conditions, figure.model) in (("oo", "ASV_eval"), ("aa", "ASV_eval^anon"))
+
+
+def _attack(figure: Figure, out: Path, folder: Path, suffix: str) -> Iterator[Path]:
+    attack = folder / attack_name(figure, suffix)
+    yield copy_scores(figure, out, attack)
+    write_eer(attack / "EER", figure.value)
+    yield attack / "EER"
+
+
+def copy_scores(figure: Figure, out: Path, folder: Path) -> Path:
+    """Copy the score file that an EER was computed from."""
+    with atomic_path(folder / "scores") as part:
+        shutil.copyfile(out / figure.detail["scores"], part)
+    return folder / "scores"
+
+
+def _tables(shown: Results, exp: Path, suffix: str) -> Iterator[Path]:
+    tables: list[tuple[Path, Table, Results]] = []
+    for model in ("ASV_eval", "ASV_eval^anon"):
+        of_model = replace(shown, figures=tuple(f for f in shown.find("eer") if f.model == model))
+        tables.append((exp / asv_folder(model, suffix) / f"results{suffix}.csv", "asv", of_model))
+    tables.append((exp / "asr" / f"results{suffix}.csv", "asr", replace(shown, figures=shown.find("wer"))))
+    judged = replace(shown, figures=shown.find("uar"))
+    tables.append((exp / "ser" / f"results{suffix}.csv", "ser", judged))
+    tables.append((exp / "ser" / f"results_folds{suffix}.csv", "ser_folds", judged))
+    for path, table, figures in tables:
+        if figures.figures:
+            write_csv(figures, path, table)
+            yield path

@@ -1,0 +1,150 @@
+"""What a report is made of: the figures of an evaluation, the scores behind them, and what was heard.
+
+All of it comes from the folder of the results; nothing is computed from audio. What is not there is left empty, and the
+report says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import bounded_lines, open_file
+from voiceveil.evaluation.attackers import attacker_of, is_semi_informed
+from voiceveil.evaluation.details import Details, read_details
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.official import read_results
+from voiceveil.stats import ScoredTrials
+
+__all__ = ["Attack", "Material", "Scored", "attacks_of", "load_material", "set_name"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The trials behind an EER: scores, and the numbers of the speakers, whose names are ``speakers``."""
+
+    figure: Figure
+    trials: ScoredTrials
+    speakers: tuple[str, ...]
+    utterances: NDArray[np.str_]  # (n,), of each trial
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attacker in one condition: what it is called, what it knew, and its EERs of all sets."""
+
+    model: str  # "campplus-adapted (semi-informed)"
+    conditions: str  # "aa"
+    figures: tuple[Figure, ...]
+
+    @property
+    def name(self) -> str:
+        """The attacker without what it knew."""
+        return attacker_of(self.model)
+
+    @property
+    def knowledge(self) -> str:
+        """What it knew: "semi-informed"; of the challenges' own attackers by their names."""
+        known = self.model.partition(" (")[2].rstrip(")")
+        return known or ("semi-informed" if is_semi_informed(self.model) else "")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it needs no model."""
+        return self.knowledge == "free"
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Results, details, and the scores of each EER (of those whose scores were kept)."""
+
+    results: Results
+    folder: Path
+    details: Details = field(default_factory=lambda: Details({}, {}))
+    scored: tuple[Scored, ...] = ()
+
+    @property
+    def edition(self) -> int | None:
+        """The challenge, by the name of the protocol."""
+        return next((year for year in (2020, 2022, 2024) if str(year) in self.results.protocol), None)
+
+    def attacks(self) -> tuple[Attack, ...]:
+        """All attacks, in the order of the results."""
+        return attacks_of(self.results)
+
+    def strongest(self) -> Attack | None:
+        """The attack on anonymized speech with the lowest mean EER; the order of files is no property of speech."""
+        heard = [one for one in self.attacks() if "a" in one.conditions and one.name != "free:order"]
+        return min(heard, key=lambda one: sum(f.value for f in one.figures) / len(one.figures), default=None)
+
+    def scores_of(self, attack: Attack) -> tuple[Scored, ...]:
+        """The scores of an attack, a set each."""
+        return tuple(one for one in self.scored if one.figure in attack.figures)
+
+
+def attacks_of(results: Results) -> tuple[Attack, ...]:
+    """All attacks of some results, in their order."""
+    found: dict[tuple[str, str], list[Figure]] = {}
+    for figure in results.find("eer"):
+        found.setdefault((figure.model, figure.conditions), []).append(figure)
+    return tuple(Attack(*names, tuple(figures)) for names, figures in found.items())
+
+
+def set_name(figure: Figure) -> str:
+    """The set of trials that a figure is of, for a reader."""
+    gender = {"f": "female", "m": "male"}.get(figure.gender, "")
+    return " ".join(filter(None, [figure.dataset, figure.subset, gender]))
+
+
+def load_material(path: Path) -> Material:
+    """From a folder of results, its ``results.json``, or an official result file, which has figures alone."""
+    results = read_results(path)
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and path.name != "results.json":
+        return Material(results, folder)
+    details = read_details(folder)
+    heard = {name: {row.utterance: row.speaker for row in rows} for name, rows in details.utterances.items()}
+    scored = []
+    for figure in results.find("eer"):
+        speaker_of = heard.get(str(figure.detail.get("set", "")))
+        file = _score_file(folder, figure)
+        if speaker_of and file is not None:
+            scored.append(_read(file, figure, speaker_of))
+    return Material(results, folder, details, tuple(scored))
+
+
+def _score_file(folder: Path, figure: Figure) -> Path | None:
+    """The score file of a figure, if it is there; never one outside of the results."""
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in attacker_of(figure.model))
+    usual = f"scores/{name}/{figure.detail.get('set')}.{figure.conditions}.scores"
+    file = folder / str(figure.detail.get("scores") or usual)
+    inside = file.resolve().is_relative_to(folder.resolve())
+    return file if inside and file.is_file() else None
+
+
+def _read(file: Path, figure: Figure, speaker_of: dict[str, str]) -> Scored:
+    """Scores ``<enrolled speaker> <utterance> <score>``; who speaks is in the details."""
+    enroll, utterance, score, heard = [], [], [], []
+    with open_file(file) as stream:
+        for number, line in enumerate(bounded_lines(stream, file), start=1):
+            try:
+                claimed, name, value = line.decode("utf-8").split()
+                if math.isnan(float(value)):
+                    raise ValueError("the score is not a number")
+                score.append(float(value))
+                heard.append(speaker_of[name])
+            except (ValueError, KeyError) as error:
+                what = f"not `<speaker> <utterance> <score>` of the details: {str(error)[:100]}"
+                raise InputError(what, where=file, line=number, fix="evaluate again") from None
+            enroll.append(claimed)
+            utterance.append(name)
+    claims, speakers = np.array(enroll), np.array(heard)
+    names, codes = np.unique(np.concatenate([claims, speakers]), return_inverse=True)
+    codes = codes.reshape(-1).astype(np.int64)
+    trials = ScoredTrials(np.array(score), claims == speakers, codes[: len(claims)], codes[len(claims) :])
+    return Scored(figure, trials, tuple(names.tolist()), np.array(utterance))

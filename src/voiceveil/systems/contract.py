@@ -1,0 +1,162 @@
+"""What an anonymization system is: a frozen dataclass with typed parameters and a ``transform``.
+
+    @register("half-speed")
+    @dataclass(frozen=True)
+    class HalfSpeed(Anonymizer):
+        "Plays everything at half speed."
+        factor: float = parameter(0.5, "of the original speed", low=0.1, high=1.0)
+
+        def transform(self, samples, rng): ...
+
+The fields are the parameters: of ``vv.system("half-speed", factor=0.4)``, of ``--set factor=0.4`` and of the report.
+``convert`` wraps ``transform`` with what every system needs: refusal of NaN, resampling to the system's rate, a
+finite result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from voiceveil.audio import Samples, Waveform
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import Registry
+from voiceveil.corpus import Utterance
+from voiceveil.systems.parameters import check_parameters
+
+__all__ = ["Anonymizer", "Stream", "register", "system", "systems"]
+
+
+class Stream(Protocol):
+    """A system at work on one recording, block by block, so that memory does not grow with the recording."""
+
+    def push(self, samples: Samples) -> Samples:
+        """Take the next samples at the system's rate; return those that are finished."""
+        ...
+
+    def close(self) -> Samples:
+        """End the recording; return the rest."""
+        ...
+
+    def finish(self, samples: Samples, peak: float) -> Samples:
+        """Second pass, block by block: final samples, given the peak of all that ``push`` and ``close`` returned."""
+        ...
+
+
+class Anonymizer(ABC):
+    """Base of all systems; see the module's text for how to write one."""
+
+    name: ClassVar[str] = ""
+    #: Sampling rate in Hz that ``transform`` works at.
+    rate: ClassVar[int] = 16000
+    #: Where the system is described.
+    source: ClassVar[str] = ""
+    #: Whether the result is as long as the recording; a system that changes the speaking rate says that it is not.
+    keeps_length: ClassVar[bool] = True
+    #: Whether it leaves voices recognizable on purpose, as the control ``identity`` does.
+    is_control: ClassVar[bool] = False
+    #: Modules that worker processes share, imported once before they start (beside the system's own).
+    preload: ClassVar[tuple[str, ...]] = ()
+    #: Attackers made for this very system, by name: an evaluation runs them beside those that attack any system.
+    attackers: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    @abstractmethod
+    def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
+        """Anonymize mono samples at ``self.rate``; at least one sample, all finite; must not change its input.
+
+        ``rng`` is bound to the utterance (or speaker): draw the pseudo-speaker from it and from nothing else.
+        """
+
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+        """Anonymize a waveform of any rate; the result is at ``self.rate``."""
+        check_finite(wave.samples, wave.rate)
+        samples = wave.resampled(self.rate).samples
+        if len(samples) == 0:
+            return Waveform(samples.copy(), self.rate)
+        result = Waveform(self.transform(samples, rng), self.rate)
+        if not np.isfinite(result.samples).all():
+            raise InputError(f"{self.name or type(self).__name__} gave samples that are not finite")
+        return result
+
+    def stream(self, rng: np.random.Generator) -> Stream | None:
+        """The same block by block, or None when the system needs the whole recording at once."""
+        return None
+
+    def latency(self) -> float | None:
+        """Seconds after which a sample that was pushed is out of ``stream``, for good; None: cannot run live."""
+        return None
+
+    def models(self) -> dict[str, str]:
+        """Name -> hash or version of every model that the output depends on; asked for before a run begins.
+
+        An ``InputError`` if one is missing. A run whose models have changed does not go on.
+        """
+        return {}
+
+    def at_level(self, level: str) -> Anonymizer:
+        """What a run uses whose pseudo-speakers are those of utterances, or of speakers: this one, as a rule."""
+        return self
+
+    def told(self, gender: str | None) -> Anonymizer:
+        """What a recording gets whose speaker is known to be a woman ("f") or a man ("m"): this one, as a rule."""
+        return self
+
+    def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
+        """The challenge's own generator for the ``index``-th utterance of a data set (``--draws official``)."""
+        raise InputError(
+            f"{self.name} has no official draws", fix="leave out --draws official; use --seed or --key-file"
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Name -> value, in the order of declaration."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def check_finite(samples: Samples, rate: int, start: float = 0.0) -> None:
+    """Refuse NaN and infinities, with the time in seconds of the first (``start`` is the time of ``samples[0]``)."""
+    if not np.isfinite(samples).all():
+        where = start + int(np.argmin(np.isfinite(samples))) / rate
+        raise InputError(f"a sample is not finite at {where:.3f} s", fix="repair the recording or cut that part out")
+
+
+systems: Registry[type[Anonymizer]] = Registry(
+    "system",
+    group="voiceveil.systems",
+    modules=(
+        "voiceveil.systems.identity",
+        "voiceveil.systems.signal.b2",
+        "voiceveil.systems.signal.i1",
+        "voiceveil.systems.resynthesis.systems",
+        "voiceveil.systems.resynthesis.veil",
+        "voiceveil.systems.resynthesis.vpc2020",
+    ),
+)
+
+S = TypeVar("S", bound=type[Anonymizer])
+
+
+def register(name: str) -> Callable[[S], S]:
+    """Class decorator: make a system known under ``name``."""
+
+    def add(cls: S) -> S:
+        cls.name = name
+        systems.register(name)(cls)
+        return cls
+
+    return add
+
+
+def system(name: str, **parameters: Any) -> Anonymizer:
+    """A system by name, with its parameters: ``vv.system("b2", alpha=(0.5, 0.9))``."""
+    from voiceveil.systems.parameters import check_names
+
+    cls = systems[name]
+    check_names(cls, name, parameters)
+    return cls(**parameters)

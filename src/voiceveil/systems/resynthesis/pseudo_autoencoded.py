@@ -1,0 +1,135 @@
+"""Pseudo-speakers by an adversarial autoencoder (S1c1, S2c1), or by one behind B1's average (S1, S2 of 2020).
+
+The network is trained by `voiceveil train autoencoder`, see :mod:`voiceveil.models.nets.autoencoder`. The embedding of
+a source goes in; what comes out says less of speaker and gender. Nothing is drawn: a voice always becomes the same
+voice, and who has the network can do it again. S1 and S2 let an average of far speakers of the pool through it
+instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.core.errors import InputError
+from voiceveil.models.checkpoint import load_tensors
+from voiceveil.models.weights import store
+from voiceveil.systems.resynthesis.pool import Embedding, Pool, unit
+from voiceveil.systems.resynthesis.pseudo import PoolFarthest, PseudoSpeaker, strategies
+
+__all__ = ["Autoencoded", "AutoencodedFarthest", "reconstructed"]
+
+KIND = "autoencoder of embeddings"
+Array = NDArray[np.float32]
+
+
+@strategies.register("s1c1")
+@dataclass(frozen=True)
+class Autoencoded:
+    """The reconstruction of the source; ``autoencoder``: folder of `voiceveil train autoencoder`, or "", what ships."""
+
+    autoencoder: str = ""
+
+    hears_source: ClassVar[bool] = True
+    _shipped: ClassVar[str] = "s1"
+
+    def check(self, pool: Pool) -> None:
+        """A network for the embeddings of the pool."""
+        _check(_file(self.autoencoder, self._shipped), pool)
+
+    def files(self) -> dict[str, Path]:
+        """The network."""
+        return {"autoencoder": _file(self.autoencoder, self._shipped)}
+
+    def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
+        """With the F0 of the pool's nearest speaker."""
+        made = reconstructed(_file(self.autoencoder, self._shipped), source)
+        return PseudoSpeaker(made, float(pool.log_f0[int(np.argmax(_cosines(pool, made)))]))
+
+
+@strategies.register("s2c1")
+@dataclass(frozen=True)
+class AutoencodedTuned(Autoencoded):
+    """The same with other weights of the branches."""
+
+    _shipped: ClassVar[str] = "s2"
+
+
+@strategies.register("s1")
+@dataclass(frozen=True)
+class AutoencodedFarthest(PoolFarthest):
+    """The reconstruction of B1's average of far speakers."""
+
+    autoencoder: str = ""
+
+    _shipped: ClassVar[str] = "s1"
+
+    def check(self, pool: Pool) -> None:
+        """A pool for B1, and a network for its embeddings."""
+        super().check(pool)
+        _check(_file(self.autoencoder, self._shipped), pool)
+
+    def files(self) -> dict[str, Path]:
+        """The network."""
+        return {"autoencoder": _file(self.autoencoder, self._shipped)}
+
+    def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
+        """With the F0 of the average."""
+        average = super().draw(source, gender, pool, rng)
+        return average._replace(embedding=reconstructed(_file(self.autoencoder, self._shipped), average.embedding))
+
+
+@strategies.register("s2")
+@dataclass(frozen=True)
+class AutoencodedFarthestTuned(AutoencodedFarthest):
+    """The same with other weights of the branches."""
+
+    _shipped: ClassVar[str] = "s2"
+
+
+def reconstructed(file: Path, embedding: Embedding) -> Embedding:
+    """What the network of a file makes of an embedding (d,), which is brought to length 1 first; of length 1."""
+    weights, _ = _load(file, file.stat().st_mtime_ns)
+    x = (unit(embedding) - weights["scale.mean"]) / weights["scale.deviation"]
+    code = _layers(weights, "encoder", x)
+    code = (code - code.mean()) / np.sqrt(code.var() + 1e-5)
+    return unit(_layers(weights, "decoder", code))
+
+
+def _layers(weights: dict[str, Array], name: str, x: Array) -> Array:
+    hidden = np.maximum(weights[f"{name}.0.weight"] @ x + weights[f"{name}.0.bias"], 0)
+    return np.asarray(weights[f"{name}.2.weight"] @ hidden + weights[f"{name}.2.bias"])
+
+
+def _cosines(pool: Pool, embedding: Embedding) -> NDArray[np.float64]:
+    lengths = np.maximum(np.linalg.norm(pool.embeddings, axis=1), 1e-9)
+    return np.asarray(pool.embeddings @ embedding / lengths, dtype=np.float64)
+
+
+def _file(given: str, shipped: str) -> Path:
+    if not given:
+        return store.path(shipped)
+    path = Path(given)
+    file = path / "model.safetensors" if path.is_dir() else path
+    if not file.is_file():
+        raise InputError("no autoencoder here", where=file, fix="give what `voiceveil train autoencoder` wrote")
+    return file
+
+
+def _check(file: Path, pool: Pool) -> None:
+    _, record = _load(file, file.stat().st_mtime_ns)
+    theirs = str(record.get("parts", {}).get("speaker"))
+    if theirs != pool.encoder:
+        what = f"this autoencoder is for another speaker encoder: {theirs!r}, not {pool.encoder!r}"
+        raise InputError(what, where=file, fix="voiceveil train autoencoder --speaker NAME")
+
+
+@lru_cache(maxsize=4)
+def _load(file: Path, stamp: int) -> tuple[dict[str, Array], dict[str, Any]]:
+    tensors, record = load_tensors(file, KIND)
+    return {name: tensor.float().numpy() for name, tensor in tensors.items()}, record

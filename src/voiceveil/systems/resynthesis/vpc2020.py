@@ -1,0 +1,226 @@
+"""Systems that were submitted to VoicePrivacy 2020 and resynthesise speech, each a declaration of its parts.
+
+The overview of the challenge (Tomashenko et al. 2022, section 3.2, tables 4 and 5) describes them as changes to B1;
+here they are changes to ``b1b`` with the decoder that ships, or to ``b1a`` where a system treats the acoustic model and
+the waveform model differently. `docs/vpc2020.md` says for each what was published and what we had to decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from voiceveil.systems.contract import register
+from voiceveil.systems.parameters import parameter
+from voiceveil.systems.resynthesis.base import STRATEGY, Averaging, Resynthesis
+from voiceveil.systems.resynthesis.systems import B1a, B1b
+
+if TYPE_CHECKING:
+    from voiceveil.systems.resynthesis.synthesis import LoadedStage
+
+__all__ = ["A2", "O1", "M1c2", "M1c3", "M1c4", "O1c1"]
+
+
+@dataclass(frozen=True)
+class _Submission(Resynthesis):
+    """B1 with another strategy: the synthesis of b1b."""
+
+    stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
+    shipped: ClassVar[str] = B1b.shipped
+
+
+@register("a1")
+@dataclass(frozen=True)
+class A1(_Submission):
+    """Both parts of an embedding, of high and of low variability, as regression models expect them of others (team A).
+
+    Published: the x-vector is decomposed by variability, and two regression models modify the parts. Our decisions: the
+    parts are dimensions; each model predicts one part from the other, ridge regression the high part, a mean over
+    neighbours in half of the pool the low part. F0 is taken as it is, as in the final A1.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A1 (Mawalim et al.)"
+    strategy: str = parameter("a1", STRATEGY)
+    variability: float = parameter(0.5, "fraction of the variance that the dimensions of the high part hold", high=1)
+    neighbours: int = parameter(10, "speakers of the pool that the low part is averaged over", low=1)
+    strength: float = parameter(1.0, "1: as the models say; 0: the source as it is", low=0, high=1)
+
+
+@register("a2")
+@dataclass(frozen=True)
+class A2(_Submission):
+    """The least similar centroid of clusters, in a pool whose smallest singular values are zero (team A).
+
+    The matrix of x-vectors is decomposed and its singular values are modified; a threshold says what part of those that
+    are not zero is kept; the target is the least similar centroid. Our decisions: the matrix is that of the pool's
+    speakers of a gender, half of its singular values are kept, and k-means begins from speakers that the key draws.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A2 (Mawalim et al.)"
+    strategy: str = parameter("a2", STRATEGY)
+    kept: float = parameter(0.5, "fraction of the singular values that are not set to zero", low=0, high=1)
+    clusters: int = parameter(10, "centroids to choose the least similar one from", low=2)
+
+
+@register("o1")
+@dataclass(frozen=True)
+class O1(_Submission):
+    """A voice that is nobody's, sampled so that pseudo-speakers differ as speakers do (team O).
+
+    PCA of the pool, a Gaussian mixture in the principal coordinates, a sample of it, and the way back. Our decisions:
+    two components with diagonal covariances, whose variances are corrected for the small number of speakers.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, O1 (Turner et al.)"
+    strategy: str = parameter("o1", STRATEGY)
+    variance: float = parameter(0.95, "fraction of the pool's variance that the principal coordinates hold", high=1)
+    components: int = parameter(2, "of the Gaussian mixture", low=1)
+
+
+@register("o1c1")
+@dataclass(frozen=True)
+class O1c1(O1):
+    """As o1, but a voice that is too similar to the source is sampled again (team O, contrastive).
+
+    Our decision: "too similar" is a cosine distance to the embedding of the utterance below ``dissimilarity``.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, O1c1 (Turner et al.)"
+    strategy: str = parameter("o1c1", STRATEGY)
+    dissimilarity: float = parameter(0.7, "least cosine distance of a pseudo-speaker to the source", low=0, high=2)
+
+
+@register("m1")
+@dataclass(frozen=True)
+class M1(B1b):
+    """As b1b, with the encoder of an end-to-end recogniser (CTC and attention) as content (team M).
+
+    Published: the sizes of ESPnet, which `voiceveil train ctc-attention --size paper` trains. What ships is a small
+    recogniser that stands on the second layer of Moonshine, and has learnt, beside words, to make the content that
+    b1b's decoder knows. A recogniser of one's own needs a decoder of its content, unless it had the same teacher.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1 (Champion et al.)"
+    content: str = parameter("ctc-attention", "content features: ctc-attention (what ships) or ctc-attention:FOLDER")
+
+
+@register("m1c1")
+@dataclass(frozen=True)
+class M1c1(M1):
+    """As m1, with a recogniser that has learnt to mask who speaks (team M, contrastive).
+
+    It is trained by `voiceveil train ctc-attention-masked`: an adversary tells the speaker's embedding from the
+    content, and the encoder makes its answer useless.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c1 (Champion et al.)"
+    content: str = parameter(
+        "ctc-attention-masked", "content features: ctc-attention-masked (what ships) or ctc-attention-masked:FOLDER"
+    )
+
+
+@register("m1c2")
+@dataclass(frozen=True)
+class M1c2(_Submission):
+    """Copy-synthesis: the source's own embedding, so that nothing but the way through the networks hides it (team M).
+
+    A control, and no protection.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c2 (Champion et al.)"
+    strategy: str = parameter("source", STRATEGY)
+
+
+@register("m1c3")
+@dataclass(frozen=True)
+class M1c3(B1a):
+    """As b1a, but the waveform model gets the embedding of the source (team M, contrastive)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c3 (Champion et al.)"
+    unprotected: ClassVar[frozenset[str]] = frozenset({"nsf"})
+
+
+@register("m1c4")
+@dataclass(frozen=True)
+class M1c4(B1a):
+    """As b1a, but the acoustic model gets the embedding of the source (team M, contrastive)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c4 (Champion et al.)"
+    unprotected: ClassVar[frozenset[str]] = frozenset({"am"})
+
+
+@register("k2")
+@dataclass(frozen=True)
+class K2(Resynthesis):
+    """One speaker of the pool, chosen under a budget of privacy; mel spectra and Griffin-Lim (team K).
+
+    Published: the target is chosen by voice-indistinguishability, differential privacy with the angular distance; the
+    pool is the evaluation set itself; an acoustic model makes mel spectra, Griffin and Lim's algorithm the waveform.
+    Our decisions: the exponential mechanism, a budget at which the choice is nearly always the nearest voice, and b1a's
+    acoustic model, which takes content and F0, not filterbanks. The pool that ships is of other speakers; for that of
+    the challenge, `voiceveil train pool` on the evaluation set, or `pool=evaluation` in `voiceveil evaluate`.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2.3, K2 (Han et al.)"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = {"am": ("acoustic model",)}
+    shipped: ClassVar[str] = B1a.shipped
+    strategy: str = parameter("k2", STRATEGY)
+    gender: Literal["same", "other", "random", "f", "m"] = parameter(
+        "random", "of the pseudo-speaker: any; seen from the source's; or the one that is named"
+    )
+    epsilon: float = parameter(100.0, "budget of privacy: 0 is a choice that ignores the source", low=0)
+    rounds: int = parameter(32, "of Griffin and Lim's algorithm", low=1)
+
+    def last_stages(self) -> tuple[LoadedStage, ...]:
+        """Griffin and Lim's algorithm."""
+        from voiceveil.dsp.griffin_lim import from_mel
+        from voiceveil.systems.resynthesis.synthesis import LoadedStage
+
+        return (LoadedStage(lambda mel, f0, speaker, rng: from_mel(mel, rng, rounds=self.rounds), {}),)
+
+
+_AUTOENCODER = "folder that `voiceveil train autoencoder` wrote (default: the one that ships)"
+
+
+@register("s1c1")
+@dataclass(frozen=True)
+class S1c1(_Submission):
+    """The source's embedding through an autoencoder that has unlearnt speaker and gender (team S, contrastive).
+
+    Published: an autoencoder with adversarial branches for speaker, gender and accent. Our decisions: see
+    :mod:`voiceveil.models.nets.autoencoder`. What ships has no branch for accent, as its data have no such labels.
+    """
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1c1 (Espinoza-Cuadros et al.)"
+    strategy: str = parameter("s1c1", STRATEGY)
+    autoencoder: str = parameter("", _AUTOENCODER)
+
+
+@register("s2c1")
+@dataclass(frozen=True)
+class S2c1(S1c1):
+    """As s1c1, with weights of the branches that were tuned (team S, contrastive): here twenty times those of s1c1."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2c1 (Espinoza-Cuadros et al.)"
+    strategy: str = parameter("s2c1", STRATEGY)
+
+
+@register("s1")
+@dataclass(frozen=True)
+class S1(Averaging):
+    """b1b's average of far speakers through the autoencoder of s1c1 (team S)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1 (Espinoza-Cuadros et al.)"
+    stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
+    shipped: ClassVar[str] = B1b.shipped
+    strategy: str = parameter("s1", STRATEGY)
+    autoencoder: str = parameter("", _AUTOENCODER)
+
+
+@register("s2")
+@dataclass(frozen=True)
+class S2(S1):
+    """b1b's average of far speakers through the autoencoder of s2c1 (team S)."""
+
+    source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2 (Espinoza-Cuadros et al.)"
+    strategy: str = parameter("s2", STRATEGY)

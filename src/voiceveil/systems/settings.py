@@ -1,0 +1,118 @@
+"""The settings of a run: all that the bytes of its result depend on, beside the input. Checked when they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from voiceveil.audio import Encoding
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
+from voiceveil.corpus import Utterance
+from voiceveil.systems.contract import Anonymizer, system
+from voiceveil.systems.keys import Key, Level, keyed_rng, speaker_of
+
+__all__ = ["Draws", "Format", "Settings", "make_settings"]
+
+Draws = Literal["keyed", "official"]
+Format = Literal["wav", "flac"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Made by :func:`make_settings`."""
+
+    system: Anonymizer
+    level: Level
+    draws: Draws
+    key: Key
+    rate: int
+    format: Format
+    encoding: Encoding
+    models: dict[str, str]
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a later run draws the same pseudo-speaker for a speaker that this one has begun with."""
+        return self.draws == "official" or self.key.repeatable or self.level == "utterance"
+
+    def in_corpus(self, name: str) -> Settings:
+        """Return the settings for a corpus, whose name is part of the draws of a key file; see :class:`Key`."""
+        return replace(self, key=self.key.in_corpus(name))
+
+    def record(self) -> dict[str, Any]:
+        """For the ledger; tells keys apart without telling the key."""
+        return {
+            "voiceveil": version("voiceveil"),
+            "system": self.system.name,
+            "parameters": self.system.parameters(),
+            "level": self.level,
+            "draws": self.draws,
+            "key": self.key.fingerprint() if self.draws == "keyed" else "official",
+            "rate": self.rate,
+            "format": self.format,
+            "encoding": self.encoding,
+            **({"models": self.models} if self.models else {}),
+            **({"key_namespace": self.key.namespace_fingerprint()} if self.key.namespace else {}),
+        }
+
+    def rng(self, index: int, utterance: Utterance) -> np.random.Generator:
+        """The generator of the ``index``-th utterance of a corpus."""
+        if self.level == "speaker":
+            speaker_of(utterance)  # known, whatever the draws are
+        if self.draws == "official":
+            return self.system.official_rng(index, utterance, self.level)
+        return keyed_rng(self.key, self.level, utterance)
+
+
+def make_settings(
+    chosen: str | Anonymizer,
+    *,
+    level: Level,
+    draws: Draws,
+    seed: int | None,
+    key_file: str | Path | None,
+    key_namespace: str | None = None,
+    key: Key | None = None,
+    rate: int | None,
+    format: Format,
+    encoding: Encoding,
+) -> Settings:
+    """Check every setting; an ``InputError`` names the first that is wrong.
+
+    ``key`` is used where neither a seed nor a key file is given (default: a fresh one).
+    """
+    for name, value, known in (
+        ("level", level, get_args(Level)),
+        ("draws", draws, get_args(Draws)),
+        ("format", format, get_args(Format)),
+        ("encoding", encoding, get_args(Encoding)),
+    ):
+        if value not in known:
+            raise InputError(f"unknown {name} {value!r}", fix=did_you_mean(str(value), list(known)))
+    if rate is not None and not (_is_whole(rate) and 1000 <= rate <= 384000):
+        raise InputError(f"cannot write audio at {rate} Hz", fix="give a whole rate between 1000 and 384000")
+    if seed is not None and not _is_whole(seed):
+        raise InputError(f"a seed is a whole number, not {seed!r}")
+    if seed is not None and key_file is not None:
+        raise InputError("both a seed and a key file", fix="give one of them")
+    if draws == "official" and (seed is not None or key_file is not None):
+        raise InputError("official draws need neither a seed nor a key", fix="leave it out")
+    if key_namespace is not None and seed is None and key_file is None:
+        raise InputError("a key namespace without a key to repeat", fix="give a key file as well, or a seed")
+    if key_file is not None:
+        key = Key.from_file(Path(key_file), namespace=key_namespace)
+    elif seed is not None:
+        key = Key.from_seed(seed, namespace=key_namespace or "")
+    elif key is None:
+        key = Key.fresh()
+    made = (system(chosen) if isinstance(chosen, str) else chosen).at_level(level)
+    return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,292 @@
+"""A challenge of one's own, from any corpus with speakers, genders and phrases: who enrolls, who tries, what is said.
+
+A *unit* is what the corpus labels as a phrase. With ``join`` a passphrase is a sequence of four to six different units
+(digits, words), each time from other recordings of them; without, it is one unit. The n-th time a speaker says a
+passphrase is made of the n-th recording of each unit. The first three enroll, the next ones are tests: no recording
+that enrolls is heard in a test. Free text is a sequence of other units; without ``join``, what is labelled "FT".
+
+As in the challenge, trials are within a gender, nobody is in two of training, development and evaluation, and in
+task 2 (``task=2``) the passphrases of the trials are not among those of the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from voiceveil.core.errors import InputError
+from voiceveil.corpus.drawing import shuffled, shuffled_utterances
+from voiceveil.corpus.lines import is_id
+from voiceveil.corpus.model import Corpus, Utterance
+from voiceveil.tdsv.lists import Key, Label, Model, Trial
+from voiceveil.tdsv.phrases import FREE_TEXT
+
+__all__ = ["Design", "Passphrase", "Plan", "Spoken", "design"]
+
+ENROLLED = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to make a challenge; ``shares`` are those of the speakers in training, development and evaluation.
+
+    ``phrases``: how many passphrases; ``known``: of them in the training of task 2. ``tests``: recordings of each
+    passphrase and speaker in trials; ``repetitions``: in training; ``free``: free-text recordings of a training
+    speaker, and, half as many, of one in trials (task 1: all tests; task 2: for each model). ``most``: trials of one
+    type for a model, at most. ``impostor_wrong``: trials of that type for a model; the challenge has none.
+    """
+
+    task: int = 1
+    join: tuple[int, int] | None = None
+    phrases: int = 10
+    known: int = 6
+    tests: int = 3
+    repetitions: int = 4
+    free: int = 4
+    most: int = 200
+    impostor_wrong: int = 0
+    shares: tuple[float, float, float] = (0.5, 0.17, 0.33)
+    language: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.task not in (1, 2):
+            raise InputError(f"there is no task {self.task}", fix="use 1 or 2")
+        if self.join is not None and not 1 < self.join[0] <= self.join[1]:
+            raise InputError(f"passphrases of {self.join[0]} to {self.join[1]} units", fix="e.g. --join 4-6")
+        if min(self.shares) < 0 or not 0.999 < sum(self.shares) < 1.001:
+            raise InputError(f"shares of {self.shares}", fix="give three that add up to 1")
+        if min(self.phrases, self.tests, self.repetitions, self.most) < 1 or min(self.free, self.impostor_wrong) < 0:
+            raise InputError("a number of phrases, tests or repetitions below 1", fix="give 1 or more")
+        if self.task == 2 and not 0 < self.known < self.phrases:
+            raise InputError(
+                f"{self.known} of {self.phrases} passphrases in training", fix="leave some for the trials of task 2"
+            )
+        if self.language and not is_id(self.language):
+            raise InputError(f"a language {self.language!r}", fix="write it without blanks, e.g. English")
+
+
+@dataclass(frozen=True)
+class Passphrase:
+    """An id "01", "02" ... and the units that it is made of; ``text`` as far as the corpus tells."""
+
+    id: str
+    units: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A recording to be made: who says what, and the recordings that it is joined of."""
+
+    speaker: str
+    phrase: str
+    parts: tuple[Utterance, ...]
+
+
+@dataclass
+class Design:
+    """A challenge on paper: the lists, and what each file id is to hold."""
+
+    plan: Plan
+    passphrases: tuple[Passphrase, ...] = ()
+    labels: list[Label] = field(default_factory=list)
+    models: dict[str, list[Model]] = field(default_factory=dict)
+    keys: dict[str, list[Key]] = field(default_factory=dict)
+    train: dict[str, Spoken] = field(default_factory=dict)
+    enrollment: dict[str, Spoken] = field(default_factory=dict)
+    evaluation: dict[str, Spoken] = field(default_factory=dict)
+
+    def trials(self, subset: str) -> list[Trial]:
+        """The trials behind the keys."""
+        return [Trial(key.model, key.test) for key in self.keys[subset]]
+
+
+def design(corpus: Corpus, plan: Plan) -> Design:
+    """Draw a challenge; the same corpus, plan and seed give the same one."""
+    tokens = _tokens(corpus, plan.seed)
+    genders = {u.speaker: u.gender for u in corpus if u.speaker is not None and u.gender is not None}
+    unknown = sorted(set(tokens) - set(genders))
+    if unknown:
+        raise InputError(f"no gender of {len(unknown)} speaker(s), e.g. {unknown[0]}", where=corpus.root)
+    passphrases = _passphrases(corpus, tokens, plan)
+    result = Design(plan, passphrases)
+    split = _split(tokens, genders, plan)
+    tried = passphrases[plan.known :] if plan.task == 2 else passphrases
+    trained = passphrases[: plan.known] if plan.task == 2 else passphrases
+    _add_training(result, {s: tokens[s] for s in split["train"]}, trained)
+    for subset in ("dev", "eval"):
+        people = {s: tokens[s] for s in split[subset]}
+        if people:
+            _add_trials(result, subset, people, genders, tried)
+    return result
+
+
+Tokens = dict[str, list[Utterance]]  # unit -> recordings of it by one speaker, in the order of the draw
+
+
+def _tokens(corpus: Corpus, seed: int) -> dict[str, Tokens]:
+    """Speaker -> unit -> recordings."""
+    found: dict[str, Tokens] = {}
+    for utterance in shuffled_utterances(corpus, seed, "recordings"):
+        if utterance.speaker is not None and utterance.phrase is not None:
+            found.setdefault(utterance.speaker, {}).setdefault(utterance.phrase, []).append(utterance)
+    if not found:
+        raise InputError("no utterance with speaker and phrase", where=corpus.root, fix="e.g. a file utt2phrase")
+    return found
+
+
+def _passphrases(corpus: Corpus, tokens: Mapping[str, Tokens], plan: Plan) -> tuple[Passphrase, ...]:
+    """Those of which every speaker has enough recordings: drawn, or the first units by name."""
+    need = max(ENROLLED + plan.tests, plan.repetitions)
+    units = sorted({unit for one in tokens.values() for unit in one} - {FREE_TEXT})
+    full = [u for u in units if all(len(one.get(u, ())) >= need for one in tokens.values())]
+    texts = {u.phrase: u.text or u.phrase for u in corpus if u.phrase is not None}
+    if plan.join is None:
+        sequences: list[tuple[str, ...]] = [(unit,) for unit in full]
+    else:
+        sequences = list(_sequences(full, plan.join, plan.seed, plan.phrases))
+    if len(sequences) < plan.phrases:
+        what = f"{len(sequences)} passphrases with {need} recordings by every speaker, not {plan.phrases}"
+        raise InputError(what, where=corpus.root, fix="ask for fewer --phrases, --tests or --repetitions, or --join")
+    return tuple(
+        Passphrase(f"{number:02d}", units, " ".join(texts[unit] for unit in units))
+        for number, units in enumerate(sequences[: plan.phrases], start=1)
+    )
+
+
+def _sequences(units: Sequence[str], join: tuple[int, int], seed: int, count: int) -> Iterator[tuple[str, ...]]:
+    """Different sequences of different units."""
+    low, high = join[0], min(join[1], len(units))
+    seen: set[tuple[str, ...]] = set()
+    for attempt in range(100 * count if low <= high else 0):
+        order = shuffled(units, seed, f"passphrase {attempt}")
+        sequence = tuple(order[: low + attempt % (high - low + 1)])
+        if sequence not in seen:
+            seen.add(sequence)
+            yield sequence
+
+
+def _split(tokens: Mapping[str, Tokens], genders: Mapping[str, str], plan: Plan) -> dict[str, list[str]]:
+    """Training, development and evaluation speakers, in each gender by the shares."""
+    parts: dict[str, list[str]] = {"train": [], "dev": [], "eval": []}
+    for gender in ("f", "m"):
+        people = shuffled((s for s in tokens if genders[s] == gender), plan.seed, "speakers")
+        first, second = (round(len(people) * sum(plan.shares[:k])) for k in (1, 2))
+        for part, chosen in zip(parts, (people[:first], people[first:second], people[second:]), strict=True):
+            parts[part] += chosen
+    if len(parts["eval"]) < 2:
+        raise InputError(f"{len(parts['eval'])} speaker(s) for the evaluation", fix="give more speakers, or a share")
+    return parts
+
+
+def _say(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], time: int) -> Spoken:
+    return Spoken(speaker, phrase, tuple(tokens[unit][time] for unit in units))
+
+
+def _free(
+    result: Design, speaker: str, tokens: Tokens, times: range, count: int, avoid: Sequence[str] = ()
+) -> list[Spoken]:
+    """Free text of a speaker: sequences of units that are not in ``avoid``, from the given repetitions."""
+    plan = result.plan
+    if plan.join is None:
+        own = [Spoken(speaker, FREE_TEXT, (u,)) for u in tokens.get(FREE_TEXT, ())]
+        other = [_say(speaker, tokens, FREE_TEXT, (u,), t) for u in sorted(tokens) for t in times
+                 if plan.task == 2 and u != FREE_TEXT and u not in avoid and t < len(tokens[u])]  # fmt: skip
+        return (own[times.start :: 2] + other)[:count]
+    units = [u for u in tokens if u not in avoid and u != FREE_TEXT and len(tokens[u]) >= times.stop]
+    purpose = f"free text {speaker} {times.start} {' '.join(avoid)}"
+    sequences = _sequences(sorted(units), (min(plan.join[0], len(units)), plan.join[1]), plan.seed, count)
+    texts: list[Spoken] = []
+    for number, sequence in zip(range(count), sequences, strict=False):
+        order = shuffled(sequence, plan.seed, f"{purpose} {number}")
+        if all(tuple(order) != p.units for p in result.passphrases):  # by chance it can be one
+            texts.append(_say(speaker, tokens, FREE_TEXT, order, times[number % len(times)]))
+    return texts
+
+
+def _add_training(result: Design, people: Mapping[str, Tokens], phrases: Sequence[Passphrase]) -> None:
+    plan = result.plan
+    said: list[Spoken] = []
+    for speaker, tokens in people.items():
+        said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in range(plan.repetitions)]
+        said += _free(result, speaker, tokens, range(plan.repetitions), plan.free)
+    result.train = _numbered(said, "trn", plan.seed)
+    result.labels = [Label(file, one.speaker, one.phrase) for file, one in result.train.items()]
+
+
+def _add_trials(
+    result: Design,
+    subset: str,
+    people: Mapping[str, Tokens],
+    genders: Mapping[str, str],
+    phrases: Sequence[Passphrase],
+) -> None:
+    """The models of a subset, their tests and trials."""
+    plan = result.plan
+    times = range(ENROLLED, ENROLLED + plan.tests)
+    said: list[Spoken] = []
+    for speaker, tokens in people.items():
+        said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in times]
+        said += _free(result, speaker, tokens, times, plan.free // 2)
+    tests = _numbered(said, "evl", plan.seed, len(result.evaluation))
+    result.evaluation |= tests
+    models, owners = _models(result, subset, people, genders, phrases)
+    result.models[subset] = models
+    result.keys[subset] = [key for model in models for key in _keys(plan, model, owners[model.id], tests, genders)]
+
+
+def _models(
+    result: Design,
+    subset: str,
+    people: Mapping[str, Tokens],
+    genders: Mapping[str, str],
+    phrases: Sequence[Passphrase],
+) -> tuple[list[Model], dict[str, tuple[str, str]]]:
+    """The models of a subset, and speaker and phrase of each."""
+    plan = result.plan
+    pairs = shuffled((f"{speaker}\0{p.id}" for speaker in people for p in phrases), plan.seed, "models")
+    by_id = {p.id: p for p in phrases}
+    models, owners = [], {}
+    for number, pair in enumerate(pairs, start=1):
+        speaker, phrase = pair.split("\0")
+        tokens, passphrase = people[speaker], by_id[phrase]
+        enrolled = [_say(speaker, tokens, phrase, passphrase.units, t) for t in range(ENROLLED)]
+        free: list[Spoken] = []
+        if plan.task == 2:
+            free = _free(result, speaker, tokens, range(ENROLLED), max(1, plan.free // 2), passphrase.units)
+            if not free:
+                raise InputError(f"no free text of {speaker} beside passphrase {phrase}", fix="use --join, or label FT")
+        start = len(result.enrollment) + 1
+        files = {f"enr_{start + k:06d}": one for k, one in enumerate([*enrolled, *free])}
+        result.enrollment |= files
+        names = tuple(files)
+        key = f"{subset}_model_{number:06d}"
+        shown = phrase if plan.task == 1 else None
+        models.append(Model(key, genders[speaker], names[:ENROLLED], names[ENROLLED:], shown))
+        owners[key] = (speaker, phrase)
+    return models, owners
+
+
+def _keys(
+    plan: Plan, model: Model, owner: tuple[str, str], tests: Mapping[str, Spoken], genders: Mapping[str, str]
+) -> list[Key]:
+    """The trials of a model, at most so many of each type, shuffled."""
+    speaker, phrase = owner
+    kinds: dict[str, list[str]] = {kind: [] for kind in ("TC", "TW", "IC", "IW")}
+    for file, said in tests.items():
+        if genders[said.speaker] == model.gender:
+            who, what = "T" if said.speaker == speaker else "I", "C" if said.phrase == phrase else "W"
+            kinds[who + what].append(file)
+    most = {"TC": plan.most, "TW": plan.most, "IC": plan.most, "IW": plan.impostor_wrong}
+    kind_of = {f: kind for kind in kinds for f in shuffled(kinds[kind], plan.seed, f"trials {model.id}")[: most[kind]]}
+    return [
+        Key(model.id, f, kind_of[f], speaker, tests[f].speaker, model.gender, phrase, plan.language or None)
+        for f in shuffled(kind_of, plan.seed, f"order {model.id}")
+    ]
+
+
+def _numbered(said: Sequence[Spoken], prefix: str, seed: int, start: int = 0) -> dict[str, Spoken]:
+    """File ids in an order that tells nothing."""
+    order = shuffled(map(str, range(len(said))), seed, prefix)
+    return {f"{prefix}_{start + number:06d}": said[int(k)] for number, k in enumerate(order, start=1)}

@@ -1,0 +1,129 @@
+"""A designed challenge on disk: recordings joined of their parts, lists, keys.
+
+Conventions: 16 kHz, one channel, 16 bits, the highest sample at half of full scale: how loud a recording was tells
+nothing. Parts follow each other without a gap, faded over 5 ms: single words come with pauses of their own.
+The folder appears under its name when it is complete.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from voiceveil.audio import PART_PREFIX, Samples, Waveform, load, save
+from voiceveil.core.errors import InputError, OutputError
+from voiceveil.corpus.lines import write_lines
+from voiceveil.run.local import run_items
+from voiceveil.run.progress import Progress
+from voiceveil.tdsv.challenge_design import Design, Spoken
+from voiceveil.tdsv.lists import write_keys, write_labels, write_models, write_trials
+
+__all__ = ["join", "write_challenge"]
+
+RATE = 16000
+_FADE = RATE // 200
+_PEAK = 0.5
+_README = """\
+A challenge of text-dependent speaker verification, task {task}, in the layout of the TdSV Challenge 2024.
+It was made by `voiceveil tdsv make` from {source}; it is not the data of that challenge.
+
+docs/*_keys.txt has the truth about each trial; docs/phrases.txt has what the passphrases say.
+"""
+
+
+def join(parts: list[Samples]) -> Waveform:
+    """One recording of several, at 16 kHz."""
+    ramp = np.linspace(0.0, 1.0, _FADE, dtype=np.float32)
+    pieces = []
+    for part in parts:
+        piece = part.copy()
+        if len(piece) >= 2 * _FADE:
+            piece[:_FADE] *= ramp
+            piece[-_FADE:] *= ramp[::-1]
+        pieces.append(piece)
+    samples = np.concatenate(pieces)
+    highest = float(np.abs(samples).max(initial=0.0))
+    if highest == 0.0:
+        raise InputError("an empty or silent recording")
+    return Waveform(samples * np.float32(_PEAK / highest), RATE)
+
+
+def write_challenge(
+    design: Design, out: str | Path, *, source: str = "a corpus", jobs: int = 1, quiet: bool = True
+) -> Path:
+    """Write the challenge to ``out``, a folder that is not there yet or is empty."""
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError("it is there already", where=out, fix="remove it, or name another folder")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=PART_PREFIX, dir=out.parent))
+        folder.chmod(0o755)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror or error}", where=out) from error
+    try:
+        _write_audio(design, folder, jobs, quiet)
+        _write_lists(design, folder, source)
+        if out.exists():
+            out.rmdir()
+        folder.replace(out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return out
+
+
+def _write_audio(design: Design, folder: Path, jobs: int, quiet: bool) -> None:
+    """By speakers, so that each part is decoded about once."""
+    by_speaker: dict[str, list[tuple[Path, Spoken]]] = {}
+    parts: dict[str, Mapping[str, Spoken]] = {
+        "train": design.train, "enrollment": design.enrollment, "evaluation": design.evaluation
+    }  # fmt: skip
+    for part, files in parts.items():
+        for file, said in files.items():
+            path = folder / "wav" / part / f"{file}.wav"
+            by_speaker.setdefault(said.speaker, []).append((path, said))
+    total = sum(map(len, by_speaker.values()))
+    progress = Progress(total, total, style="quiet" if quiet else "auto")
+    try:
+        for items, result in run_items(_write_speaker, list(by_speaker.values()), jobs=jobs):
+            if isinstance(result, Exception):
+                raise result
+            for _ in items:
+                progress.add(work=1, audio=result / len(items))
+    finally:
+        progress.close()
+
+
+def _write_speaker(items: list[tuple[Path, Spoken]]) -> float:
+    """Write a speaker's recordings; their seconds."""
+
+    @cache  # of this speaker alone
+    def samples(path: Path, start: float, duration: float | None) -> Samples:
+        return load(path, rate=RATE, start=start, duration=duration).samples
+
+    seconds = 0.0
+    for path, said in items:
+        try:
+            wave = join([samples(u.path, u.start, u.duration) for u in said.parts])
+        except InputError as error:
+            raise InputError(error.what, where=error.where or said.parts[0].path, fix=error.fix) from error
+        save(path, wave)
+        seconds += wave.duration
+    return seconds
+
+
+def _write_lists(design: Design, folder: Path, source: str) -> None:
+    docs = folder / "docs"
+    write_labels(docs / "train_labels.txt", design.labels)
+    for subset, models in design.models.items():
+        write_models(docs / f"{subset}_model_enrollment.txt", models)
+        write_trials(docs / f"{subset}_trials.txt", design.trials(subset))
+        write_keys(docs / f"{subset}_keys.txt", design.keys[subset])
+    rows = [f"{p.id} {design.plan.language or '-'} {p.text}" for p in design.passphrases]
+    write_lines(docs / "phrases.txt", ["phrase-id language text", *rows])
+    write_lines(folder / "README.txt", _README.format(task=design.plan.task, source=source).splitlines())

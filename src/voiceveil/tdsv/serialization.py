@@ -1,0 +1,164 @@
+"""A trained system as one file, ``.npz``: named arrays and a JSON record. Data, never code: no pickle is read."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.attack.backends import Linear
+from voiceveil.audio import atomic_path
+from voiceveil.core.documents import build, parse_json
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import exists
+from voiceveil.core.npz import read_npz
+from voiceveil.models.emotion.logistic_regression import LinearClassifier
+from voiceveil.tdsv.fusion import Fusion, Logistic
+from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Projection, Wording
+from voiceveil.tdsv.speaker_models import VoiceSpace
+from voiceveil.tdsv.system import System
+
+__all__ = ["load_system", "save_system"]
+
+_KIND = "voiceveil tdsv system 1"
+_LARGEST = 1 << 28  # bytes
+Arrays = dict[str, NDArray[Any]]
+
+
+def save_system(path: str | Path, system: System) -> Path:
+    """Write a system; the same one gives the same bytes of each array."""
+    voices, wording = system.voices, system.wording
+    arrays: Arrays = {"voice_mean": voices.linear.mean, "cohort": voices.cohort}
+    if voices.linear.matrix is not None:
+        arrays["voice_matrix"] = voices.linear.matrix
+    if isinstance(wording, PhraseClassifier):
+        one = wording.classifier
+        arrays |= {
+            "class_mean": one.mean,
+            "class_scale": one.scale,
+            "class_weights": one.weights,
+            "class_bias": one.bias,
+        }
+        labels = list(one.labels)
+    elif isinstance(wording, PhraseMatch):
+        labels = []
+    else:
+        raise InputError(f"a system with wording of the kind {wording.kind!r} cannot be kept")
+    arrays |= {"content_mean": wording.projection.mean, "content_matrix": wording.projection.matrix}
+    arrays["fusion"] = _coefficients(system.fusion)
+    if system.fusion_free is not None:
+        arrays["fusion_free"] = _coefficients(system.fusion_free)
+    record = {
+        "kind": _KIND,
+        "task": system.task,
+        "encoder": system.encoder,
+        "fingerprint": system.fingerprint,
+        "content": system.content,
+        "wording": wording.kind,
+        "labels": labels,
+        "top": voices.top,
+        "record": dict(system.record),
+    }
+    arrays["json"] = np.frombuffer(json.dumps(record, sort_keys=True).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    with atomic_path(path) as part:
+        part.write_bytes(buffer.getbuffer())
+    return Path(path)
+
+
+def _coefficients(fusion: Fusion) -> NDArray[np.float64]:
+    """Shape (2, 3): against impostors, against wrong words; two weights and the bias."""
+    return np.array([[*one.weights, one.bias] for one in (fusion.impostor, fusion.wrong)])
+
+
+def load_system(path: str | Path) -> System:
+    """Read a system; anything else is an ``InputError``."""
+    path = Path(path)
+    fix = "give the file that `voiceveil tdsv train` wrote"
+    try:
+        if exists(path) and path.stat().st_size > _LARGEST:
+            raise InputError("too large for a system", where=path, fix=fix)
+        arrays = read_npz(path, largest=_LARGEST)
+        document = parse_json(arrays["json"].tobytes(), nan=True)
+        if document["kind"] != _KIND:
+            raise InputError(f"a file of another kind: {str(document['kind'])[:80]}", where=path, fix=fix)
+        record = build(_Record, document, where=path, fix=fix)
+        _check_arrays(arrays, record)
+        return _system(arrays, record)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or 'not a system'}", where=path, fix=fix) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("not a system, or a damaged one", where=path, fix=fix) from error
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The JSON record of a system."""
+
+    kind: str
+    task: int
+    encoder: str
+    fingerprint: str
+    content: str
+    wording: str
+    labels: tuple[str, ...]
+    top: int
+    record: dict[str, Any]
+
+
+def _check_arrays(arrays: Arrays, record: _Record) -> None:
+    """Raise a ``ValueError`` if the arrays have values that are not finite, or do not fit each other."""
+    for name, array in arrays.items():
+        if name != "json" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
+            raise ValueError(f"{name} holds what is not a finite number")
+    d, k = len(arrays["voice_mean"]), arrays["cohort"].shape[1]
+    size, classes = len(arrays["content_mean"]), len(record.labels)
+    wanted = {
+        "voice_mean": (d,),
+        "voice_matrix": (d, k),
+        "content_mean": (size,),
+        "content_matrix": (size, arrays["content_matrix"].shape[1]),
+        "class_mean": (c := len(arrays.get("class_mean", ())),),
+        "class_scale": (c,),
+        "class_weights": (c, classes),
+        "class_bias": (classes,),
+        "fusion": (2, 3),
+        "fusion_free": (2, 3),
+    }
+    if any(name in arrays and arrays[name].shape != shape for name, shape in wanted.items()):
+        raise ValueError("arrays that do not fit each other")
+    if not 1 <= record.top <= len(arrays["cohort"]) or ("voice_matrix" not in arrays and k != d):
+        raise ValueError("a cohort that does not fit")
+
+
+def _system(arrays: Arrays, record: _Record) -> System:
+    projection = Projection(arrays["content_mean"], arrays["content_matrix"])
+    wording: Wording = PhraseMatch(projection)
+    if record.wording == PhraseClassifier.kind:
+        names = ("class_mean", "class_scale", "class_weights", "class_bias")
+        wording = PhraseClassifier(projection, LinearClassifier(record.labels, *(arrays[name] for name in names)))
+    linear = Linear(arrays["voice_mean"], arrays.get("voice_matrix"))
+    return System(
+        record.task,
+        record.encoder,
+        record.fingerprint,
+        record.content,
+        VoiceSpace(linear, arrays["cohort"], record.top),
+        wording,
+        _fusion(arrays["fusion"]),
+        _fusion(arrays["fusion_free"]) if "fusion_free" in arrays else None,
+        record.record,
+    )
+
+
+def _fusion(table: NDArray[np.float64]) -> Fusion:
+    impostor, wrong = (Logistic(np.array(row[:2]), float(row[2])) for row in table)
+    return Fusion(impostor, wrong)

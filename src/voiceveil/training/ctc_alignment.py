@@ -1,0 +1,62 @@
+"""Forced alignment: which output of a CTC network belongs to which frame, given what was said.
+
+Conventions: ``log_probabilities`` (T, V), natural logarithms; ``tokens`` (L,) without blanks. The alignment (T,) names
+a token or the blank for each frame; leaving out repetitions and then blanks, it is the tokens.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voiceveil.core.compiled import njit
+from voiceveil.core.errors import InputError
+
+__all__ = ["align", "fewest_frames"]
+
+
+def fewest_frames(tokens: ArrayLike) -> int:
+    """Frames that an alignment needs: one a token, and a blank between two that are equal."""
+    values = np.asarray(tokens)
+    return len(values) + int((values[1:] == values[:-1]).sum())
+
+
+def align(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> NDArray[np.int64]:
+    """The most probable alignment (Viterbi); on a tie, the one that moves on later."""
+    scores = np.ascontiguousarray(log_probabilities, dtype=np.float64)
+    labels = np.asarray(tokens, dtype=np.int64)
+    if (labels == blank).any() or (labels < 0).any() or (labels >= scores.shape[1]).any():
+        raise InputError("tokens are numbers of outputs, without the blank", fix=f"use 0 to {scores.shape[1] - 1}")
+    if len(scores) < fewest_frames(labels):
+        raise InputError(f"{len(scores)} frames are too few for {len(labels)} tokens", fix="check audio and text")
+    states = np.full(2 * len(labels) + 1, blank, dtype=np.int64)
+    states[1::2] = labels
+    return np.asarray(states[_path(scores, states, blank)])
+
+
+@njit(cache=True)
+def _path(scores: NDArray[np.float64], states: NDArray[np.int64], blank: int) -> NDArray[np.int64]:
+    """Blank, token, blank, ...: from a state to itself, the next, or over a blank between two different tokens."""
+    frames, count = len(scores), len(states)
+    best = np.full(count, -np.inf)
+    steps = np.zeros((frames, count), dtype=np.int8)  # how far the best path moved to get here
+    best[0] = scores[0, states[0]]
+    if count > 1:
+        best[1] = scores[0, states[1]]
+    for t in range(1, frames):
+        for s in range(count - 1, -1, -1):  # downwards: what stands below is still of the frame before
+            value, step = best[s], 0
+            if s > 0 and best[s - 1] > value:
+                value, step = best[s - 1], 1
+            if s > 1 and states[s] != blank and states[s] != states[s - 2] and best[s - 2] > value:
+                value, step = best[s - 2], 2
+            best[s] = value + scores[t, states[s]]
+            steps[t, s] = step
+    place = count - 1
+    if count > 1 and best[count - 2] > best[count - 1]:
+        place = count - 2
+    path = np.empty(frames, dtype=np.int64)
+    for t in range(frames - 1, -1, -1):
+        path[t] = place
+        place -= steps[t, place]
+    return path

@@ -1,1 +1,0 @@
-"""The trained weights that ship with the package, each with a card: see :mod:`voiceveil.weights.store`."""
