@@ -75,9 +75,10 @@ PARTS: dict[str, list[str]] = {
         "tdsv evaluate OUT/answer.txt --trials OUT/task/docs/eval_trials.txt --keys OUT/task/docs/eval_keys.txt",
     ],
 }
-_TEXT = {".json", ".jsonl", ".txt", ".tsv", ".csv", ".html", ".toml", ""}
+_TEXT = {".scp", ".json", ".jsonl", ".txt", ".tsv", ".csv", ".html", ".toml", ""}
 _LEFT_OUT = {".sqlite", ".gz", ".npz"}
 _VARIES = [
+    (re.compile(r"Time: \d\d-\d\d-\d\d_\d\d:\d\d"), "Time: TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d[T -]\d\d[:-]\d\d[:-]\d\d(\.\d+)?([+-]\d\d:\d\d)?"), "TIME"),
     (re.compile(r'"(time|seconds_taken|versions?|voiceveil|elapsed)": ("[^"]*"|[\d.e+-]+)'), r'"\1": VARIES'),
     (re.compile(r"/[\w./-]*?/goldens-work/"), "WORK/"),
