@@ -38,7 +38,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from tests.listen_world import make_study
+from tests.support.listen_world import make_study
 
 from voiceveil.apps.listen.app import invitation
 from voiceveil.apps.listen.design import Plan

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.loopback import loopback_only
+from tests.support.loopback import loopback_only
+from tests.support.paths import SHARED
 
 # One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,13 +25,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 settings.register_profile("voiceveil", deadline=None)
 settings.load_profile("voiceveil")
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = Path(os.environ.get("VOICEVEIL_SHARED", ROOT.parent / "shared"))
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _offline() -> Iterator[None]:
-    """No test leaves this machine; ``tests/loopback.py`` says what this covers and what not."""
+    """No test leaves this machine; ``tests/support/loopback.py`` says what this covers and what not."""
     with loopback_only():
         yield
 

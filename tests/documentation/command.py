@@ -57,7 +57,7 @@ def _serve(command: list[str]) -> int:
 def _answer(study: Path) -> None:
     """Answer all questions of a listening test, as its evaluators would."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from tests.listen_world import LEFT, QUALITY, answer_all
+    from tests.support.listen_world import LEFT, QUALITY, answer_all
     from voiceveil.apps.listen.answers import Answers
     from voiceveil.apps.listen.study import Study
     from voiceveil.apps.web.database import open_database

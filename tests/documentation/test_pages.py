@@ -16,8 +16,9 @@ from types import ModuleType
 
 import pytest
 
-from tests.documentation.pages import PAGES, ROOT, RUN, SHOWN, Block, blocks, indented_commands
+from tests.documentation.pages import PAGES, RUN, SHOWN, Block, blocks, indented_commands
 from tests.documentation.world import copy_world, make_programs, make_world
+from tests.support.paths import ROOT
 from voiceveil.cli.main import VERBS
 
 #: Reasons for which a block may be left out. Everything else runs.
@@ -44,7 +45,7 @@ BEFORE = {
 
 
 #: Pages that have a test of their own, which looks at what the commands print.
-TESTED_ELSEWHERE = {"docs/tutorial.md"}  # tests/test_tutorial.py
+TESTED_ELSEWHERE = {"docs/tutorial.md"}  # tests/documentation/test_tutorial.py
 
 
 def name_of(page: Path) -> str:

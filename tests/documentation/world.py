@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.small_challenge import make_challenge, make_set, spoken
-from tests.tdsv_world import make_corpus as make_digits
+from tests.support.small_challenge import make_challenge, make_set, spoken
+from tests.support.tdsv_world import make_corpus as make_digits
 from voiceveil.audio import save
 from voiceveil.corpus import open_corpus, write_kaldi, write_manifest
 from voiceveil.testing import synthetic_voice

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import tests.small_challenge  # registers the encoder `bumps`
+import tests.support.small_challenge  # registers the encoder `bumps`
 from voiceveil import attack
 from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
 from voiceveil.attack.sanity_data import check_audio
@@ -409,7 +409,7 @@ def test_an_encoder_that_was_trained_on_test_speakers(world: Path) -> None:
     from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 
     @dataclass(frozen=True)
-    class Knowing(tests.small_challenge.Bumps):
+    class Knowing(tests.support.small_challenge.Bumps):
         def training(self) -> TrainingRecord:
             return TrainingRecord(speakers=3, speaker_ids=("11", "20", "99"))
 
@@ -573,7 +573,7 @@ def test_a_limit_is_not_kept_by_figures_that_may_be_false(tmp_path: Path, capsys
 def test_a_report_grades_nothing_that_may_be_false(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from tests.report_world import make_results
+    from tests.support.report_world import make_results
     from voiceveil.report.page import write_report
 
     folder = make_results(tmp_path / "results")

@@ -1,6 +1,6 @@
 """Archives and weights that want to do harm: more than 25 of the first kind, and pickles in the clothes of the second.
 
-``tests/test_submission_members.py`` has the attacks by names and types of members; here are those by numbers: bombs,
+``tests/core/test_safe_archive.py`` has the attacks by names and types of members; here are those by numbers: bombs,
 entries that share their bytes, sizes and offsets that are not true.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.core.test_safe_archive import ATTACKS, ZIP_ATTACKS, contents, file, tarred, zipped
 from tests.faults.test_hostile_data import bounded
-from tests.test_submission_members import ATTACKS, ZIP_ATTACKS, contents, file, tarred, zipped
 from voiceveil.core.errors import InputError
 
 

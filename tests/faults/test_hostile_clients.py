@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.board_world import make_lists, submission, tar
-from tests.listen_client import Client, search
-from tests.listen_world import make_study, running, served
+from tests.support.board_world import make_lists, submission, tar
+from tests.support.listen_client import Client, search
+from tests.support.listen_world import make_study, running, served
 from voiceveil.apps.board.app import open_board, team_token
 from voiceveil.apps.board.contest import Contest, create_contest
 from voiceveil.apps.board.store import Store

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from tests.faults.test_hostile_clients import bearer, connect, contest, evaluator, folder  # noqa: F401 -- fixtures
-from tests.listen_client import Client, search
-from tests.listen_world import running
+from tests.support.listen_client import Client, search
+from tests.support.listen_world import running
 from voiceveil.apps.board.app import open_board
 from voiceveil.apps.listen.app import open_app
 from voiceveil.apps.web.connections import ConnectionLimits

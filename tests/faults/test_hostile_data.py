@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 from tests.faults import many
 from tests.faults.runs import PROTOCOL
-from tests.official_samples import SAMPLES
+from tests.support.official_samples import SAMPLES
 from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.listen.study import Study
 from voiceveil.apps.web.tokens import read_key as read_secret

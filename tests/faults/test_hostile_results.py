@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults import TORTURE
 from tests.faults.test_hostile_data import bounded
-from tests.report_world import make_results
+from tests.support.report_world import make_results
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.results import Results

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.faults.test_hostile_data import bounded
-from tests.tiny_models import tiny_ctc
+from tests.support.tiny_models import tiny_ctc
 from voiceveil.core.errors import InputError
 from voiceveil.core.npz import read_npz
 from voiceveil.models.checkpoint import load_tensors, load_training, save_tensors, save_training

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.board_world import make_lists, submission, tar, zipped
+from tests.support.board_world import make_lists, submission, tar, zipped
 from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.board.scoring import judge
 from voiceveil.core.errors import InputError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.board_world import make_lists
 from tests.faults.runs import tree
-from tests.official_samples import RANK_2024
+from tests.support.board_world import make_lists
+from tests.support.official_samples import RANK_2024
 from voiceveil.apps.demo import corpus as demo_corpus
 from voiceveil.audio import save
 from voiceveil.cli import demo

@@ -248,7 +248,7 @@ def test_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tdsv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.test_tdsv_evaluate import KEYS, SCORES
+    from tests.tdsv.test_evaluation import KEYS, SCORES
     from voiceveil.tdsv.evaluation import evaluate
     from voiceveil.tdsv.tables import table
 

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support.paths import ROOT
+
 KILLED = -signal.SIGKILL
 
 
@@ -66,8 +68,7 @@ class Victims:
 def victims(folder: Path) -> Iterator[Victims]:
     """A process to fork from, for as long as the block lasts; what its children print goes into ``folder``."""
     command = [sys.executable, "-m", "tests.faults.victims"]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         yield Victims(process.stdin, process.stdout, folder)

@@ -1,0 +1,149 @@
+"""Many systems under one protocol: one bad system does not stop the others, and all stand in one table and one page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.small_challenge import make_challenge
+from voiceveil import metrics
+from voiceveil.cli.evaluate_many import chosen_systems, made_system
+from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
+from voiceveil.evaluation.measurement import _dominance, _over_speakers
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.report.comparison import compare, shown
+from voiceveil.report.comparison_page import scatter_svg
+from voiceveil.systems import systems
+from voiceveil.systems.resynthesis.pool import load_pool
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_challenge(tmp_path_factory.mktemp("data"), only=("dev",))
+
+
+def test_all_systems_of_the_challenge_are_known() -> None:
+    chosen = chosen_systems("all", load_protocol("vpc2020"))
+    resynthesis = ["a1", "a2", "k2", "m1", "m1c1", "m1c2", "m1c3", "m1c4", "o1", "o1c1", "s1", "s1c1", "s2", "s2c1"]
+    submitted = [*resynthesis, "d1", "i1"]
+    assert {name for name, *_ in chosen} == {*submitted, "b1a", "b1b", "b2-2020"}
+    assert all(name in systems for name, *_ in chosen)
+    assert ["k2", "pool=evaluation"] in chosen
+    assert chosen_systems("b2, o1,", load_protocol("vpc2020")) == [["b2"], ["o1"]]
+    with pytest.raises(InputError, match="the protocol vpc2024 names no systems"):
+        chosen_systems("all", load_protocol("vpc2024"))
+
+
+def test_several_systems_side_by_side(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    command = [
+        "evaluate",
+        "--protocol",
+        "vpc2020",
+        "--data",
+        str(data),
+        "--system",
+        "identity,nosuch,d1",
+        "--seed",
+        "1",
+    ]
+    command += ["--attackers", "bumps", "--recogniser", "counter", "--jobs", "1", "--no-report", "--quiet"]
+    assert main([*command, "--out", str(out)]) == 1  # nosuch
+    said = capsys.readouterr()
+    assert "nosuch: unknown system 'nosuch'" in said.err
+    lines = {line.split()[0]: line for line in said.out.splitlines()}
+    assert lines["system"].split()[1:] == ["EER", "oa", "EER", "aa", "WER", "DeID", "G_VD", "(dB)"]
+    assert lines["nosuch"].split(maxsplit=1)[1].startswith("not measured: unknown system 'nosuch'")
+    found = json.loads((out / "comparison.json").read_text())
+    rows = {row["system"]: row["values"] for row in found["rows"]}
+    assert list(rows) == ["original", "identity", "nosuch", "d1"]
+    # What changes nothing has the figures of the original, and hides nobody.
+    assert rows["identity"]["eer_aa"]["value"] == rows["original"]["eer_aa"]["value"]
+    assert rows["identity"]["wer"] == rows["original"]["wer"]
+    assert rows["identity"]["deid"]["value"] == pytest.approx(0, abs=0.02)
+    assert rows["identity"]["gvd"]["value"] == pytest.approx(0, abs=0.1)
+    assert rows["d1"]["deid"]["value"] > 0.1
+    assert all(rows["d1"][name]["low"] <= rows["d1"][name]["value"] <= rows["d1"][name]["high"] for name in rows["d1"])
+    page = (out / "comparison.html").read_text()
+    assert page.count("<svg") == 5
+    for number in ("7", "10", "14", "15"):
+        assert f"As Figure {number}:" in page
+    assert "<script" not in page
+    # The same command goes on where it stopped: nothing is anonymized again, and the table is the same.
+    times = {path: path.stat().st_mtime_ns for path in (out / "d1").rglob("*.wav")}
+    before = (out / "comparison.json").read_text()
+    assert main([*command, "--out", str(out)]) == 1
+    assert {path: path.stat().st_mtime_ns for path in (out / "d1").rglob("*.wav")} == times
+    assert (out / "comparison.json").read_text() == before
+
+
+def test_settings_are_for_one_system(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "--data", str(data), "--system", "b2,d1", "--set", "alpha=0.5"]) == 1
+    assert "--set is for one system" in capsys.readouterr().err
+
+
+def test_a_pool_of_the_speakers_who_are_evaluated(data: Path, tmp_path: Path) -> None:
+    protocol = load_protocol("vpc2020")
+    args = argparse.Namespace(data=data, train=[], emotion=[], plan=False, cache=None, jobs=1, quiet=True, out=tmp_path)
+    made, folder = made_system("k2", ["pool=evaluation", "epsilon=50"], args, protocol)
+    assert folder == tmp_path
+    assert made.parameters()["epsilon"] == 50
+    pool = load_pool(Path(made.parameters()["pool"]))
+    assert sorted(pool.ids) == [str(k) for k in (*range(10, 14), *range(20, 24))]
+    with pytest.raises(InputError, match="system b2 has no parameter 'pool'"):
+        made_system("b2", ["pool=evaluation"], args, protocol)
+
+
+def test_intervals_over_speakers_are_those_of_a_loop() -> None:
+    rng = np.random.default_rng(3)
+    matrix, weights = rng.random((5, 5)), np.array([[1.0, 1, 1, 1, 1], [3, 0, 1, 1, 0], [0, 4, 0, 0, 1]])
+    expected = [metrics.diagonal_dominance(matrix, row) for row in weights]
+    np.testing.assert_allclose(_dominance(matrix, weights), expected)
+    low, high = _over_speakers([matrix + 2 * np.eye(5), matrix, matrix + np.eye(5)])
+    assert low[0] < metrics.deid(matrix + 2 * np.eye(5), matrix) < high[0]
+    assert low[1] < metrics.gvd(matrix + 2 * np.eye(5), matrix + np.eye(5)) < high[1]
+
+
+def results(system: str, eer: float, gvd: float) -> Results:
+    places = [("libri_test", "f"), ("libri_test", "m")]
+    figures = []
+    for dataset, gender in places:
+        spot: dict[str, Any] = {"dataset": dataset, "split": "test", "gender": gender}
+        for conditions, knowledge, value in (
+            ("oo", "unprotected", 0.02),
+            ("oa", "ignorant", 0.5),
+            ("aa", "lazy-informed", eer),
+        ):
+            model = f"campplus ({knowledge})"
+            figures.append(
+                Figure("eer", value, low=value / 2, high=value + 0.1, conditions=conditions, model=model, **spot)
+            )
+            figures.append(Figure("eer", 0.9, conditions=conditions, model="free (free)", **spot))
+        figures.append(Figure("gvd", gvd, low=gvd - 1, high=gvd + 1, **spot))
+    figures.append(Figure("wer", 0.1, dataset="libri_test", split="test", conditions="a", low=0.05, high=0.2))
+    figures.append(Figure("wer", 0.4, dataset="libri_dev", split="dev", conditions="a"))
+    return Results(system, "vpc2020", tuple(figures))
+
+
+def test_rows_are_means_over_the_test_sets_of_the_right_attackers() -> None:
+    found = compare("vpc2020", [results("o1", 0.3, -4.0)], {"x": "broken"}, ["x", "o1"])
+    assert (found.split, found.sets, found.encoder) == ("test", ("libri_test",), "campplus")
+    original, fault, row = found.rows
+    assert original.values["eer_aa"].value == pytest.approx(0.02)
+    assert fault.fault == "broken"
+    assert row.values["eer_oa"].value == pytest.approx(0.5)
+    assert row.values["eer_aa"].value == pytest.approx(0.3)
+    assert row.values["wer"].value == pytest.approx(0.1)
+    assert shown("wer", row.values["wer"]) == "10.0 [5.0, 20.0]"
+    assert shown("gvd", row.values["gvd"]).startswith("-4.00 [")
+    assert shown("deid", None) == "–"
+    drawing = scatter_svg([original, row], "eer_aa", "gvd")
+    assert drawing.count("<circle") == 2
+    assert "-4" in drawing

@@ -1,0 +1,52 @@
+"""Content features of self-supervised networks: against the network itself, in windows, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.tiny_models import tiny_ctc
+from voiceveil.core.errors import InputError
+from voiceveil.models.content.features import content_features
+from voiceveil.models.content.self_supervised import SslContent
+from voiceveil.testing import synthetic_voice
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_ctc(tmp_path_factory.mktemp("ssl") / "model")
+
+
+def test_the_last_layer_as_the_library_gives_it(model: Path) -> None:
+    import torch
+
+    wave = synthetic_voice(seconds=1.0)
+    part = content_features(f"ssl:{model}")
+    network = transformers.AutoModel.from_pretrained(model).eval()
+    normal = transformers.AutoFeatureExtractor.from_pretrained(model)(wave.samples, sampling_rate=16000)
+    with torch.inference_mode():
+        expected = network(torch.tensor(np.array(normal["input_values"]))).last_hidden_state[0].numpy()
+    found = part(wave)
+    assert found.shape == expected.shape == (49, part.dimension)
+    np.testing.assert_allclose(found.astype(np.float32), expected, atol=4e-3)
+    assert (part.hop, part.offset, part.minimum) == (320.0, 199.5, 0.025)
+
+
+def test_windows_give_as_many_vectors_and_nearly_the_same(model: Path) -> None:
+    wave = synthetic_voice(seconds=4.0)
+    whole, parts = SslContent(model)(wave), SslContent(model, window=2.0, overlap=0.5)(wave)
+    assert whole.shape == parts.shape
+    assert np.corrcoef(whole.ravel().astype(float), parts.ravel().astype(float))[0, 1] > 0.9
+    assert SslContent(model).fingerprint() != SslContent(model, window=2.0).fingerprint()
+
+
+def test_a_model_has_to_be_named_and_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        content_features("ssl")
+    assert str(caught.value) == "content features ssl have no default model (write ssl:FOLDER or ssl:HUB_ID)"
+    with pytest.raises(InputError, match="no such folder"):
+        content_features(f"ssl:{tmp_path / 'nowhere'}")

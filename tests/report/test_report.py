@@ -1,0 +1,485 @@
+"""The report: its figures against plain counting, its text, and that data is never code."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+import shutil
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.report_world import ATTACKS, make_results
+from voiceveil import metrics
+from voiceveil.audio import save
+from voiceveil.cli.main import main
+from voiceveil.core.errors import InputError
+from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.evaluation.details import Details, Heard, read_details, write_details
+from voiceveil.evaluation.ranking import dataset_of
+from voiceveil.evaluation.results import Results
+from voiceveil.official import read_results
+from voiceveil.report.curves import det_svg
+from voiceveil.report.page import Options, write_report
+from voiceveil.report.plots import similarity_svg
+from voiceveil.report.privacy_utility_plot import planes
+from voiceveil.report.published import published
+from voiceveil.report.report_data import Material, load_material
+from voiceveil.report.sections import command
+from voiceveil.report.speakers import by_speaker
+from voiceveil.report.summary import findings
+from voiceveil.report.words import lost_words
+from voiceveil.testing import synthetic_voice
+
+HOSTILE = '<script>alert(1)</script>"onload=x{{7*7}}&'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_results(tmp_path_factory.mktemp("results"), audio=True)
+
+
+@pytest.fixture(scope="module")
+def material(folder: Path) -> Material:
+    return load_material(folder)
+
+
+class Tags(HTMLParser):
+    """All tags with their attributes, and the text outside of the style."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page_of(folder: Path, out: Path, options: Options | None = None) -> Tags:
+    return Tags(write_report(folder, out, options).read_text())
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+# -- figures against slow, obvious twins
+
+
+def test_the_eer_of_a_speaker_is_that_of_their_trials(material: Material) -> None:
+    scored = material.scores_of(material.strongest() or pytest.fail("no attack"))[0]
+    lines = [line.split() for line in (material.folder / str(scored.figure.detail["scores"])).read_text().splitlines()]
+    for one in by_speaker(scored, resamples=50):
+        own = [float(score) for speaker, name, score in lines if speaker == one.speaker and name.startswith(speaker)]
+        others = [
+            float(score) for speaker, name, score in lines if speaker == one.speaker and not name.startswith(speaker)
+        ]
+        assert one.eer.value == metrics.eer(own, others)
+        assert one.targets == len(own) == 6
+        best = max((float(score), name) for speaker, name, score in lines if speaker == one.speaker and speaker in name)
+        assert one.closest == best[1]
+        assert one.eer.low <= one.eer.value <= one.eer.high
+
+
+def test_the_worst_protected_come_first_and_few_trials_have_no_interval(material: Material) -> None:
+    scored = material.scored[-1]
+    rates = [one.eer.value for one in by_speaker(scored, resamples=50)]
+    assert rates == sorted(rates)
+    trials = scored.trials
+    keep = np.flatnonzero(~trials.target | (np.cumsum(trials.target) <= 3))
+    fewer = type(trials)(trials.score[keep], trials.target[keep], trials.enroll[keep], trials.speaker[keep])
+    (one,) = by_speaker(replace(scored, trials=fewer, utterances=scored.utterances[keep]), resamples=50)
+    assert one.targets == 3
+    assert np.isnan(one.eer.low)
+
+
+def test_lost_words_are_counted() -> None:
+    rows = [
+        Heard("1", reference="A CAT SAT", heard_original="A CAT SAT", heard_anonymized="A HAT"),
+        Heard("2", reference="A CAT", heard_original="A HAT", heard_anonymized="A BAT"),
+        Heard("3", reference="A CAT", heard_original="A CAT", heard_anonymized="A HAT"),
+        Heard("4"),
+    ]
+    found = {one.word: one for one in lost_words(rows)}
+    assert {w: (o.said, o.lost_original, o.lost_anonymized) for w, o in found.items()} == {
+        "CAT": (3, 1, 3),
+        "SAT": (1, 0, 1),
+        "A": (3, 0, 0),
+    }
+    assert found["CAT"].instead == (("HAT", 2), ("BAT", 1))
+    assert found["SAT"].instead == (("", 1),)
+    assert [one.word for one in lost_words(rows)] == ["CAT", "SAT", "A"]
+    assert lost_words([Heard("4")]) == []
+
+
+def test_det_curves_have_probit_axes(material: Material) -> None:
+    scored = material.scored[1]
+    drawn = det_svg([(0, scored)], "title")
+    ticks = dict(re.findall(r'<text class="dim" x="([\d.]+)" y="346"[^>]*>([\d.]+)<', drawn))
+    places = {float(name): float(x) for x, name in ticks.items()}
+    # distances are those of the normal quantiles
+    quantiles = {2.0: -2.0537, 10.0: -1.2816, 40.0: -0.2533, 80.0: 0.8416}
+    pixels = (places[80.0] - places[2.0]) / (quantiles[80.0] - quantiles[2.0])
+    for name, quantile in quantiles.items():
+        assert places[name] == pytest.approx(places[2.0] + pixels * (quantile - quantiles[2.0]), abs=0.2)
+    path = re.search(r'class="curve s0" d="M([^"]+)"', drawn)
+    assert path is not None
+    vertices = [tuple(map(float, pair.split())) for pair in path[1].split("L")]
+    assert all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairwise(vertices))  # misses rise
+
+
+def test_the_similarity_matrix_is_composed_as_in_the_findings_of_2020(material: Material) -> None:
+    one = replace(
+        material.details.similarity["libri_dev_trials_f"],
+        speakers=("a", "b"),
+        oo=((1.0, 0.0), (0.0, 1.0)),
+        oa=((0.0, 1.0), (0.0, 0.0)),
+        aa=((0.0, 0.0), (0.0, 1.0)),
+    )
+    dark = re.search(r'fill-opacity="1.00"[^>]* d="([^"]+)"', similarity_svg(one, "t"))
+    assert dark is not None
+    cells = {tuple(map(int, cell)) for cell in re.findall(r"M(\d) (\d)h1", dark[1])}  # (column, row)
+    assert cells == {(0, 0), (1, 1), (3, 0), (0, 3), (3, 3)}
+
+
+def test_published_baselines_are_those_of_the_files(reference: Path) -> None:
+    for edition in (2020, 2022, 2024):
+        for one in published(edition):
+            official = read_results(reference / f"vpc{edition}" / str(one.info["source"]))
+            for figure in one.figures:
+                same = [
+                    f.value
+                    for f in official.find(figure.metric, conditions=figure.conditions)
+                    if dataset_of(f) == dataset_of(figure)
+                    and f.model in (figure.model or f.model, "ASR_eval^anon" if edition == 2022 else f.model)
+                    and f.detail.get("language_model") in (None, "tglarge")
+                    and (figure.metric != "wer" or edition != 2022 or f.model == "ASR_eval^anon")
+                ]
+                assert same == [pytest.approx(figure.value, abs=1e-6)], (edition, one.system, str(figure))
+
+
+def test_published_figures_of_the_evaluation_plans() -> None:
+    b3 = next(one for one in published(2024) if one.system == "B3")
+    assert [f.value for f in b3.find("eer", split="dev")] == [0.28426, 0.22044]
+    assert b3.one("wer", dataset="libri_test").value == 0.04352
+    assert [one.system for one in published(2022)] == ["B1.a", "B1.b", "B2"]
+    assert published(2021) == ()
+
+
+def test_the_plane_averages_what_the_evaluation_has(material: Material) -> None:
+    plane = next(one for one in planes(material) if one.metric == "wer")
+    point = {p.label: p for p in plane.points}
+    assert point["B3"].x.value == pytest.approx((0.28426 + 0.22044) / 2)
+    assert point["B3"].x.low is None
+    strongest = material.strongest()
+    assert strongest is not None
+    assert point["mine"].x.value == pytest.approx(np.mean([f.value for f in strongest.figures]))
+    assert point["mine"].y.value == 0.30
+    assert (point["mine"].x.low or 1) < point["mine"].x.value < (point["mine"].x.high or 0)
+    assert point["original"].y.value == 0.02
+    other = replace(material.results, system="other", figures=material.results.find("wer"))
+    assert "other" in planes(material, [other])[0].left_out  # it has no EER
+
+
+def test_the_command_of_a_report_is_quoted_for_the_shell(material: Material) -> None:
+    results = replace(material.results, system="x; rm -rf ~", info={**material.results.info, "attackers": ["$(id)"]})
+    shown = command(Material(results, material.folder))
+    assert "--system 'x; rm -rf ~' " in shown
+    assert "--attackers '$(id)' " in shown
+
+
+# -- details
+
+
+@settings(max_examples=25)
+@given(text=st.text(max_size=20), value=st.floats(0, 1e6))
+def test_details_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, text: str, value: float) -> None:
+    text = text.encode("utf-8", "ignore").decode().replace("\r", " ").replace("\0", "")
+    folder = tmp_path_factory.mktemp("details")
+    row = Heard(
+        f"u{text}", f"s{text}", reference=f"R{text}", heard_original=text, heard_anonymized="", f0_original=value
+    )
+    write_details(Details({"set": (row,)}, {}), folder)
+    (again,) = read_details(folder).utterances["set"]
+    assert again.f0_original == pytest.approx(value, rel=1e-5)
+    assert replace(again, f0_original=value) == row
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("nonsense\nx\n", "set.tsv:1: not a table of utterances"),
+        ("utterance\tf0_original\nu\tloud\n", "a row is not of the right form: could not convert string to float"),
+        ("utterance\tspeaker\nu\n", "a row is not of the right form: zip() argument"),
+    ],
+)
+def test_bad_details(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "details").mkdir()
+    (tmp_path / "details" / "set.tsv").write_text(content)
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_details(tmp_path)
+
+
+def test_bad_matrices(tmp_path: Path) -> None:
+    (tmp_path / "details").mkdir()
+    (tmp_path / "details" / "s.similarity.json").write_text('{"speakers": ["a"], "oo": [[1, 2]], "oa": [], "aa": []}')
+    with pytest.raises(InputError, match="not similarity matrices: a matrix is not of 1 rows and columns"):
+        read_details(tmp_path)
+
+
+# -- the page
+
+
+def test_every_eer_says_who_attacked_what_with_an_interval(folder: Path, tmp_path: Path) -> None:
+    html = write_report(folder, tmp_path / "r.html").read_text()
+    section = html[html.index('id="attackers"') : html.index("What the attackers know")]
+    rows = [
+        [plain(re.sub("<[^>]+>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
+        for row in re.findall(r"<tr.*?</tr>", section)
+    ]
+    rows = [row for row in rows if row]
+    assert len(rows) == 2 * len(ATTACKS)
+    for name, dataset, eer, knowledge, enroll, trial in rows:
+        assert name.startswith("campplus")
+        assert knowledge in ("unprotected", "lazy-informed", "semi-informed")
+        assert {enroll, trial} <= {"original", "anonymized"}
+        assert dataset in ("libri_dev female", "libri_dev male")
+        assert re.fullmatch(r"[\d.]+ % \[[\d.]+, [\d.]+\]", eer)
+
+
+def test_warnings_come_first_and_grades_are_words(folder: Path, tmp_path: Path, material: Material) -> None:
+    text = plain(page_of(folder, tmp_path / "r.html").text)
+    warning = text.index("campplus-adapted: it identifies only 40.0% of its own utterances")
+    assert warning < text.index("Can somebody still tell who speaks?") < text.index("Who attacked, and how well")
+    privacy, words, emotions, intonation = findings(material)
+    assert privacy.grade == "poor"
+    assert "weak protection" in privacy.answer
+    assert "Guessing would be wrong in 50 %" in privacy.text
+    assert (words.grade, emotions.grade, intonation.grade) == ("poor", "poor", "middling")
+    for finding in (privacy, words, emotions, intonation):
+        assert plain(finding.answer) in text
+    assert "Not evaluated, because the data were not there: libri_test_enrolls" in text
+    assert "What this does not show" in text
+
+
+def test_without_a_trained_attacker_the_report_warns(material: Material, tmp_path: Path) -> None:
+    figures = tuple(f for f in material.results.figures if "semi-informed" not in f.model)
+    replace(material.results, figures=figures).save(tmp_path / "results.json")
+    text = page_of(tmp_path, tmp_path / "r.html").text
+    assert "No attacker has learned from speech of this system" in text
+
+
+def test_data_is_never_code(folder: Path, tmp_path: Path) -> None:
+    """The same tags whatever the data are called, and none that could run or load anything."""
+    # names of speakers and utterances stand in score files, where blanks would separate columns
+    bad = make_results(tmp_path / "bad", rename=HOSTILE)
+    results = Results.load(bad / "results.json")
+    hostile = tuple(
+        replace(f, model=f"{f.model}{HOSTILE}" if f.metric != "eer" else f.model, detail=dict(f.detail))
+        for f in results.figures
+    )
+    health = [{**results.info["health"][0], "warnings": [HOSTILE], "choice": HOSTILE}]
+    replace(results, figures=hostile, info={**results.info, "health": health, "time": HOSTILE}).save(
+        bad / "results.json"
+    )
+    safe = make_results(tmp_path / "safe")
+    pages = [page_of(f, tmp_path / f"{f.name}.html", Options(title=t)) for f, t in ((bad, HOSTILE), (safe, "safe"))]
+    names = [[tag for tag, _ in page.tags] for page in pages]
+    assert names[0] == names[1]
+    assert pages[0].text.count("<script>alert(1)</script>") > 20  # it is shown, as text
+    assert "49" not in re.findall(r"onload=x(\d\d)", pages[0].text)
+    for tag, attributes in pages[0].tags:
+        assert tag not in ("script", "img", "iframe", "object", "embed", "link", "base", "form")
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        assert attributes.get("href", "#").startswith("#")  # type: ignore[union-attr]
+        assert "src" not in attributes
+
+
+def test_the_policy_allows_the_style_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    html = write_report(folder, tmp_path / "r.html").read_text()
+    policy = next(a["content"] for tag, a in Tags(html).tags if a.get("http-equiv") == "Content-Security-Policy")
+    (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; media-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert "http" not in re.sub(r'xmlns="http://www.w3.org/2000/svg"|http-equiv', "", html)
+
+
+def test_recordings_only_when_asked_for(folder: Path, tmp_path: Path) -> None:
+    silent = page_of(folder, tmp_path / "silent.html")
+    assert not any(tag == "audio" for tag, _ in silent.tags)
+    assert "data:audio" not in (tmp_path / "silent.html").read_text()
+    loud = page_of(folder, tmp_path / "loud.html", Options(audio=2))
+    sources = [attributes["src"] or "" for tag, attributes in loud.tags if tag == "audio"]
+    assert len(sources) == 4
+    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(sources[0].partition(",")[2])))
+    assert (len(samples), rate) == (24000, 16000)
+    assert "personal data" in loud.text
+    moved = tmp_path / "moved"
+    shutil.copytree(folder, moved)
+    shutil.rmtree(moved / "audio")
+    gone = page_of(moved, tmp_path / "gone.html", Options(audio=2))
+    assert gone.text.count("the audio is no longer where it was") == 2
+
+
+@pytest.mark.parametrize("protocol", ["vpc2020", "vpc2022", "vpc2024"])
+def test_all_protocols(protocol: str, tmp_path: Path) -> None:
+    text = plain(page_of(make_results(tmp_path / "r", protocol=protocol), tmp_path / "r.html").text)
+    for word, edition in {"linkability D_sys": "vpc2020", "ZEBRA, individual": "vpc2020", "dB [": "vpc2020"}.items():
+        assert (word in text) == (edition == protocol or (protocol == "vpc2022" and word == "dB ["))
+    assert "pitch correlation" in text
+    assert "IEMOCAP_dev" in text
+
+
+def test_an_official_file_has_figures_alone(reference: Path, tmp_path: Path) -> None:
+    for file in ("vpc2020/RESULTS_mcadams", "vpc2022/RESULTS_summary_mcadams", "vpc2024/result_for_rank_mcadams"):
+        text = plain(page_of(reference / file, tmp_path / f"{Path(file).name}.html").text)
+        assert "Not shown: The results have no details" in text
+        assert "ASV_eval" in text
+
+
+def test_the_same_results_give_the_same_page(folder: Path, tmp_path: Path) -> None:
+    pages = [write_report(folder, tmp_path / f"{i}.html").read_bytes() for i in range(2)]
+    assert pages[0] == pages[1]
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = make_results(tmp_path / "other")
+    out = tmp_path / "report.html"
+    arguments = ["--out", str(out), "--title", "For the officer", "--compare", f"theirs={other}", "--audio", "1"]
+    assert main(["report", str(folder), *arguments]) == 0
+    assert f"report: {out}" in capsys.readouterr().out
+    page = Tags(out.read_text())
+    assert "For the officer" in page.text
+    assert "theirs (other)" in page.text
+    assert main(["report", str(other)]) == 0
+    assert (other / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "no such file"),
+        ([".", "--audio", "-1"], "audio of -1 speakers"),
+        ([".", "--compare", "nothing"], "no such file"),
+    ],
+)
+def test_bad_input(
+    folder: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["report", *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert not (folder / "report.html").exists()
+
+
+def test_bad_scores_are_said_with_their_line(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    file = copy / "scores" / "campplus" / "libri_dev_trials_f.oo.scores"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], "11 stranger 0.5", *lines[2:]]))
+    with pytest.raises(
+        InputError, match=r"oo\.scores:2: not `<speaker> <utterance> <score>` of the details: 'stranger'"
+    ):
+        load_material(copy)
+
+
+def test_scores_outside_of_the_results_are_not_read(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (tmp_path / "secret").write_text("not scores")
+    results = Results.load(copy / "results.json")
+    figures = [replace(f, detail={**f.detail, "scores": "../secret"}) for f in results.find("eer")]
+    replace(results, figures=tuple(figures)).save(copy / "results.json")
+    assert load_material(copy).scored == ()
+
+
+PROTOCOL = """
+name = "mine"
+title = "A protocol of one's own"
+metrics = ["eer"]
+levels = { enroll = "utterance", trial = "utterance" }
+conditions = ["aa"]
+scoring = "cosine"
+[[verification]]
+dataset = "mine"
+split = "dev"
+enroll = "mine_enrolls"
+trials = [{ set = "mine_trials_f", gender = "f" }]
+"""
+
+
+def test_an_evaluation_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From recordings to the page; a second one, with other options, is made without measuring anything."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    (tmp_path / "mine.toml").write_text(PROTOCOL)
+    sets = {
+        name: [_utterance(data, name, s, i) for s in (1, 2, 3) for i in range(3)] for name in ("enrolls", "trials_f")
+    }
+    pairs = [(str(s), u.id, str(s) == u.speaker) for s in (1, 2, 3) for u in sets["trials_f"]]
+    columns = [np.array(column) for column in zip(*pairs, strict=True)]
+    trials = Trials(columns[0], columns[1], columns[2])
+    for name, spoken in sets.items():
+        corpus = Corpus(name, tuple(spoken), trials if name == "trials_f" else None)
+        write_kaldi(corpus, data / f"mine_{name}")
+    command = [
+        "evaluate",
+        "--protocol",
+        str(tmp_path / "mine.toml"),
+        "--data",
+        str(data),
+        "--system",
+        "b2",
+        "--seed",
+        "1",
+    ]
+    command += ["--out", str(out), "--attackers", "free:duration,free:f0", "--jobs", "1", "--quiet"]
+    assert main(command) == 0
+    assert f"report: {out / 'report.html'}" in capsys.readouterr().out
+    rows = read_details(out).utterances["mine_trials_f"]
+    assert len(rows) == 9
+    assert all(row.f0_original and row.pitch_correlation is not None and row.reference is None for row in rows)
+    assert (out / rows[0].anonymized).exists()
+    text = plain(Tags((out / "report.html").read_text()).text)
+    assert "No attacker has learned from speech of this system" in text
+    assert "Not shown: No voice similarity was computed: it needs the attacker campplus." in text
+    shutil.rmtree(out / "data")  # a report needs no audio
+    begin = time.process_time()
+    assert main(["report", str(out), "--title", "again"]) == 0
+    assert time.process_time() - begin < 10
+    assert main([*command, "--no-report", "--out", str(tmp_path / "none")]) == 0
+    assert not (tmp_path / "none" / "details").exists()
+    assert not (tmp_path / "none" / "report.html").exists()
+
+
+def _utterance(data: Path, name: str, speaker: int, i: int) -> Utterance:
+    path = data / "audio" / f"{name}-{speaker}-{i}.wav"
+    save(path, synthetic_voice(speaker, i + 10 * (name == "enrolls"), seconds=1.0 + 0.2 * i))
+    return Utterance(
+        f"{speaker}-{name[:2]}-{i}",
+        path,
+        speaker=str(speaker),
+        gender="f",
+        role="enroll" if name == "enrolls" else "trial",
+    )

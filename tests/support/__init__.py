@@ -1,0 +1,1 @@
+"""Worlds, clients, tiny models and marks that several tests share."""

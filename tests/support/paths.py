@@ -1,0 +1,11 @@
+"""Where the repository and the data beside it are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+#: The repository.
+ROOT = Path(__file__).resolve().parents[2]
+#: Real speech that is not part of the repository; tests that need it skip when it is absent.
+SHARED = Path(os.environ.get("VOICEVEIL_SHARED", ROOT.parent / "shared"))
