@@ -338,6 +338,20 @@ def test_recordings_only_when_asked_for(folder: Path, tmp_path: Path) -> None:
     assert gone.text.count("the audio is no longer where it was") == 2
 
 
+def test_the_player_has_the_versions_of_compared_systems(folder: Path, tmp_path: Path) -> None:
+    theirs = make_results(tmp_path / "theirs", audio=True)
+    figures = make_results(tmp_path / "figures")
+    shutil.rmtree(figures / "details")  # figures alone: nothing to listen to
+    compare = [f"b2={theirs}", f"b3={figures / 'results.json'}"]
+    page = page_of(folder, tmp_path / "r.html", Options(audio=2, compare=compare))
+    labels = re.findall(r"<label>([^<]*)<audio", (tmp_path / "r.html").read_text())
+    assert labels == ["original", "mine", "b2"] * 2
+    sources = [attributes["src"] or "" for tag, attributes in page.tags if tag == "audio"]
+    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(sources[2].partition(",")[2])))
+    assert (len(samples), rate) == (24000, 16000)
+    assert "“the cat sat on a mat”" in page.text
+
+
 @pytest.mark.parametrize("protocol", ["vpc2020", "vpc2022", "vpc2024"])
 def test_all_protocols(protocol: str, tmp_path: Path) -> None:
     text = plain(page_of(make_results(tmp_path / "r", protocol=protocol), tmp_path / "r.html").text)

@@ -1,14 +1,15 @@
-"""Short recordings inside the page, of the speakers who are protected worst: only when asked for.
+"""Recordings to listen to inside the page: the same words before and after anonymization, by one or more systems.
 
-The originals are personal data, and whoever has the page has them. An excerpt is at most six seconds, mono at 16 kHz,
-as FLAC without tags in a ``data:`` address.
+They are of the speakers who are protected worst, and only in the page when asked for: the originals are personal data,
+and whoever has the page has them. A recording is at most six seconds, mono at 16 kHz, as FLAC without tags in a
+``data:`` address, which browsers play without a network.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,49 +17,81 @@ import soundfile
 
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.details import Heard
+from voiceveil.evaluation.details import Details, Heard, read_details
 from voiceveil.report.report_data import Material
 from voiceveil.report.speakers import SpeakerEer
 
-__all__ = ["Excerpt", "excerpts"]
+__all__ = ["Excerpt", "Recording", "excerpts"]
 
 _RATE = 16000  # Hz
 _SECONDS = 6.0
 
 
 @dataclass(frozen=True)
+class Recording:
+    """One recording as a ``data:`` address; ``label`` is "original" or the name of the system."""
+
+    label: str
+    address: str
+
+
+@dataclass(frozen=True)
 class Excerpt:
-    """Two recordings as ``data:`` addresses, or why there are none."""
+    """One utterance of a speaker: the original and each system's version of it, or why there are none."""
 
     speaker: SpeakerEer
-    original: str = ""
-    anonymized: str = ""
+    words: str = ""  # the transcript, if there is one
+    recordings: tuple[Recording, ...] = ()
     fault: str = ""
 
 
-def excerpts(material: Material, speakers: Sequence[SpeakerEer], count: int) -> list[Excerpt]:
-    """Of the first ``count`` speakers, the utterance that the attacker recognised best."""
-    return [_excerpt(material, one) for one in speakers[:count]]
+def excerpts(
+    material: Material, speakers: Sequence[SpeakerEer], count: int, others: Mapping[str, Path] | None = None
+) -> list[Excerpt]:
+    """Return the utterance that the attacker recognized best, of each of the first ``count`` speakers.
+
+    Parameters
+    ----------
+    material
+        The evaluation that the report is on.
+    speakers
+        The speakers, worst protected first.
+    count
+        How many of them to take.
+    others
+        System -> the folder of its evaluation. Its version of the utterance is added where that folder has one.
+    """
+    details = {name: (folder, read_details(folder)) for name, folder in (others or {}).items()} if count else {}
+    return [_excerpt(material, speaker, details) for speaker in speakers[:count]]
 
 
-def _excerpt(material: Material, one: SpeakerEer) -> Excerpt:
-    rows = material.details.utterances.get(one.set, ())
-    row = next((row for row in rows if row.utterance == one.closest), None)
+def _excerpt(material: Material, speaker: SpeakerEer, others: Mapping[str, tuple[Path, Details]]) -> Excerpt:
+    row = _row(material.details, speaker)
     if row is None:
-        return Excerpt(one, fault="the details do not have this utterance")
+        return Excerpt(speaker, fault="the details do not have this utterance")
+    seconds = _SECONDS if row.duration is None else min(_SECONDS, row.duration)
     try:
-        original, anonymized = _sides(material.folder, row)
+        recordings = [
+            Recording("original", _address(material.folder / row.original, row.start, seconds)),
+            Recording(material.results.system, _address(material.folder / row.anonymized, 0.0, seconds)),
+        ]
+        for name, (folder, details) in others.items():
+            version = _row(details, speaker)
+            if version is not None:
+                recordings.append(Recording(name, _address(folder / version.anonymized, 0.0, seconds)))
     except InputError:
-        return Excerpt(one, fault="the audio is no longer where it was")  # no path: it may name people
-    return Excerpt(one, original, anonymized)
+        return Excerpt(speaker, fault="the audio is no longer where it was")  # no path: it may name people
+    return Excerpt(speaker, row.reference or "", tuple(recordings))
 
 
-def _sides(folder: Path, row: Heard) -> tuple[str, str]:
-    longest = _SECONDS if row.duration is None else min(_SECONDS, row.duration)
-    return _address(folder / row.original, row.start, longest), _address(folder / row.anonymized, 0.0, longest)
+def _row(details: Details, speaker: SpeakerEer) -> Heard | None:
+    """Return the row of the speaker's best recognized utterance."""
+    rows = details.utterances.get(speaker.set, ())
+    return next((row for row in rows if row.utterance == speaker.closest), None)
 
 
 def _address(path: Path, start: float, seconds: float) -> str:
+    """Return the first ``seconds`` from ``start`` of a file as a ``data:`` address."""
     wave = load(path, rate=_RATE, start=start)
     buffer = io.BytesIO()
     samples = wave.samples[: int(seconds * _RATE)]

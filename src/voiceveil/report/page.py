@@ -104,8 +104,7 @@ def render(material: Material, others: Sequence[Results], options: Options) -> s
         "curves": sections.curves(material),
         "genders": sections.genders(material),
         "speakers": speakers,
-        "excerpts": excerpts(material, speakers.worst, options.audio),
-        "audio": options.audio,
+        "excerpts": excerpts(material, speakers.worst, options.audio, _folders(others, options.compare)),
         "similarity": sections.similarity(material),
         "words": sections.words(material),
         "emotions": sections.emotions(material),
@@ -115,6 +114,13 @@ def render(material: Material, others: Sequence[Results], options: Options) -> s
         "command": sections.command(material),
     }
     return _template().render(context, style=style)
+
+
+def _folders(others: Sequence[Results], compare: Sequence[str | Path]) -> dict[str, Path]:
+    """Return system -> folder of the compared results that are an evaluation's own, which may have audio."""
+    paths = {other.system: _path(spec) for other, spec in zip(others, compare, strict=True)}
+    folders = {name: path if path.is_dir() else path.parent for name, path in paths.items()}
+    return {name: folder for name, folder in folders.items() if (folder / "details").is_dir()}
 
 
 @lru_cache(maxsize=1)
