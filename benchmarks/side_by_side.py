@@ -51,11 +51,11 @@ SEED = 2024
 ATTACKERS = ("campplus", "campplus-adapted", "moonshine-adapted")
 #: Row of the table -> attacker, what it knows.
 ATTACKS = {
-    "EER, unprotected, f / m": "campplus (unprotected)",
-    "EER, ignorant, f / m": "campplus (ignorant)",
-    "EER, lazy-informed, f / m": "campplus (lazy-informed)",
-    "EER, semi-informed (adapted), f / m": "campplus-adapted (semi-informed)",
-    "EER, semi-informed (recogniser), f / m": "moonshine-adapted (semi-informed)",
+    "EER, unprotected, f / m": ("campplus", "unprotected"),
+    "EER, ignorant, f / m": ("campplus", "ignorant"),
+    "EER, lazy-informed, f / m": ("campplus", "lazy-informed"),
+    "EER, semi-informed (adapted), f / m": ("campplus-adapted", "semi-informed"),
+    "EER, semi-informed (recogniser), f / m": ("moonshine-adapted", "semi-informed"),
 }
 #: Recogniser -> its rows of the table.
 WORDS = {
@@ -105,7 +105,10 @@ def part(corpora: Mapping[str, Corpus], keep: Mapping[str, set[str]]) -> dict[st
 
 def attacks(results: Results) -> Columns:
     """The EERs: of the original speech, and of the anonymized."""
-    found = {row: _genders(results.find("eer", model=model)) for row, model in ATTACKS.items()}
+    found = {
+        row: _genders(results.find("eer", attacker=attacker, knowledge=knowledge))
+        for row, (attacker, knowledge) in ATTACKS.items()
+    }
     first = next(iter(ATTACKS))
     return {first: found[first]}, {row: text for row, text in found.items() if row != first}
 
@@ -117,7 +120,7 @@ def _genders(figures: Sequence[Figure]) -> str:
 
 def emotions(results: Results) -> Columns:
     """UAR before and after; none where there is no such speech."""
-    sides = [[f for f in results.find("uar") if f.conditions == side] for side in "oa"]
+    sides = [[f for f in results.find("uar") if f.condition == side] for side in "oa"]
     before, after = ({EMOTIONS: _genders(figures)} if figures else {} for figures in sides)
     return before, after
 
@@ -140,7 +143,7 @@ def distinctiveness(results: Results) -> Column:
 def words(figures: Sequence[Figure], heard: Mapping[str, WordErrors], small: Inventory, tools: Tools) -> Columns:
     """WER before and after, and how many times as many errors there are."""
     rate, times = WORDS[tools.recogniser]
-    before, after = ({rate: _genders([f for f in figures if f.conditions == side])} for side in "oa")
+    before, after = ({rate: _genders([f for f in figures if f.condition == side])} for side in "oa")
     errors = {side: heard[f"libri_dev.{side}"] for side in "oa"}
     wrong = {side: one.counts[:, :3].sum(axis=1) for side, one in errors.items()}
     speaker = {u.id: u.speaker or u.id for corpus in small.corpora.values() for u in corpus}

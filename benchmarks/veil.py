@@ -127,7 +127,7 @@ def speaker_level(spec: str, args: argparse.Namespace) -> None:
         quiet=args.quiet,
         say=say,
     )
-    for figure in results.find("eer", conditions="aa"):
+    for figure in results.find("eer", condition="aa"):
         print(f"speaker level: EER {figure.gender} {figure.value:.1%} [{figure.low:.1%}, {figure.high:.1%}]")
     print("speaker level: G_VD", distinctiveness(results)[side_by_side.GVD], flush=True)
 
@@ -137,11 +137,11 @@ def for_figure(results: Results) -> Results:
 
     Rankings know one attacker, and the sets of the challenge.
     """
-    semi = [f for f in results.find("eer") if f.model.endswith("(semi-informed)")]
-    mean = {name: np.mean([f.value for f in semi if f.model == name]) for name in {f.model for f in semi}}
+    semi = [f for f in results.find("eer") if f.knowledge == "semi-informed"]
+    mean = {name: np.mean([f.value for f in semi if f.attacker == name]) for name in {f.attacker for f in semi}}
     strongest = min(mean, key=lambda name: mean[name])
-    kept = [f for f in results.figures if f.metric != "eer" or f.model not in mean or f.model == strongest]
-    renamed = (replace(f, model="strongest (semi-informed)") if f.model == strongest else f for f in kept)
+    kept = [f for f in results.figures if f.metric != "eer" or f.attacker not in mean or f.attacker == strongest]
+    renamed = (replace(f, attacker="strongest") if f.attacker == strongest else f for f in kept)
     figures = (replace(f, dataset="IEMOCAP_dev", split="dev") if f.metric == "uar" else f for f in renamed)
     return replace(results, figures=tuple(figures))
 

@@ -375,7 +375,7 @@ def test_a_protocol_with_plda_gets_plda_where_there_is_training_speech(made: Pat
     tools = Tools(("pitch-bumps",), "", Cache(None))
     with_training = take_inventory(protocol, made, train=["train"])
     figures, _, notes, _ = verification(with_training, made, made, "_b2", tmp_path / "a", tools)
-    assert {(f.metric, f.conditions) for f in figures} == {(m, c) for m in ("eer", "cllr") for c in ("oo", "oa", "aa")}
+    assert {(f.metric, f.condition) for f in figures} == {(m, c) for m in ("eer", "cllr") for c in ("oo", "oa", "aa")}
     assert notes == []
     figures, _, notes, _ = verification(take_inventory(protocol, made), made, made, "_b2", tmp_path / "b", tools)
     assert {f.metric for f in figures} == {"eer"}

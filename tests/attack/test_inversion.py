@@ -203,6 +203,6 @@ def test_a_plan_knows_what_is_in_the_cache(tmp_path: Path) -> None:
     before = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
     assert sum(step.left for step in before) == 24
     results = evaluate(evaluation, **options, seed=1, details=False)
-    assert {figure.model for figure in results.find("eer")} == {"mcadams-inversion:bumps (inverting)"}
+    assert {figure.evaluator for figure in results.find("eer")} == {"mcadams-inversion:bumps (inverting)"}
     after = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
     assert [(step.utterances, step.left) for step in after] == [(12, 0), (12, 0)]

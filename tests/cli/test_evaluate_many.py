@@ -116,19 +116,17 @@ def results(system: str, eer: float, gvd: float) -> Results:
     figures = []
     for dataset, gender in places:
         spot: dict[str, Any] = {"dataset": dataset, "split": "test", "gender": gender}
-        for conditions, knowledge, value in (
+        for condition, knowledge, value in (
             ("oo", "unprotected", 0.02),
             ("oa", "ignorant", 0.5),
             ("aa", "lazy-informed", eer),
         ):
-            model = f"campplus ({knowledge})"
-            figures.append(
-                Figure("eer", value, low=value / 2, high=value + 0.1, conditions=conditions, model=model, **spot)
-            )
-            figures.append(Figure("eer", 0.9, conditions=conditions, model="free (free)", **spot))
+            by: dict[str, Any] = {"condition": condition, "attacker": "campplus", "knowledge": knowledge}
+            figures.append(Figure("eer", value, low=value / 2, high=value + 0.1, **by, **spot))
+            figures.append(Figure("eer", 0.9, condition=condition, attacker="free", knowledge="free", **spot))
         figures.append(Figure("gvd", gvd, low=gvd - 1, high=gvd + 1, **spot))
-    figures.append(Figure("wer", 0.1, dataset="libri_test", split="test", conditions="a", low=0.05, high=0.2))
-    figures.append(Figure("wer", 0.4, dataset="libri_dev", split="dev", conditions="a"))
+    figures.append(Figure("wer", 0.1, dataset="libri_test", split="test", condition="a", low=0.05, high=0.2))
+    figures.append(Figure("wer", 0.4, dataset="libri_dev", split="dev", condition="a"))
     return Results(system, "vpc2020", tuple(figures))
 
 

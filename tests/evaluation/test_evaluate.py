@@ -79,12 +79,12 @@ def evaluated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 @pytest.mark.slow
 def test_every_figure_says_what_it_is(evaluated: tuple[Path, Results]) -> None:
     out, results = evaluated
-    eers = {(f.dataset, f.gender, f.conditions, f.model) for f in results.find("eer")}
+    eers = {(f.dataset, f.gender, f.condition, f.evaluator) for f in results.find("eer")}
     for gender in "fm":
         for conditions, knowledge in (("oo", "unprotected"), ("oa", "ignorant"), ("aa", "lazy-informed")):
             assert ("libri_dev", gender, conditions, f"campplus ({knowledge})") in eers
-    assert {f.conditions for f in results.find("wer")} == {"o", "a"}
-    assert {f.conditions for f in results.find("uar")} == {"o", "a"}
+    assert {f.condition for f in results.find("wer")} == {"o", "a"}
+    assert {f.condition for f in results.find("uar")} == {"o", "a"}
     assert all(f.low is not None and f.high is not None and f.low <= f.value <= f.high for f in results.find("eer"))
     assert Results.load(out / "results.json").figures == results.figures
     assert results.info["seed"] == 1
@@ -112,7 +112,7 @@ def test_data_that_somebody_else_anonymized(evaluated: tuple[Path, Results], dat
     evaluation = prepare(theirs, tmp_path / "out", anon="_theirs", emotion=["emotions"])
     again = evaluate(evaluation, attackers=["campplus"])
     assert again.system == "theirs"
-    assert [f.value for f in again.find("eer")] == [f.value for f in results.find("eer") if "campplus" in f.model]
+    assert [f.value for f in again.find("eer")] == [f.value for f in results.find("eer") if "campplus" in f.attacker]
     broken = theirs / "libri_dev_trials_f_theirs" / "wav.scp"
     broken.write_text("".join(broken.read_text().splitlines(keepends=True)[1:]))
     with pytest.raises(InputError, match=r"missing, e\.g\. 11-s_f-0"):

@@ -57,10 +57,10 @@ def test_audio_without_metadata_is_evaluated_as_with_it(source: Path, tmp_path: 
     evaluation = prepare(source, tmp_path / "out", anon="_theirs")
     results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter")
     assert sorted(source.rglob("*")) == before
-    theirs = {(f.metric, f.gender, f.conditions, f.model): f.value for f in results.figures}
+    theirs = {(f.metric, f.gender, f.condition, f.evaluator): f.value for f in results.figures}
     evaluation = prepare(source, tmp_path / "ours", system=vv.system("b2"))
     again = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
-    assert theirs == {(f.metric, f.gender, f.conditions, f.model): f.value for f in again.figures}
+    assert theirs == {(f.metric, f.gender, f.condition, f.evaluator): f.value for f in again.figures}
     assert (tmp_path / "out" / "exp/results_summary/result_for_rank_theirs").exists()
     assert results.info["anonymized"]["libri_dev_enrolls"] == again.info["anonymized"]["libri_dev_enrolls"]
 
@@ -223,7 +223,7 @@ def test_bad_arguments_are_found_before_the_work(
 
 
 def results(protocol: str, system: str = "b2") -> Results:
-    return Results(system, protocol, (Figure("eer", 0.1, "libri_test", split="test", conditions="aa"),))
+    return Results(system, protocol, (Figure("eer", 0.1, "libri_test", split="test", condition="aa"),))
 
 
 def test_results_of_another_protocol_are_not_overwritten(

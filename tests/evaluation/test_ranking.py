@@ -42,7 +42,8 @@ def system(
     wer: float | None,
     uar: float | None = 0.4,
     reach: float | None = None,
-    model: str = "ASV_eval^anon",
+    attacker: str = "ASV_eval^anon",
+    knowledge: str = "semi-informed",
 ) -> Results:
     """Results of 2024 on the test set; ``reach`` is half the width of the intervals."""
 
@@ -51,13 +52,13 @@ def system(
         return Figure(metric, value, dataset, split="test", **limits, **more)
 
     figures = [
-        figure("eer", eer, "libri_test", gender=gender, conditions="aa", model=model)
+        figure("eer", eer, "libri_test", gender=gender, condition="aa", attacker=attacker, knowledge=knowledge)
         for eer, gender in zip(eers, "fm", strict=True)
     ]
     if wer is not None:
-        figures.append(figure("wer", wer, "libri_test", conditions="a"))
+        figures.append(figure("wer", wer, "libri_test", condition="a"))
     if uar is not None:
-        figures.append(figure("uar", uar, "IEMOCAP_test", conditions="a"))
+        figures.append(figure("uar", uar, "IEMOCAP_test", condition="a"))
     return Results(name, "vpc2024", tuple(figures))
 
 
@@ -110,7 +111,16 @@ def test_intervals_of_averages() -> None:
     assert eer.high == pytest.approx(0.2 + 0.02 / 2**0.5)
     figures = [
         Figure(
-            "eer", 0.2, f"{corpus}_test", 0.19, 0.23, split="test", gender=g, subset=subset, conditions="aa", model="a"
+            "eer",
+            0.2,
+            f"{corpus}_test",
+            0.19,
+            0.23,
+            split="test",
+            gender=g,
+            subset=subset,
+            condition="aa",
+            attacker="a",
         )
         for corpus, subset in (("libri", ""), ("vctk", ""), ("vctk", "common"))
         for g in "fm"
@@ -149,13 +159,16 @@ def test_ranks_against_a_slow_twin(rows: list[tuple[float, float, float, float]]
 
 
 def test_whose_eers_count() -> None:
-    weak = system("x", (0.4, 0.4), 0.05, model="net (lazy-informed)")
-    strong = system("x", (0.1, 0.1), None, None, model="net-adapted (semi-informed)")
+    weak = system("x", (0.4, 0.4), 0.05, attacker="net", knowledge="lazy-informed")
+    strong = system("x", (0.1, 0.1), None, None, attacker="net-adapted", knowledge="semi-informed")
     both = replace(weak, figures=weak.figures + strong.figures)
-    assert rank_systems([both]).standing("x").attacker == "net-adapted (semi-informed)"
+    assert rank_systems([both]).standing("x").evaluator == "net-adapted (semi-informed)"
     assert rank_systems([both], attacker="net").standing("x").eer.value == pytest.approx(0.4)
-    assert rank_systems([weak]).standing("x").attacker == "net (lazy-informed)"
-    two = replace(both, figures=both.figures + system("x", (0.2, 0.2), None, None, model="b (semi-informed)").figures)
+    assert rank_systems([weak]).standing("x").evaluator == "net (lazy-informed)"
+    two = replace(
+        both,
+        figures=both.figures + system("x", (0.2, 0.2), None, None, attacker="b", knowledge="semi-informed").figures,
+    )
     with pytest.raises(InputError, match="several attackers"):
         rank_systems([two])
     with pytest.raises(InputError, match="no EER by 'nobody'"):
@@ -222,7 +235,7 @@ def test_published_averages_of_2022(reference: Path) -> None:
                 standing = rank_systems([results], split=split).standing(summary.system)
                 for metric, average in (("eer", standing.eer), ("wer", standing.utility["wer"])):
                     conditions = {"eer": "aa", "wer": "a"}[metric]
-                    published = summary.one(f"average_{metric}", split=split, conditions=conditions).value
+                    published = summary.one(f"average_{metric}", split=split, condition=conditions).value
                     assert 100 * average.value == pytest.approx(100 * published, abs=0.0005 + 1e-9)
 
 
@@ -240,7 +253,7 @@ def test_the_command(files: list[str], tmp_path: Path, capsys: pytest.CaptureFix
     files[0] = f"B2={files[0]}"
     assert main(["rank", *files, "--svg", str(tmp_path / "plane.svg")]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^B2 +4\.52 +9\.95 +53\.49 +ASV_eval\^anon$", out, re.MULTILINE)
+    assert re.search(r"^B2 +4\.52 +9\.95 +53\.49 +ASV_eval\^anon \(semi-informed\)$", out, re.MULTILINE)
     assert re.search(r"^mine +23\.00 \[20\.88, 25\.12\] +5\.00 \[2\.00, 8\.00\]", out, re.MULTILINE)
     assert re.search(r"by WER: +1  mine .*\n  by WER: +2  b +9\.95", out)
     assert re.search(r"by UAR: +1  b .*\n  by UAR: +2  mine", out)
@@ -265,7 +278,7 @@ def test_the_command_tells_what_is_wrong(files: list[str], capsys: pytest.Captur
 
 
 def test_notes_on_attackers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    system("a", (0.2, 0.2), 0.05, model="net (lazy-informed)").save(tmp_path / "a.json")
+    system("a", (0.2, 0.2), 0.05, attacker="net", knowledge="lazy-informed").save(tmp_path / "a.json")
     system("b", (0.2, 0.2), 0.05, None).save(tmp_path / "b.json")
     assert main(["rank", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
     out = capsys.readouterr().out

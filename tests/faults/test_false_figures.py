@@ -462,8 +462,16 @@ def test_score_files_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_ranking_marks_systems_with_failed_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tuple(
-        Figure(metric, 0.3, dataset, split="test", gender=gender, conditions=conditions, model="a")
-        for metric, dataset, gender, conditions in (
+        Figure(
+            metric,
+            0.3,
+            dataset,
+            split="test",
+            gender=gender,
+            condition=condition,
+            attacker="a" if metric == "eer" else "",
+        )
+        for metric, dataset, gender, condition in (
             ("eer", "libri_test", "f", "aa"),
             ("eer", "libri_test", "m", "aa"),
             ("wer", "libri_test", "", "a"),

@@ -78,7 +78,9 @@ PLACES: list[tuple[str | int, ...]] = [
     ("figures", 0, "high"),
     ("figures", 1, "dataset"),
     ("figures", 1, "model"),
-    ("figures", 1, "conditions"),
+    ("figures", 1, "attacker"),
+    ("figures", 1, "knowledge"),
+    ("figures", 1, "condition"),
     ("figures", 1, "gender"),
     ("figures", 1, "split"),
     ("figures", 1, "detail"),
@@ -246,7 +248,7 @@ def test_results(
 def test_whole_results(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads((results / "results.json").read_text())
     many_figures = json.dumps({**document, "figures": document["figures"][:1] * 60_000}).encode()
-    models = [{**document["figures"][1], "model": f"a{i} (semi-informed)"} for i in range(3000)]
+    models = [{**document["figures"][1], "attacker": f"a{i}", "knowledge": "semi-informed"} for i in range(3000)]
     many_models = json.dumps({**document, "figures": models}).encode()
     cases = [*whole(document), ("60,000 figures", many_figures), ("3,000 attackers", many_models)]
     tamper(results, "results.json", cases, tmp_path, capsys)

@@ -230,9 +230,9 @@ def test_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = [
-        *(Figure("eer", 0.2, "libri_test", split="test", gender=g, conditions="aa", model="a\u202e") for g in "fm"),
-        Figure("wer", 0.05, "libri_test", split="test", conditions="a"),
-        Figure("uar", 0.4, "IEMOCAP_test", split="test", conditions="a"),
+        *(Figure("eer", 0.2, "libri_test", split="test", gender=g, condition="aa", attacker="a\u202e") for g in "fm"),
+        Figure("wer", 0.05, "libri_test", split="test", condition="a"),
+        Figure("uar", 0.4, "IEMOCAP_test", split="test", condition="a"),
     ]
     files = []
     for number in range(2):

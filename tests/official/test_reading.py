@@ -51,7 +51,7 @@ def test_the_kind_is_told_by_the_first_line(tmp_path: Path, name: str) -> None:
 
 
 def test_our_own_results(tmp_path: Path) -> None:
-    ours = Results("mine", "vpc2024", (Figure("eer", 0.25, "libri_dev", conditions="aa"),))
+    ours = Results("mine", "vpc2024", (Figure("eer", 0.25, "libri_dev", condition="aa"),))
     ours.save(tmp_path / "results.json")
     assert read_results(tmp_path / "results.json") == ours
     assert read_results(tmp_path).system == "mine"  # the folder of an evaluation
@@ -116,7 +116,7 @@ def written(name: str, results: Results) -> str:
 def _kinds(results: Results) -> set[tuple[str, ...]]:
     """What the figures are of; averages are left out, which are computed anew and only if all their parts are there."""
     measured = [f for f in results.figures if not f.metric.startswith("average")]
-    return {(f.metric, f.dataset, f.gender, f.subset, f.conditions, f.model) for f in measured}
+    return {(f.metric, f.dataset, f.gender, f.subset, f.condition, f.evaluator) for f in measured}
 
 
 @settings(max_examples=600)

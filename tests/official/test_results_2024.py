@@ -30,11 +30,11 @@ def rank_file(tmp_path: Path) -> Path:
 def test_figures_of_a_summary(rank_file: Path) -> None:
     results = read_results(rank_file)
     assert (results.system, results.protocol, len(results.figures)) == ("mcadams", "vpc2024", 16)
-    eer = results.one("eer", dataset="libri_test", gender="f", conditions="aa")
-    assert (eer.value, eer.split, eer.model) == (7.483 / 100, "test", "ASV_eval^anon")
-    assert results.one("eer", dataset="libri_dev", gender="m", conditions="oo").model == "ASV_eval"
-    assert results.one("wer", split="dev", conditions="a").value == pytest.approx(0.10442, abs=1e-12)
-    uar = results.one("uar", dataset="IEMOCAP_dev", conditions="a")
+    eer = results.one("eer", dataset="libri_test", gender="f", condition="aa")
+    assert (eer.value, eer.split, eer.attacker) == (7.483 / 100, "test", "ASV_eval^anon")
+    assert results.one("eer", dataset="libri_dev", gender="m", condition="oo").attacker == "ASV_eval"
+    assert results.one("wer", split="dev", condition="a").value == pytest.approx(0.10442, abs=1e-12)
+    uar = results.one("uar", dataset="IEMOCAP_dev", condition="a")
     assert uar.value == pytest.approx(0.556146, abs=1e-12)
     assert uar.detail["recalls"] == pytest.approx({"sad": 0.32958, "neu": 0.57972, "ang": 0.644438, "hap": 0.67086})
     assert all(figure.low is None and figure.high is None for figure in results.figures)
@@ -82,15 +82,17 @@ def test_attackers_of_our_own(rank_file: Path) -> None:
     """The semi-informed attacker stands as ASV_eval^anon, unless another one is asked for."""
     results = read_results(rank_file)
     ours = [
-        replace(f, model="net (unprotected)" if f.conditions == "oo" else "net-adapted (semi-informed)")
+        replace(f, attacker="net", knowledge="unprotected")
+        if f.condition == "oo"
+        else replace(f, attacker="net-adapted", knowledge="semi-informed")
         for f in results.figures
     ]
-    weak = [replace(f, model="net (lazy-informed)", value=0.4) for f in ours if f.conditions == "aa"]
+    weak = [replace(f, attacker="net", knowledge="lazy-informed", value=0.4) for f in ours if f.condition == "aa"]
     both = replace(results, figures=(*ours, *weak), info={})
     time = datetime(2024, 3, 29, 10, 45)
     assert "12.910" in summary2024.summary_text(both, time=time)
     assert "40.0" in summary2024.summary_text(both, time=time, attacker="net")
-    strong = [replace(f, model="other (semi-informed)") for f in ours if f.conditions == "aa"]
+    strong = [replace(f, attacker="other", knowledge="semi-informed") for f in ours if f.condition == "aa"]
     with pytest.raises(InputError, match=r"several attackers.*net-adapted.*other"):
         summary2024.summary_text(replace(both, figures=(*both.figures, *strong)), time=time)
     with pytest.raises(InputError, match=r"no EER by 'nobody'"):
@@ -182,14 +184,14 @@ def test_the_folder_tells_the_attacker(tmp_path: Path) -> None:
         path.parent.mkdir()
         path.write_text(ASV_CSV_2024)
         results = read_results(path)
-        assert {figure.model for figure in results.figures} == {model}
-        assert results.one("eer", gender="m", split="test", conditions="oa").value == 28.508 / 100
+        assert {figure.attacker for figure in results.figures} == {model}
+        assert results.one("eer", gender="m", split="test", condition="oa").value == 28.508 / 100
 
 
 def test_folds_are_averaged(tmp_path: Path) -> None:
     path = tmp_path / "results_folds_x.csv"
     path.write_text(FOLDS_CSV_2024)
-    uar = read_results(path).one("uar", conditions="o")
+    uar = read_results(path).one("uar", condition="o")
     assert round(100 * uar.value, 4) == 69.0796  # the published mean
     assert uar.detail["recalls"]["sad"] == pytest.approx(np.mean([0.60, 0.505, 0.61, 0.705]))
     assert uar.detail["folds"]["2"] == {"uar": 74.868 / 100, "recalls": {"ang": 80.125 / 100}}
@@ -220,7 +222,7 @@ def test_tables_that_cannot_be_written(rank_file: Path) -> None:
         exp2024.csv_text(results, "asvv")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no WER to write"):
         exp2024.csv_text(replace(results, figures=()), "asr")
-    weak = Figure("eer", 0.1, "libri_dev", split="dev", gender="f", conditions="oo", model="other")
+    weak = Figure("eer", 0.1, "libri_dev", split="dev", gender="f", condition="oo", attacker="other")
     with pytest.raises(InputError, match="two figures for EER libri dev f original original"):
         exp2024.csv_text(replace(results, figures=(*results.figures, weak)), "asv")
 
@@ -255,8 +257,8 @@ def test_all_published_files(reference: Path, tmp_path: Path) -> None:
         assert summary2024.summary_text(results) == path.read_text()
         found: dict[str, dict[str, float]] = {"EER": {}, "WER": {}, "UAR": {}}
         for f in results.figures:
-            name = f"{f.dataset}_{words[f.conditions]}"
+            name = f"{f.dataset}_{words[f.condition]}"
             if f.metric == "eer":
-                name = f"{groups[f.conditions]}/{f.dataset}_{f.gender}:{words[f.conditions]}"
+                name = f"{groups[f.condition]}/{f.dataset}_{f.gender}:{words[f.condition]}"
             found[f.metric.upper()][name] = round(100 * f.value, 4)
         assert found == published[results.system]

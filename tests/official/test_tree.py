@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,15 +39,15 @@ def test_2020_reports_all_its_metrics(of_2020: tuple[Path, Results]) -> None:
     """Those of trials with intervals; Cllr of PLDA scores only, and why there is none of others."""
     _, results = of_2020
     for metric in ("eer", "min_cllr", "d_sys", "zebra_population", "cllr"):
-        found = [f for f in results.find(metric) if f.model.startswith("bumps")]
-        assert {(f.gender, f.conditions) for f in found} == {(g, c) for g in "fm" for c in ("oo", "oa", "aa")}, metric
+        found = [f for f in results.find(metric) if f.attacker.startswith("bumps")]
+        assert {(f.gender, f.condition) for f in found} == {(g, c) for g in "fm" for c in ("oo", "oa", "aa")}, metric
         assert all(f.low is not None and f.high is not None for f in found), metric
     assert len(results.find("zebra_individual")) == 6 + 2
     assert {f.detail["tag"] for f in results.find("zebra_individual")} <= set("0ABCDEF")
     assert {f.gender for f in results.find("deid")} == {f.gender for f in results.find("gvd")} == {"f", "m"}
     for figure in results.find("deid"):
         assert {np.shape(matrix) for matrix in figure.detail["matrices"].values()} == {(4, 4)}
-    assert not [f for f in results.find("cllr") if f.model.startswith("free")]
+    assert not [f for f in results.find("cllr") if f.attacker.startswith("free")]
     assert (
         "no Cllr of free:duration: the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
         in results.info["notes"]
@@ -62,15 +63,15 @@ def test_2020_writes_the_official_tree(of_2020: tuple[Path, Results], data: Path
     assert len(published.find("eer")) == 6
     for figure in published.find("eer"):
         folder = home / (
-            f"ASV-libri_dev_enrolls{'_anon' * (figure.conditions[0] == 'a')}"
-            f"-libri_dev_trials_{figure.gender}{'_anon' * (figure.conditions[1] == 'a')}"
+            f"ASV-libri_dev_enrolls{'_anon' * (figure.condition[0] == 'a')}"
+            f"-libri_dev_trials_{figure.gender}{'_anon' * (figure.condition[1] == 'a')}"
         )
         labels = [line.split()[2] for line in (data / f"libri_dev_trials_{figure.gender}/trials").open()]
         score = np.array([float(line.split()[2]) for line in (folder / "scores").open()])
         target = np.array(labels) == "target"
         classes = score[target], score[~target]
         assert figure.value == pytest.approx(metrics.eer(*classes, method="kaldi"), abs=6e-5)
-        where = {"gender": figure.gender, "conditions": figure.conditions}
+        where = {"gender": figure.gender, "condition": figure.condition}
         assert published.one("eer_rocch", **where).value == pytest.approx(metrics.eer(*classes), abs=6e-6)
         assert published.one("min_cllr", **where).value == pytest.approx(metrics.min_cllr(*classes), abs=6e-4)
         assert published.one("cllr", **where).value == pytest.approx(metrics.cllr(*classes), abs=6e-4)
@@ -87,13 +88,13 @@ def test_2020_writes_the_official_tree(of_2020: tuple[Path, Results], data: Path
 def test_2020_has_no_place_for_an_attacker_who_learned_from_anonymized_speech(data: Path, tmp_path: Path) -> None:
     evaluation = prepare(data, tmp_path, system=vv.system("b2-2020"), protocol="vpc2020")
     results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
-    assert any(f.model.startswith("bumps-anon") for f in results.find("eer"))
+    assert any(f.attacker.startswith("bumps-anon") for f in results.find("eer"))
     (home,) = (tmp_path / "exp").iterdir()
     official = read_results(home / "results.txt")
-    unlearned = [f for f in results.find("eer", conditions="aa") if f.model == "bumps (lazy-informed)"]
+    unlearned = [f for f in results.find("eer", condition="aa") if f.evaluator == "bumps (lazy-informed)"]
     assert {f.gender for f in unlearned} == {"f", "m"}
     for figure in unlearned:
-        (written,) = official.find("eer", conditions="aa", gender=figure.gender)
+        (written,) = official.find("eer", condition="aa", gender=figure.gender)
         assert written.value == pytest.approx(figure.detail["official"]["eer"], abs=5e-6)
 
 
@@ -107,13 +108,13 @@ def test_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: Path) -> 
     anonymized, original = sorted((tmp_path / "out" / "exp").iterdir())
     assert original.name == f"{anonymized.name}.orig"
     of_original = read_results(original / "results.txt")
-    assert {f.model for f in of_original.find("eer")} == {"ASV_eval"}
-    assert {f.conditions for f in of_original.find("eer")} == {"oo", "oa", "aa"}
+    assert {f.attacker for f in of_original.find("eer")} == {"ASV_eval"}
+    assert {f.condition for f in of_original.find("eer")} == {"oo", "oa", "aa"}
     of_anonymized = read_results(anonymized / "results.txt")
-    assert {(f.model, f.conditions) for f in of_anonymized.find("eer")} == {("ASV_eval^anon", "aa")}
+    assert {(f.attacker, f.condition) for f in of_anonymized.find("eer")} == {("ASV_eval^anon", "aa")}
     assert len(of_anonymized.find("pitch_correlation")) == len(of_anonymized.find("gvd")) == 2
     summary = read_results(anonymized / "results_summary.txt")
-    assert [(f.conditions, f.model) for f in summary.find("eer")] == 2 * [("oo", "ASV_eval")] + 2 * [
+    assert [(f.condition, f.attacker) for f in summary.find("eer")] == 2 * [("oo", "ASV_eval")] + 2 * [
         ("aa", "ASV_eval^anon")
     ]
     assert summary.find("eer")[2].value == pytest.approx(of_anonymized.find("eer")[0].value)
@@ -123,9 +124,11 @@ def test_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: Path) -> 
     assert len(results.find("min_cllr")) == 8
 
 
-def eer(model: str, conditions: str, value: float = 0.1, **more: str) -> Figure:
+def eer(evaluator: str, condition: str, value: float = 0.1, **more: str) -> Figure:
     detail = {"official": {"method": "speechbrain", "eer": value + 0.001}}
-    return Figure("eer", value, "libri_dev", split="dev", gender="f", conditions=conditions, model=model, detail=detail)
+    attacker, knowledge = evaluator.removesuffix(")").split(" (")
+    place: dict[str, Any] = {"dataset": "libri_dev", "split": "dev", "gender": "f", "condition": condition}
+    return Figure("eer", value, attacker=attacker, knowledge=knowledge, detail=detail, **place)
 
 
 def test_the_strongest_semi_informed_attacker_has_the_name() -> None:
@@ -148,7 +151,7 @@ def test_nobody_bears_the_name_of_an_attacker_that_has_learned() -> None:
     results = Results("b2", "vpc2024", figures, {"notes": ["missing: x"]})
     labels = labels_of(results)
     assert labels.anonymized == ""
-    assert [(f.model, f.metric) for f in as_published(results, labels).figures] == [
+    assert [(f.attacker, f.metric) for f in as_published(results, labels).figures] == [
         ("ASV_eval", "eer_rocch"),
         ("ASV_eval", "eer"),
     ]

@@ -74,17 +74,19 @@ def _attack(
     folder: Path, name: str, gender: str, rows: list[Heard], attack: tuple[str, str], separation: float,
     rng: np.random.Generator,
 ) -> Figure:  # fmt: skip
-    model, conditions = attack
+    evaluator, condition = attack
+    attacker, knowledge = evaluator.removesuffix(")").split(" (")
     speakers = sorted({row.speaker for row in rows})
     trials = [(s, row.utterance, s == row.speaker) for s in speakers for row in rows]
     target = np.array([t[2] for t in trials])
     scores = rng.normal(size=len(trials)) + separation * target
-    file = folder / "scores" / model.partition(" ")[0] / f"{name}.{conditions}.scores"
+    file = folder / "scores" / attacker / f"{name}.{condition}.scores"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{s} {u} {score:.17g}\n" for (s, u, _), score in zip(trials, scores, strict=True)))
     heard = [row.speaker for _ in speakers for row in rows]
     value = estimate(ScoredTrials.of_speakers(scores, target, [t[0] for t in trials], heard), "eer", resamples=100)
-    place = {"dataset": "libri_dev", "split": "dev", "gender": gender, "conditions": conditions, "model": model}
+    place = {"dataset": "libri_dev", "split": "dev", "gender": gender, "condition": condition}
+    place |= {"attacker": attacker, "knowledge": knowledge}
     detail = {"set": name, "trials": len(trials), "scores": file.relative_to(folder).as_posix()}
     return Figure("eer", value.value, low=value.low, high=value.high, detail=detail, **place)
 
@@ -93,16 +95,16 @@ def _utility() -> list[Figure]:
     counts = {"words": 288, "substitutions": 10, "deletions": 20, "insertions": 1}
     recalls = {"recalls": {"ang": 0.7, "sad": 0.5}}
     return [
-        Figure("wer", 0.02, "libri_dev", 0.01, 0.03, "dev", conditions="o", model="moonshine", detail=counts),
-        Figure("wer", 0.30, "libri_dev", 0.25, 0.36, "dev", conditions="a", model="moonshine", detail=counts),
-        Figure("uar", 0.80, "IEMOCAP_dev", 0.7, 0.9, "dev", conditions="o", model="functionals", detail=recalls),
-        Figure("uar", 0.60, "IEMOCAP_dev", 0.5, 0.7, "dev", conditions="a", model="functionals", detail=recalls),
+        Figure("wer", 0.02, "libri_dev", 0.01, 0.03, "dev", condition="o", model="moonshine", detail=counts),
+        Figure("wer", 0.30, "libri_dev", 0.25, 0.36, "dev", condition="a", model="moonshine", detail=counts),
+        Figure("uar", 0.80, "IEMOCAP_dev", 0.7, 0.9, "dev", condition="o", model="functionals", detail=recalls),
+        Figure("uar", 0.60, "IEMOCAP_dev", 0.5, 0.7, "dev", condition="a", model="functionals", detail=recalls),
     ]
 
 
 def _of_protocol(protocol: str) -> list[Figure]:
     """What only some protocols measure."""
-    place = {"dataset": "libri_dev", "split": "dev", "gender": "f", "conditions": "aa", "model": "campplus"}
+    place = {"dataset": "libri_dev", "split": "dev", "gender": "f", "condition": "aa", "model": "campplus"}
     values = {
         "vpc2020": {"min_cllr": 0.6, "cllr": 1.4, "d_sys": 0.3, "zebra_population": 0.2, "deid": 0.9, "gvd": -3.0},
         "vpc2022": {"pitch_correlation": 0.63, "gvd": -3.0},

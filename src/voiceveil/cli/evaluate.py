@@ -211,4 +211,4 @@ def _row(figure: Figure) -> tuple[str, ...]:
         interval = f"[{figure.low:.3f}, {figure.high:.3f}]"
     value = f"{scale * figure.value:.1f}{unit}" if unit else f"{figure.value:.3f}"
     where = " ".join(filter(None, [figure.dataset, figure.subset, figure.gender]))
-    return figure.metric, where, figure.conditions, value, interval, figure.model
+    return figure.metric, where, figure.condition, value, interval, figure.evaluator

@@ -19,7 +19,6 @@ from typing import Any
 from voiceveil.audio import atomic_path
 from voiceveil.cli.options import add_overwrite
 from voiceveil.core.terminal import print_lines
-from voiceveil.evaluation.attackers import is_semi_informed
 from voiceveil.evaluation.ranking import Average, Placing, Ranking, Standing, rank_systems
 from voiceveil.evaluation.results import Results
 from voiceveil.metrics.challenge import CONDITIONS
@@ -97,7 +96,7 @@ def _lines(ranking: Ranking) -> list[str]:
     for standing in (*ranking.standings, *([ranking.original] if ranking.original else [])):
         shown = [standing.eer, *(standing.utility.get(metric) for metric in metrics)]
         name = _marked(ranking, standing.system)
-        lines.append(f"{name:<{width}}  " + "".join(f"{_percent(a):<22}" for a in shown) + standing.attacker)
+        lines.append(f"{name:<{width}}  " + "".join(f"{_percent(a):<22}" for a in shown) + standing.evaluator)
     minima = [*CONDITIONS[ranking.edition], 1.0]
     for minimum, following in pairwise(minima):
         above = ranking.membership == "minimum"
@@ -148,12 +147,12 @@ def _notes(ranking: Ranking) -> list[str]:
         notes += [f"{standing.system} is not ranked{why}" for why in [_left_out(ranking, standing)] if why]
         if standing.borderline:
             notes.append(f"{standing.system}: the interval of its EER reaches into another condition")
-        if not is_semi_informed(standing.attacker):
-            whose = standing.attacker or "an attacker without name"
+        if standing.knowledge != "semi-informed":
+            whose = standing.evaluator or "an attacker without name"
             notes.append(
                 f"{standing.system}: the EER is by {whose}, not by the semi-informed attacker of the challenge"
             )
-    if len({standing.attacker for standing in ranking.standings}) > 1:
+    if len({standing.evaluator for standing in ranking.standings}) > 1:
         notes.append("the systems were attacked by different attackers: their EERs do not compare")
     if any(placing.tied_with for table in ranking.places.values() for rows in table.values() for placing in rows):
         notes.append("tied: the 95 % intervals overlap")

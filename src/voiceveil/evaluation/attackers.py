@@ -1,8 +1,7 @@
 """How the protocol's attackers score, and whose EERs count where a system was attacked by several.
 
-Conventions: the model of a figure is the attacker's name, and in our own results what it knew:
-``campplus-adapted (semi-informed)``, ``campplus (lazy-informed)``. In the challenges' files it is ``ASV_eval``,
-trained on original speech, or the semi-informed ``ASV_eval^anon``, trained on anonymized speech.
+In the challenges' files the attacker is ``ASV_eval``, trained on original speech, or the semi-informed
+``ASV_eval^anon``, trained on anonymized speech.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.results import Figure
 
-__all__ = ["attacker_of", "choose_attacker", "is_by", "is_semi_informed", "scoring_of"]
+__all__ = ["choose_attacker", "scoring_of"]
 
 
 def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
@@ -26,32 +25,30 @@ def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[st
     return "cosine", ["scores are cosines: the PLDA of the protocol needs training speech, and there is none"]
 
 
-def attacker_of(model: str) -> str:
-    """The name of the attacker without what it knew."""
-    return model.partition(" (")[0]
-
-
-def is_by(figure: Figure, attacker: str | None) -> bool:
-    """Whether a figure is of this attacker; None is anyone."""
-    return attacker in (None, figure.model, attacker_of(figure.model))
-
-
-def is_semi_informed(model: str) -> bool:
-    """Whether it is the attacker of the challenges: it has learned from speech of the same system."""
-    return model.endswith(("^anon", "(semi-informed)"))
-
-
 def choose_attacker(figures: Iterable[Figure], system: str, wanted: str | None = None) -> str:
-    """The model whose figures count: the one that is asked for, the only semi-informed one, or the only one.
+    """Return the name of the attacker whose figures count: ``wanted``, the only semi-informed one, or the only one.
 
-    ``figures``, at least one, are of one condition. Several that could count are an ``InputError`` that names them.
+    Parameters
+    ----------
+    figures : iterable of Figure
+        Figures of one condition, at least one.
+    system : str
+        Name of the system, for the error.
+    wanted : str, optional
+        Name of an attacker, with or without its knowledge: ``net-adapted (semi-informed)``.
+
+    Raises
+    ------
+    InputError
+        If several attackers could count, or none is ``wanted``.
     """
-    models = sorted({figure.model for figure in figures})
-    chosen = [model for model in models if wanted in (model, attacker_of(model))]
+    every = list(figures)
+    chosen = [figure for figure in every if figure.is_by(wanted)]
     if wanted is None:
-        chosen = [model for model in models if is_semi_informed(model)] or models
-    if len(chosen) != 1:
-        names = ", ".join(repr(model) for model in chosen or models)
-        what = "no EER by {wanted!r}" if not chosen else "EERs by several attackers"
-        raise InputError(f"{system}: {what.format(wanted=wanted)}", fix=f"name one of {names}")
-    return chosen[0]
+        chosen = [figure for figure in every if figure.knowledge == "semi-informed"] or every
+    names = sorted({figure.attacker for figure in chosen})
+    if len(names) != 1:
+        known = ", ".join(sorted({repr(figure.evaluator) for figure in chosen or every}))
+        what = "EERs by several attackers" if chosen else f"no EER by {wanted!r}"
+        raise InputError(f"{system}: {what}", fix=f"name one of {known}")
+    return names[0]

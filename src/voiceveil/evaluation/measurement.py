@@ -74,7 +74,10 @@ def verification(
     cllr = "cllr" in inventory.protocol.metrics
     figures: list[Figure] = []
     for row in result.rows:
-        place = _place(places[row.set], row.gender, row.condition, f"{row.attacker} ({row.knowledge})")
+        place = _place(places[row.set], row.gender, row.condition) | {
+            "attacker": row.attacker,
+            "knowledge": row.knowledge,
+        }
         assert row.scores is not None  # noqa: S101 -- there is a folder for them
         scored = _scored(row.scores, data / row.set / "trials", inventory.corpora[row.set])
         method = inventory.protocol.eer
@@ -91,13 +94,13 @@ def verification(
     return figures, health, list(dict.fromkeys(notes)), result.checks
 
 
-def _place(one: Verification, gender: str, conditions: str, model: str) -> dict[str, Any]:
+def _place(one: Verification, gender: str, condition: str, model: str = "") -> dict[str, Any]:
     return {
         "dataset": one.dataset,
         "split": one.split,
         "subset": one.subset,
         "gender": gender,
-        "conditions": conditions,
+        "condition": condition,
         "model": model,
     }
 
@@ -129,11 +132,11 @@ def words(
     listener = utility.recogniser(tools.recogniser)
     figures, heard = [], {}
     for one in inventory.recognition:
-        for conditions, corpora in (("o", inventory.corpora), ("a", anonymized)):
+        for condition, corpora in (("o", inventory.corpora), ("a", anonymized)):
             utterances = [u for name in one.sets for u in corpora[name]]
             transcripts = utility.transcribe(utterances, listener, **tools.running())
             result = utility.word_error_rate(utterances, transcripts)
-            errors = heard[f"{one.dataset}.{conditions}"] = result.errors
+            errors = heard[f"{one.dataset}.{condition}"] = result.errors
             detail = {
                 "errors": errors.edits,
                 "words": errors.substitutions + errors.deletions + errors.hits,
@@ -141,7 +144,7 @@ def words(
                 "deletions": errors.deletions,
                 "substitutions": errors.substitutions,
             }
-            place = {"dataset": one.dataset, "split": one.split, "conditions": conditions, "model": tools.recogniser}
+            place = {"dataset": one.dataset, "split": one.split, "condition": condition, "model": tools.recogniser}
             figures.append(_figure("wer", result.wer, place, detail))
     return figures, heard
 
@@ -153,9 +156,9 @@ def emotions(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tool
         original = inventory.corpora[one.set]
         folds = utility.emotion_folds(original)
         listener = utility.train_emotion_recogniser(original, folds, **tools.running())
-        for conditions, corpus in (("o", original), ("a", anonymized[one.set])):
+        for condition, corpus in (("o", original), ("a", anonymized[one.set])):
             result = utility.evaluate_emotion(corpus, folds, listener, **tools.running())
-            place = {"dataset": one.dataset, "split": one.split, "conditions": conditions, "model": "functionals"}
+            place = {"dataset": one.dataset, "split": one.split, "condition": condition, "model": "functionals"}
             parts = {name: {"uar": f.value, "recalls": dict(f.recalls)} for name, f in result.folds.folds.items()}
             detail = {"recalls": dict(result.folds.recalls), "folds": parts}
             figures.append(_figure("uar", result.uar, place, detail))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.attackers import choose_attacker, is_semi_informed
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.attackers import choose_attacker
+from voiceveil.evaluation.results import Figure, Results, attacker_label
 from voiceveil.metrics.challenge import (
     MIN_PITCH_CORRELATION,
     Edition,
@@ -63,9 +63,15 @@ class Standing:
     utility: Mapping[str, Average]  # "wer", "uar"; without those that were not measured
     condition: float | None
     attacker: str
+    knowledge: str = ""  # of the attacker
     borderline: bool = False  # the interval of the EER reaches into another condition
     fault: str = ""  # why the system is not ranked
     checks: tuple[Check, ...] = ()  # that failed: the figures may be false
+
+    @property
+    def evaluator(self) -> str:
+        """The attacker with its knowledge, for a reader."""
+        return attacker_label(self.attacker, self.knowledge)
 
 
 @dataclass(frozen=True)
@@ -133,14 +139,15 @@ def rank_systems(
 
 
 def _standing(results: Results, edition: Edition, split: Split, attacker: str | None) -> Standing:
-    figures = results.find("eer", conditions="aa", split=split)
+    figures = results.find("eer", condition="aa", split=split)
     if not figures:
         raise InputError(
             f"{results.system}: no EER of anonymized enrollments and trials on the {split} data",
             fix="the challenges rank by it; --split dev ranks on the development data",
         )
-    model = choose_attacker(figures, results.system, attacker)
-    eer = _average([f for f in figures if f.model == model], edition, "eer", split, results.system)
+    name = choose_attacker(figures, results.system, attacker)
+    by_attacker = [f for f in figures if f.attacker == name]
+    eer = _average(by_attacker, edition, "eer", split, results.system)
     utility: dict[str, Average] = {
         by: _average(found, edition, by, split, results.system)
         for by in UTILITIES[edition]
@@ -149,12 +156,22 @@ def _standing(results: Results, edition: Edition, split: Split, attacker: str | 
     inside = condition(eer.value, edition)
     ends = {condition(end, edition) for end in (eer.low, eer.high) if end is not None}
     fault = _fault(results) if edition == 2022 else ""
-    return Standing(results.system, eer, utility, inside, model, bool(ends - {inside}), fault, results.checks)
+    return Standing(
+        results.system,
+        eer,
+        utility,
+        inside,
+        name,
+        by_attacker[0].knowledge,
+        borderline=bool(ends - {inside}),
+        fault=fault,
+        checks=results.checks,
+    )
 
 
-def _utility_figures(results: Results, metric: Metric, split: str, conditions: str) -> list[Figure]:
+def _utility_figures(results: Results, metric: Metric, split: str, condition: str) -> list[Figure]:
     """The figures of a utility metric; of two language models the large one counts (2022)."""
-    found = results.find(metric, split=split, conditions=conditions)
+    found = results.find(metric, split=split, condition=condition)
     large = [figure for figure in found if figure.detail.get("language_model") == "tglarge"]
     return large or list(found)
 
@@ -170,7 +187,7 @@ def _average(figures: Iterable[Figure], edition: Edition, metric: Metric, split:
     by_name: dict[str, Figure] = {}
     for figure in figures:
         if by_name.setdefault(dataset_of(figure), figure) is not figure:
-            models = f"{by_name[dataset_of(figure)].model!r} and {figure.model!r}"
+            models = f"{by_name[dataset_of(figure)].evaluator!r} and {figure.evaluator!r}"
             raise InputError(f"{system}: two figures for {metric} of {dataset_of(figure)}, by {models}", fix="keep one")
     shares = weights(edition, metric, split)
     missing = [name for name in shares if name not in by_name]
@@ -237,16 +254,16 @@ def _tied(system: str, entries: Iterable[Entry], members: Mapping[str, Standing]
 
 def _original(results: Results, edition: Edition, split: Split) -> Standing | None:
     """The unprocessed speech, if the results have it in full and by one attacker."""
-    figures = [f for f in results.find("eer", conditions="oo", split=split) if not is_semi_informed(f.model)]
+    figures = [f for f in results.find("eer", condition="oo", split=split) if f.knowledge != "semi-informed"]
     if not figures:
         return None
     try:
-        model = choose_attacker(figures, results.system)
-        eer = _average([f for f in figures if f.model == model], edition, "eer", split, results.system)
+        name = choose_attacker(figures, results.system)
+        eer = _average([f for f in figures if f.attacker == name], edition, "eer", split, results.system)
         utility: dict[str, Average] = {
             by: _average(_utility_figures(results, by, split, "o"), edition, by, split, results.system)
             for by in UTILITIES[edition]
         }
     except InputError:
         return None
-    return Standing("original", eer, utility, condition(eer.value, edition), model)
+    return Standing("original", eer, utility, condition(eer.value, edition), name, figures[0].knowledge)

@@ -1,8 +1,9 @@
 """Results of an evaluation: figures that say what they are, in ``results.json``.
 
-Conventions: rates are fractions in [0, 1]; G_VD is in dB; ``low`` and ``high`` are the ends of a 95 % interval, None
-where there is none (published figures have none). ``conditions`` of a verification figure are two letters, enrollment
-then trial, ``o`` for original and ``a`` for anonymized: ``oo``, ``oa``, ``aa``.
+Conventions: rates are fractions in [0, 1]; G_VD is in dB; ``low`` and ``high`` are the ends of a 95% interval, None
+where there is none (published figures have none). The ``condition`` of a verification figure is two letters, enrollment
+then trial, ``o`` for original and ``a`` for anonymized: ``oo``, ``oa``, ``aa``. Files are written in format 2. Format
+1, in which ``model`` held the attacker and its knowledge in one string, can still be read.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from voiceveil.core.checks import Check
 from voiceveil.core.documents import Extended, build, read_json
 from voiceveil.core.errors import InputError
 
-__all__ = ["Figure", "Results"]
+__all__ = ["Figure", "Results", "attacker_label", "challenge_attacker", "upgraded_figure"]
 
-_FORMAT = "voiceveil results 1"
+_FORMAT, _FORMAT_1 = "voiceveil results 2", "voiceveil results 1"
 _FIX = "give a results.json as `voiceveil evaluate` has written it"
 _MOST_FIGURES = 10_000
 _FARTHEST, _ROUNDING = 1000.0, 1e-6
@@ -38,7 +39,7 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One number: which metric, of what, under which conditions, by which model."""
+    """One number: which metric, of which speech, and which attacker or model measured it."""
 
     metric: str  # "eer", "wer", "uar", "pitch_correlation", "gvd", "deid", "min_cllr", ...
     value: Extended
@@ -48,12 +49,23 @@ class Figure:
     split: str = ""  # "dev" | "test"
     gender: str = ""  # "f" | "m" | "" for both
     subset: str = ""  # "common" of VCTK
-    conditions: str = ""  # "oo" | "oa" | "aa" for verification; "o" | "a" for a corpus alone
-    model: str = ""  # the attacker or evaluator: "campplus ignorant", "moonshine-tiny"
+    condition: str = ""  # "oo" | "oa" | "aa" for verification; "o" | "a" for a corpus alone
+    attacker: str = ""  # of a verification figure: "campplus", "campplus-adapted"
+    knowledge: str = ""  # of the attacker: see `voiceveil.attack.result`
+    model: str = ""  # of any other figure: "moonshine", "functionals"
     detail: Mapping[str, Any] = field(default_factory=dict)  # counts, recalls, standard deviations
 
+    @property
+    def evaluator(self) -> str:
+        """The attacker with its knowledge, or the model, for a reader: ``campplus (ignorant)``, ``moonshine``."""
+        return attacker_label(self.attacker, self.knowledge) if self.attacker else self.model
+
+    def is_by(self, attacker: str | None) -> bool:
+        """Return True if the figure is of this attacker (its name, or name and knowledge); None is any attacker."""
+        return attacker in (None, self.attacker, self.evaluator)
+
     def __str__(self) -> str:
-        where = " ".join(filter(None, [self.dataset, self.subset, self.gender, self.conditions, self.model]))
+        where = " ".join(filter(None, [self.dataset, self.subset, self.gender, self.condition, self.evaluator]))
         return f"{self.metric} {self.value:.4g} ({where})"
 
 
@@ -70,7 +82,7 @@ class Results:
     checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.core.checks`
 
     def find(self, metric: str, **wanted: str) -> tuple[Figure, ...]:
-        """The figures of a metric, e.g. ``find("eer", split="test", conditions="aa")``."""
+        """The figures of a metric, e.g. ``find("eer", split="test", condition="aa")``."""
         return tuple(
             figure
             for figure in self.figures
@@ -95,8 +107,10 @@ class Results:
     def load(cls, path: Path) -> Results:
         """Read ``results.json``."""
         data = read_json(path)
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+        if not isinstance(data, dict) or data.get("format") not in (_FORMAT, _FORMAT_1):
             raise InputError("not the results of an evaluation", where=path, fix="give a results.json")
+        if data["format"] == _FORMAT_1 and isinstance(data.get("figures"), list):
+            data["figures"] = [upgraded_figure(row) for row in data["figures"]]
         document = build(_Document, data, where=path, fix=_FIX)
         if len(document.figures) > _MOST_FIGURES:
             raise InputError(f"{len(document.figures)} figures, more than {_MOST_FIGURES}", where=path, fix=_FIX)
@@ -191,6 +205,46 @@ class _Info:
     given: bool = False
     official: _Files | None = None
     anonymized: dict[str, _Set] = field(default_factory=dict)
+
+
+#: Metrics of verification trials, whose figures have an attacker.
+_OF_TRIALS = (
+    "eer", "eer_rocch", "cllr", "min_cllr", "d_sys", "zebra_population", "zebra_individual", "min_dcf",
+)  # fmt: skip
+_CHALLENGE_KNOWLEDGE = {"oo": "unprotected", "oa": "ignorant", "aa": "lazy-informed"}
+
+
+def attacker_label(attacker: str, knowledge: str) -> str:
+    """Return an attacker's name for a reader: ``campplus (ignorant)``."""
+    return f"{attacker} ({knowledge})" if knowledge else attacker
+
+
+def challenge_attacker(name: str, condition: str) -> dict[str, Any]:
+    """Return the fields ``attacker`` and ``knowledge`` of a figure by one of the challenges' own two attackers.
+
+    Parameters
+    ----------
+    name : str
+        ``ASV_eval``, trained on original speech, or ``ASV_eval^anon``, trained on anonymized speech.
+    condition : str
+        ``oo``, ``oa`` or ``aa``.
+    """
+    trained = "semi-informed" if name == "ASV_eval^anon" else _CHALLENGE_KNOWLEDGE.get(condition, "")
+    return {"attacker": name, "knowledge": trained}
+
+
+def upgraded_figure(row: Any) -> Any:
+    """Return a figure of format 1 (``conditions``, and ``model`` as in "campplus (ignorant)") in format 2."""
+    if not isinstance(row, dict) or "condition" in row:
+        return row
+    row = {("condition" if key == "conditions" else key): value for key, value in row.items()}
+    model = row.get("model")
+    if row.get("metric") in _OF_TRIALS and isinstance(model, str):
+        name, _, knowledge = model.removesuffix(")").partition(" (")
+        own = {"attacker": name, "knowledge": knowledge}
+        row |= challenge_attacker(name, str(row.get("condition"))) if name.startswith("ASV_eval") else own
+        row["model"] = ""
+    return row
 
 
 def _fault(figure: Figure) -> str:

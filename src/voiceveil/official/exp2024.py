@@ -86,11 +86,11 @@ def _cells(line: Line) -> list[str]:
 
 
 def _same(one: Figure, other: Figure) -> bool:
-    return (one.dataset, one.gender, one.subset, one.conditions) == (
+    return (one.dataset, one.gender, one.subset, one.condition) == (
         other.dataset,
         other.gender,
         other.subset,
-        other.conditions,
+        other.condition,
     )
 
 
@@ -105,7 +105,7 @@ def _of_folds(lines: Sequence[Line], rows: Sequence[list[str]]) -> tuple[Figure,
         present = [e for e, text in zip(emotions, cells[6:], strict=True) if text]  # an emotion that a fold lacks
         numbers = [cells[5], *(text for text in cells[6:] if text)]
         figure = figure_of(kind, [cells[1], cells[2], cells[4], *numbers], present, line)
-        folds = groups.setdefault((figure.dataset, figure.conditions), {})
+        folds = groups.setdefault((figure.dataset, figure.condition), {})
         if cells[3] in folds:
             raise line.error(f"fold {cells[3]} is there twice")
         folds[cells[3]] = figure
@@ -128,7 +128,7 @@ def _mean(folds: Mapping[str, Figure], emotions: Sequence[str]) -> Figure:
         value,
         some.dataset,
         split=some.split,
-        conditions=some.conditions,
+        condition=some.condition,
         model=some.model,
         detail={"recalls": recalls, "folds": parts},
     )
@@ -156,15 +156,15 @@ def csv_text(results: Results, table: Table, *, attacker: str | None = None) -> 
 def _place(table: str, key: tuple[str, ...], figure: Figure) -> tuple[Any, ...]:
     """EERs go through the conditions of one trial set, then the next; WERs through all original sets first."""
     if table == "asr":
-        return (_ORDER[figure.conditions], key[0] == "IEMOCAP", *key[:2])
-    return key if table == "ser" else (*key[:3], _ORDER[figure.conditions])
+        return (_ORDER[figure.condition], key[0] == "IEMOCAP", *key[:2])
+    return key if table == "ser" else (*key[:3], _ORDER[figure.condition])
 
 
 def _folds_frame(results: Results) -> Frame:
     figures = [f for f in results.find("uar") if isinstance(f.detail.get("folds"), Mapping)]
     if not figures:
         raise InputError(f"{results.system}: no UAR of single folds", fix='they stand in detail["folds"] of a UAR')
-    figures.sort(key=lambda f: (f.conditions != "o", f.dataset))
+    figures.sort(key=lambda f: (f.condition != "o", f.dataset))
     rows = [(f, fold, part) for f in figures for fold, part in f.detail["folds"].items()]
     corpora = [f.dataset.removesuffix(f"_{f.split}") for f, _, _ in rows]
     emotions = list(dict.fromkeys(emotion for _, _, part in rows for emotion in part["recalls"]))
@@ -172,7 +172,7 @@ def _folds_frame(results: Results) -> Frame:
         Column("dataset", corpora),
         Column("split", [f.split for f, _, _ in rows]),
         Column("fold", [fold for _, fold, _ in rows]),
-        Column("ser", ["anon" if f.conditions == "a" else "original" for f, _, _ in rows]),
+        Column("ser", ["anon" if f.condition == "a" else "original" for f, _, _ in rows]),
         Column("UAR", [round(100 * part["uar"], 3) for _, _, part in rows]),
     ]
     for emotion in emotions:

@@ -13,12 +13,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from voiceveil.evaluation.attackers import attacker_of, is_semi_informed
 from voiceveil.evaluation.results import Figure, Results
 
 __all__ = ["Labels", "as_published", "labels_of", "note_text"]
 
-_OF_ORIGINAL = ("(unprotected)", "(ignorant)", "(lazy-informed)")
+_OF_ORIGINAL = ("unprotected", "ignorant", "lazy-informed")
 _SPLITS = ("dev", "test")
 #: The families that the challenges themselves used, which are preferred if several attackers could have a name.
 _OFFICIAL = {"vpc2020": "xvector", "vpc2022": "xvector", "vpc2024": "ecapa"}
@@ -48,11 +47,11 @@ def labels_of(results: Results) -> Labels:
     """Choose who stands for whom: the challenge's own family first, then the strongest attacker."""
     family = _OFFICIAL.get(results.protocol, "")
     eers = results.find("eer")
-    semi = {attacker_of(f.model) for f in eers if is_semi_informed(f.model)}
-    plain = list(dict.fromkeys(attacker_of(f.model) for f in eers if f.model.endswith(_OF_ORIGINAL)))
+    semi = {f.attacker for f in eers if f.knowledge == "semi-informed"}
+    plain = list(dict.fromkeys(f.attacker for f in eers if f.knowledge in _OF_ORIGINAL))
 
     def weakness(name: str) -> tuple[bool, float]:
-        rates = [f.value for f in eers if f.conditions == "aa" and attacker_of(f.model) == name]
+        rates = [f.value for f in eers if f.condition == "aa" and f.attacker == name]
         return not name.startswith(family), math.fsum(rates) / max(len(rates), 1)
 
     strongest = min(sorted(semi), key=weakness, default="")
@@ -71,14 +70,13 @@ def _published(results: Results, labels: Labels) -> Iterator[Figure]:
     for figure in results.figures:
         if figure.split not in _SPLITS:  # a set of the user's own, which no file of the challenge has a row for
             continue
-        if not figure.conditions or figure.metric in ("wer", "uar", "pitch_correlation", "deid", "gvd"):
+        if not figure.condition or figure.metric in ("wer", "uar", "pitch_correlation", "deid", "gvd"):
             yield figure
             continue
-        who = attacker_of(figure.model)
-        if is_semi_informed(figure.model) and who == labels.anonymized:
-            named = replace(figure, model="ASV_eval^anon")
-        elif figure.model.endswith(_OF_ORIGINAL) and who == labels.original:
-            named = replace(figure, model="ASV_eval")
+        if figure.knowledge == "semi-informed" and figure.attacker == labels.anonymized:
+            named = replace(figure, attacker="ASV_eval^anon")
+        elif figure.knowledge in _OF_ORIGINAL and figure.attacker == labels.original:
+            named = replace(figure, attacker="ASV_eval")
         else:
             continue
         if figure.metric == "eer" and "official" in figure.detail:

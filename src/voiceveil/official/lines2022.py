@@ -104,9 +104,7 @@ def wer_figure(line: Line, text: str, fields: Mapping[str, str]) -> Figure:
         raise line.error(f"{errors} errors in {words} words is not a WER of {match[1]} %")
     counts = dict(zip(_COUNTS, (errors, words, *kinds), strict=True))
     model = "ASR_eval^anon" if "asr_eval_anon" in match[7] else "ASR_eval"
-    figure = Figure(
-        "wer", value, fields["dataset"], split=fields["split"], conditions=fields["conditions"], model=model
-    )
+    figure = Figure("wer", value, fields["dataset"], split=fields["split"], condition=fields["condition"], model=model)
     return replace(figure, detail={**counts, "language_model": _language_model(match[7]), "decoded": match[7]})
 
 

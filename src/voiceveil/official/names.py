@@ -52,21 +52,21 @@ def trial_name(figure: Figure) -> str:
 
 
 def attack_fields(name: str) -> dict[str, str] | None:
-    """The fields of an attack, conditions among them; None if it is no such name or the sets do not belong together.
+    """The fields of an attack, the condition among them; None if it is no such name or the sets do not belong together.
 
-    >>> attack_fields("libri_test_enrolls-libri_test_trials_f_anon")["conditions"]
+    >>> attack_fields("libri_test_enrolls-libri_test_trials_f_anon")["condition"]
     'oa'
     """
     match = _ATTACK.fullmatch(name)
     if match is None or match[1] != match[4] or match[2] != match[5]:
         return None
     fields = {"dataset": f"{match[1]}_{match[2]}", "split": match[2], "gender": match[6], "subset": match[7] or ""}
-    return fields | {"conditions": ("a" if match[3] else "o") + ("a" if match[8] else "o")}
+    return fields | {"condition": ("a" if match[3] else "o") + ("a" if match[8] else "o")}
 
 
 def attack_name(figure: Figure, suffix: str = "_anon") -> str:
     """The name of the attack that a figure is of: the inverse of :func:`attack_fields`."""
-    enroll, trial = (suffix if letter == "a" else "" for letter in figure.conditions)
+    enroll, trial = (suffix if letter == "a" else "" for letter in figure.condition)
     return f"{figure.dataset}_enrolls{enroll}-{trial_name(figure)}{trial}"
 
 
@@ -75,9 +75,9 @@ def speech_fields(name: str) -> dict[str, str] | None:
     match = _SPEECH.fullmatch(name)
     if match is None:
         return None
-    return {"dataset": f"{match[1]}_{match[2]}", "split": match[2], "conditions": "a" if match[3] else "o"}
+    return {"dataset": f"{match[1]}_{match[2]}", "split": match[2], "condition": "a" if match[3] else "o"}
 
 
 def speech_name(figure: Figure, suffix: str = "_anon") -> str:
     """The inverse of :func:`speech_fields`."""
-    return f"{figure.dataset}_asr" + (suffix if figure.conditions == "a" else "")
+    return f"{figure.dataset}_asr" + (suffix if figure.condition == "a" else "")

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from voiceveil.audio import atomic_path
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.attackers import is_by
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.results import Figure, Results, challenge_attacker
 from voiceveil.official.lines2022 import ATTACK_METRICS, attack_lines, attack_values, wer_figure, wer_text
 from voiceveil.official.names import (
     attack_fields,
@@ -79,7 +78,7 @@ def parse_results(lines: Sequence[Line], system: str, model: str | None = None) 
 def _key(figure: Figure) -> tuple[str, ...]:
     """What tells a figure from all others of its file."""
     language_model = str(figure.detail.get("language_model"))
-    return (figure.metric, figure.dataset, figure.gender, figure.subset, figure.conditions, language_model)
+    return (figure.metric, figure.dataset, figure.gender, figure.subset, figure.condition, language_model)
 
 
 def _fields(line: Line) -> Mapping[str, str]:
@@ -102,7 +101,7 @@ def _block_figures(head: Line, line: Line, model: str) -> Iterator[Figure]:
     fields, text = _fields(head), line.text.strip()
     if head.text.startswith("ASV-"):
         for metric, value, detail in attack_values(line, text):
-            yield Figure(metric, value, model=model, detail=detail, **fields)  # type: ignore[arg-type]
+            yield Figure(metric, value, detail=detail, **fields, **challenge_attacker(model, fields["condition"]))  # type: ignore[arg-type]
     elif head.text.startswith("ASR-"):
         yield wer_figure(line, text, fields)
     else:
@@ -160,10 +159,10 @@ def results_text(results: Results, *, attacker: str | None = None) -> str:
     blocks: dict[str, dict[str, Figure]] = {}
     words: dict[str, list[Figure]] = {}
     for figure in results.figures:
-        if figure.metric in ATTACK_METRICS and is_by(figure, attacker):
+        if figure.metric in ATTACK_METRICS and figure.is_by(attacker):
             block = blocks.setdefault(f"ASV-{attack_name(figure)}", {})
             if block.setdefault(figure.metric, figure) is not figure:
-                models = f"{block[figure.metric].model!r} and {figure.model!r}"
+                models = f"{block[figure.metric].evaluator!r} and {figure.evaluator!r}"
                 raise InputError(f"{figure}: two attackers, {models}", fix="name one of them")
         elif figure.metric == "wer":
             words.setdefault(f"ASR-{speech_name(figure)}", []).append(figure)

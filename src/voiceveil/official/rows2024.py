@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.attackers import is_by
-from voiceveil.evaluation.results import Figure
+from voiceveil.evaluation.results import Figure, challenge_attacker
 from voiceveil.official.frames import Column, Frame
 from voiceveil.official.names import CONDITIONS_OF, LABEL_OF
 from voiceveil.official.source import Line
@@ -67,13 +66,13 @@ def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: L
     keys = dict(zip(kind.keys, cells, strict=False))
     if keys["split"] not in _SPLITS:
         raise line.error(f"the split is {keys['split']!r}", fix="it is dev or test")
-    conditions = ""
+    condition = ""
     for name in kind.keys[2:]:
         if name == "gender":
             if keys[name] not in _GENDERS:
                 raise line.error(f"the gender is {keys[name]!r}", fix="it is f or m")
         elif keys[name] in CONDITIONS_OF:
-            conditions += CONDITIONS_OF[keys[name]]
+            condition += CONDITIONS_OF[keys[name]]
         else:
             raise line.error(f"{name} is {keys[name]!r}", fix="it is original or anon")
     gender, subset = _GENDERS.get(keys.get("gender", "mixed"), ("", ""))
@@ -87,20 +86,20 @@ def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: L
         split=keys["split"],
         gender=gender,
         subset=subset,
-        conditions=conditions,
-        model=kind.model,
+        condition=condition,
         detail={"recalls": recalls} if recalls else {},
+        **(challenge_attacker(kind.model, condition) if kind.metric == "eer" else {"model": kind.model}),
     )
 
 
 def keys_of(kind: Kind, figure: Figure) -> list[str]:
     """The cells of the keys: the inverse of :func:`figure_of`."""
-    words = [LABEL_OF[letter] for letter in figure.conditions if letter in LABEL_OF]
+    words = [LABEL_OF[letter] for letter in figure.condition if letter in LABEL_OF]
     keys = [figure.dataset.removesuffix(f"_{figure.split}"), figure.split]
     if "gender" in kind.keys:
         keys.append(_GENDER_OF.get((figure.gender, figure.subset), figure.gender))
     if len(keys) + len(words) != len(kind.keys):
-        raise InputError(f"{figure}: no row of {kind.heading} for the conditions {figure.conditions!r}")
+        raise InputError(f"{figure}: no row of {kind.heading} for the condition {figure.condition!r}")
     return keys + words
 
 
@@ -108,11 +107,11 @@ def choose(figures: Iterable[Figure], kind: Kind, attacker: str | None = None) -
     """The figures of a table by their keys; EERs of several models under one key need the name of an ``attacker``."""
     chosen: dict[tuple[str, ...], Figure] = {}
     for figure in figures:
-        if figure.metric != kind.metric or (kind.metric == "eer" and not is_by(figure, attacker)):
+        if figure.metric != kind.metric or (kind.metric == "eer" and not figure.is_by(attacker)):
             continue
         key = tuple(keys_of(kind, figure))
         if key in chosen:
-            models = f"{chosen[key].model!r} and {figure.model!r}"
+            models = f"{chosen[key].evaluator!r} and {figure.evaluator!r}"
             raise InputError(f"two figures for {kind.heading} {' '.join(key)}: {models}", fix="name the model")
         chosen[key] = figure
     return chosen

@@ -15,8 +15,8 @@ from typing import Literal
 
 from voiceveil.audio import atomic_path
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.attackers import choose_attacker, is_by
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.attackers import choose_attacker
+from voiceveil.evaluation.results import Figure, Results, challenge_attacker
 from voiceveil.metrics.challenge import average
 from voiceveil.official.lines2022 import attack_values, eer_text, wer_figure, wer_text
 from voiceveil.official.names import (
@@ -56,7 +56,7 @@ def parse_summary(lines: Sequence[Line], system: str) -> Results:
         if not line.text.strip():
             continue
         figure = _figure(line)
-        key = (figure.metric, figure.dataset, figure.split, figure.gender, figure.subset, figure.conditions)
+        key = (figure.metric, figure.dataset, figure.split, figure.gender, figure.subset, figure.condition)
         if key in figures:
             raise line.error(f"there twice: {figure}", fix="keep one of them")
         figures[key] = figure
@@ -79,9 +79,11 @@ def _figure(line: Line) -> Figure:
     name, rest = named.groups()
     if name.startswith("ASV-") and (fields := attack_fields(name.removeprefix("ASV-"))):
         found = list(attack_values(line, rest))
-        model = "ASV_eval^anon" if fields["conditions"] == "aa" else "ASV_eval"
+        attacker = challenge_attacker(
+            "ASV_eval^anon" if fields["condition"] == "aa" else "ASV_eval", fields["condition"]
+        )
         if [metric for metric, _, _ in found] == ["eer"]:
-            return Figure("eer", found[0][1], model=model, **fields)  # type: ignore[arg-type]
+            return Figure("eer", found[0][1], **attacker, **fields)  # type: ignore[arg-type]
     elif name.startswith("ASR-") and (fields := speech_fields(name.removeprefix("ASR-"))):
         return wer_figure(line, rest, fields)
     elif fields := trial_fields(name):
@@ -91,14 +93,14 @@ def _figure(line: Line) -> Figure:
 
 def _average(line: Line, match: re.Match[str]) -> Figure:
     metric = _AVERAGES[match[1]]
-    conditions = _CONDITIONS.get(metric, {"": ""}).get(match[3] or "")
-    if conditions is None:
+    condition = _CONDITIONS.get(metric, {"": ""}).get(match[3] or "")
+    if condition is None:
         raise line.error(
             f"not an average of the challenge: {match[0][:60]!r}", fix="EER and WER have orig or anon, others none"
         )
     value = line.value(match[4], match[1], least=-1e6, most=1e6)
     value = value / 100 if metric in _CONDITIONS else value
-    return Figure(f"average_{metric}", value, "all", split=match[2], conditions=conditions)
+    return Figure(f"average_{metric}", value, "all", split=match[2], condition=condition)
 
 
 def summary_text(results: Results, *, attacker: str | None = None) -> str:
@@ -114,23 +116,23 @@ def summary_text(results: Results, *, attacker: str | None = None) -> str:
         for figure in figures:
             shown = text(figure)
             lines.append(shown if shown.startswith(name(figure)) else f"{name(figure)}  {shown}")
-            conditions = figure.conditions if figure.metric in _CONDITIONS else ""
-            group = printed.setdefault((figure.metric, figure.split, conditions), {})
+            condition = figure.condition if figure.metric in _CONDITIONS else ""
+            group = printed.setdefault((figure.metric, figure.split, condition), {})
             where = f"{figure.dataset}_asr" if figure.metric == "wer" else trial_name(figure)
             if where in group:
                 raise InputError(f"{figure}: there twice", fix="name the attacker or recogniser that counts")
             group[where] = _as_printed(figure)
 
-    add(sorted(results.find("eer", conditions="oo"), key=set_order), _asv, lambda f: f"EER: {eer_text(f.value)}%")
-    anonymized = results.find("eer", conditions="aa")
-    model = choose_attacker(anonymized, results.system, attacker) if anonymized else None
+    add(sorted(results.find("eer", condition="oo"), key=set_order), _asv, lambda f: f"EER: {eer_text(f.value)}%")
+    anonymized = results.find("eer", condition="aa")
+    chosen = choose_attacker(anonymized, results.system, attacker) if anonymized else None
     add(
-        sorted((f for f in anonymized if is_by(f, model)), key=_anonymized_order),
+        sorted((f for f in anonymized if f.is_by(chosen)), key=_anonymized_order),
         _asv,
         lambda f: f"EER: {eer_text(f.value)}%",
     )
-    for conditions in "oa":
-        words = [f for f in results.find("wer", conditions=conditions) if f.detail.get("language_model") != "tgsmall"]
+    for condition in "oa":
+        words = [f for f in results.find("wer", condition=condition) if f.detail.get("language_model") != "tgsmall"]
         add(sorted(words, key=lambda f: f.dataset), lambda f: f"ASR-{speech_name(f)}", wer_text)
     add(sorted(results.find("pitch_correlation"), key=set_order), trial_name, pitch_text)
     add(sorted(results.find("gvd"), key=set_order), trial_name, lambda f: f"{trial_name(f)}  {gvd_text(f)}")

@@ -150,7 +150,7 @@ def _figures(results: Results, title: str, attacker: str | None) -> dict[tuple[s
     """The figures that a table shows: of an attacker, those of one condition."""
     if title not in _SHOWN:
         return choose(results.figures, KINDS[title])
-    figures = results.find("eer", conditions=_SHOWN[title])
+    figures = results.find("eer", condition=_SHOWN[title])
     if figures:
         attacker = choose_attacker(figures, results.system, attacker if title == "ASV_eval^anon" else None)
     return choose(figures, KINDS[title], attacker)
@@ -179,7 +179,7 @@ def _default_table(title: str, chosen: Mapping[tuple[str, ...], Figure]) -> dict
     elif title == "ASR":
         sets = _ordered([*_TRANSCRIBED, *(figure.dataset for figure in chosen.values())])
         rows = [(name, label) for label in "oa" for name in sets]
-        places = {key: rows.index((figure.dataset, figure.conditions)) for key, figure in chosen.items()}
+        places = {key: rows.index((figure.dataset, figure.condition)) for key, figure in chosen.items()}
     else:
         pairs = _ordered(sorted(key[:3] for key in chosen))
         places = {key: 3 * pairs.index(key[:3]) + (0 if title == "ASV_eval" else 2) for key in chosen}

@@ -44,17 +44,17 @@ def write_2022(results: Results, out: Path, *, trials: Mapping[str, Trials], tim
         homes["ASV_eval^anon"] = plain
     shown: dict[Path, list[Figure]] = {original: [], plain: []}
     for figure in results.figures:
-        if figure.metric in ATTACK_METRICS and figure.model in homes:
-            shown[homes[figure.model]].append(figure)
+        if figure.metric in ATTACK_METRICS and figure.attacker in homes:
+            shown[homes[figure.attacker]].append(figure)
         elif figure.metric == "wer":
-            shown[original if figure.conditions == "o" else plain].append(figure)
+            shown[original if figure.condition == "o" else plain].append(figure)
         elif figure.metric in _OF_SETS:
             shown[plain].append(figure)
     for home, figures in shown.items():
         if figures:
             yield from _home(replace(results, figures=tuple(figures)), home, out, trials)
     if results.protocol == "vpc2022":
-        kept = [f for f in results.figures if f.metric != "eer" or (f.conditions, f.model) in _SUMMARY]
+        kept = [f for f in results.figures if f.metric != "eer" or (f.condition, f.attacker) in _SUMMARY]
         try:
             write_summary(replace(results, figures=tuple(kept)), plain / "results_summary.txt")
         except InputError:  # nothing that a summary shows

@@ -31,9 +31,9 @@ __all__ = ["asv_folder", "copy_scores", "write_2024"]
 _METRICS = ("eer", "wer", "uar")
 
 
-def asv_folder(model: str, suffix: str) -> str:
+def asv_folder(attacker: str, suffix: str) -> str:
     """The folder below ``exp`` of an attacker's scores."""
-    return f"asv_anon{suffix}" if model == "ASV_eval^anon" else "asv_orig"
+    return f"asv_anon{suffix}" if attacker == "ASV_eval^anon" else "asv_orig"
 
 
 def write_2024(
@@ -43,9 +43,9 @@ def write_2024(
     exp = out / "exp"
     shown = replace(results, figures=tuple(f for f in results.figures if f.metric in _METRICS), info={})
     for figure in shown.find("eer"):
-        yield from _attack(figure, out, exp / asv_folder(figure.model, suffix), suffix)
+        yield from _attack(figure, out, exp / asv_folder(figure.attacker, suffix), suffix)
     for figure in shown.find("wer"):
-        errors = heard.get(f"{figure.dataset}.{figure.conditions}")
+        errors = heard.get(f"{figure.dataset}.{figure.condition}")
         if errors is not None:
             yield from write_transcripts(exp / "asr" / speech_name(figure, suffix), errors)
     yield from _tables(shown, exp, suffix)
@@ -55,7 +55,7 @@ def write_2024(
         return
     folder = exp / "results_summary"
     parts = {"orig": folder / f"eval_orig{suffix}" / "results_orig.txt", "rank": folder / f"result_for_rank{suffix}"}
-    if any(f.model == "ASV_eval^anon" for f in summary.figures):
+    if any(f.attacker == "ASV_eval^anon" for f in summary.figures):
         parts["anon"] = folder / f"eval_anon{suffix}" / "results_anon.txt"
     for part, path in parts.items():
         write_summary(summary, path, part=part, time=time)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def write_2024(
 
 
 def _is_in_summary(figure: Figure) -> bool:
-    return (figure.conditions, figure.model) in (("oo", "ASV_eval"), ("aa", "ASV_eval^anon"))
+    return (figure.condition, figure.attacker) in (("oo", "ASV_eval"), ("aa", "ASV_eval^anon"))
 
 
 def _attack(figure: Figure, out: Path, folder: Path, suffix: str) -> Iterator[Path]:
@@ -82,9 +82,9 @@ def copy_scores(figure: Figure, out: Path, folder: Path) -> Path:
 
 def _tables(shown: Results, exp: Path, suffix: str) -> Iterator[Path]:
     tables: list[tuple[Path, Table, Results]] = []
-    for model in ("ASV_eval", "ASV_eval^anon"):
-        of_model = replace(shown, figures=tuple(f for f in shown.find("eer") if f.model == model))
-        tables.append((exp / asv_folder(model, suffix) / f"results{suffix}.csv", "asv", of_model))
+    for attacker in ("ASV_eval", "ASV_eval^anon"):
+        of_attacker = replace(shown, figures=tuple(f for f in shown.find("eer") if f.attacker == attacker))
+        tables.append((exp / asv_folder(attacker, suffix) / f"results{suffix}.csv", "asv", of_attacker))
     tables.append((exp / "asr" / f"results{suffix}.csv", "asr", replace(shown, figures=shown.find("wer"))))
     judged = replace(shown, figures=shown.find("uar"))
     tables.append((exp / "ser" / f"results{suffix}.csv", "ser", judged))

@@ -89,9 +89,9 @@ def compare(protocol: str, measured: Sequence[Results], faults: Mapping[str, str
         _row(found[name], split) if name in found else Row(name, fault=faults.get(name, "not run")) for name in order
     ]
     sets = sorted({f.dataset for results in measured for f in results.find("eer", split=split)})
-    models = [f.model for results in measured for f in _eer(results, split, "oa", "ignorant")]
+    attackers = [f.attacker for results in measured for f in _eer(results, split, "oa", "ignorant")]
     originals = [_original(results, split) for results in measured[:1]]
-    return Comparison(protocol, split, tuple(sets), models[0].partition(" (")[0] if models else "", (*originals, *rows))
+    return Comparison(protocol, split, tuple(sets), attackers[0] if attackers else "", (*originals, *rows))
 
 
 def _row(results: Results, split: str) -> Row:
@@ -100,7 +100,7 @@ def _row(results: Results, split: str) -> Row:
         {
             "eer_oa": _eer(results, split, "oa", "ignorant"),
             "eer_aa": _eer(results, split, "aa", "lazy-informed"),
-            "wer": results.find("wer", split=split, conditions="a"),
+            "wer": results.find("wer", split=split, condition="a"),
             "deid": results.find("deid", split=split),
             "gvd": results.find("gvd", split=split),
         },
@@ -111,14 +111,14 @@ def _row(results: Results, split: str) -> Row:
 def _original(results: Results, split: str) -> Row:
     """Nobody is hidden: both attackers are one, and G_VD and DeID are 0 by definition."""
     eer = _eer(results, split, "oo", "unprotected")
-    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": results.find("wer", split=split, conditions="o")})
+    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": results.find("wer", split=split, condition="o")})
     return Row(ORIGINAL, {**row.values, "deid": Average(0.0), "gvd": Average(0.0)})
 
 
-def _eer(results: Results, split: str, conditions: str, knowledge: str) -> tuple[Figure, ...]:
+def _eer(results: Results, split: str, condition: str, knowledge: str) -> tuple[Figure, ...]:
     """Of the first attacker with this knowledge."""
-    every = [f for f in results.find("eer", split=split, conditions=conditions) if f.model.endswith(f"({knowledge})")]
-    return tuple(f for f in every if f.model == every[0].model)
+    every = results.find("eer", split=split, condition=condition, knowledge=knowledge)
+    return tuple(f for f in every if f.attacker == every[0].attacker)
 
 
 def _means(system: str, columns: Mapping[str, Sequence[Any]]) -> Row:

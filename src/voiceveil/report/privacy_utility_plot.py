@@ -62,8 +62,8 @@ def planes(material: Material, others: Sequence[Results] = ()) -> list[Plane]:
     return made
 
 
-def _anonymized(results: Results, metric: str, split: str, conditions: str = "a") -> list[Figure]:
-    found = results.find(metric, split=split, conditions=conditions)
+def _anonymized(results: Results, metric: str, split: str, condition: str = "a") -> list[Figure]:
+    found = results.find(metric, split=split, condition=condition)
     large = [figure for figure in found if figure.detail.get("language_model") == "tglarge"]
     return large or list(found)
 
@@ -76,10 +76,10 @@ def _plane(material: Material, metric: str, split: str, measured: list[Figure], 
     y = mean(measured, utility_sets, edition, metric, split)
     for attack in material.attacks():
         x = mean(attack.figures, None, edition, "eer", split)
-        if x is None or y is None or "a" not in attack.conditions or attack.is_free:
+        if x is None or y is None or "a" not in attack.condition or attack.is_free:
             continue
         kind = "main" if attack == main else "ours"
-        label = material.results.system if kind == "main" else f"{attack.name} {attack.conditions}"
+        label = material.results.system if kind == "main" else f"{attack.attacker} {attack.condition}"
         points.append(Point(f"{material.results.system}, attacked by {_whose(attack)}", x, y, kind, label))
     if main is not None and main.is_free:
         x = mean(main.figures, None, edition, "eer", split)
@@ -98,7 +98,7 @@ def _plane(material: Material, metric: str, split: str, measured: list[Figure], 
 
 
 def _whose(attack: Attack) -> str:
-    return f"{attack.model}, {attack.conditions}"
+    return f"{attack.evaluator}, {attack.condition}"
 
 
 def mean(
@@ -122,7 +122,7 @@ def mean(
 def _original(material: Material, metric: str, split: str, sets: set[str], utility_sets: set[str]) -> list[Point]:
     y = mean(_anonymized(material.results, metric, split, "o") or _anonymized(material.results, metric, "", "o"),
              utility_sets, material.edition, metric, split)  # fmt: skip
-    plain = next((one for one in material.attacks() if one.conditions == "oo"), None)
+    plain = next((one for one in material.attacks() if one.condition == "oo"), None)
     x = mean(plain.figures, sets, material.edition, "eer", split) if plain else None
     if plain is None or x is None or y is None:
         return []
@@ -134,7 +134,7 @@ def _elsewhere(
 ) -> Point | None:
     """Other results on the same data: under their strongest attacker with anonymized enrollment and trials."""
     y = mean(_anonymized(one, metric, split), utility_sets, edition, metric, split)
-    attacks = [a for a in attacks_of(one) if a.conditions == "aa" and a.name != "free:order"]
+    attacks = [a for a in attacks_of(one) if a.condition == "aa" and a.attacker != "free:order"]
     known = [(x, attack) for attack in attacks if (x := mean(attack.figures, sets, edition, "eer", split)) is not None]
     if y is None or not known:
         return None

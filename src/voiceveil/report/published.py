@@ -11,11 +11,11 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.results import Figure, Results, challenge_attacker
 
 __all__ = ["published"]
 
-_MODELS = {2020: "ASV_eval", 2022: "ASV_eval^anon", 2024: "ASV_eval^anon"}
+_ATTACKERS = {2020: "ASV_eval", 2022: "ASV_eval^anon", 2024: "ASV_eval^anon"}
 
 
 @lru_cache(maxsize=4)
@@ -35,9 +35,10 @@ def _figures(row: dict[str, dict[str, float]]) -> list[Figure]:
     figures = []
     for name, value in row["eer"].items():
         fields: dict[str, Any] = dict(trial_fields(name) or {})
-        figures.append(Figure("eer", value, conditions="aa", model=_MODELS[int(str(row["edition"]))], **fields))
+        attacker = challenge_attacker(_ATTACKERS[int(str(row["edition"]))], "aa")
+        figures.append(Figure("eer", value, condition="aa", **attacker, **fields))
     for metric in ("wer", "uar"):
         for name, value in row.get(metric, {}).items():
             dataset = name.removesuffix("_asr")
-            figures.append(Figure(metric, value, dataset, split=dataset.rpartition("_")[2], conditions="a"))
+            figures.append(Figure(metric, value, dataset, split=dataset.rpartition("_")[2], condition="a"))
     return figures

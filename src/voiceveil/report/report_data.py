@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
-from voiceveil.evaluation.attackers import attacker_of, is_semi_informed
 from voiceveil.evaluation.details import Details, read_details
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.results import Figure, Results, attacker_label
 from voiceveil.official import read_results
 from voiceveil.stats import ScoredTrials
 
@@ -36,22 +35,17 @@ class Scored:
 
 @dataclass(frozen=True)
 class Attack:
-    """An attacker in one condition: what it is called, what it knew, and its EERs of all sets."""
+    """An attacker in one condition, and its EERs of all sets."""
 
-    model: str  # "campplus-adapted (semi-informed)"
-    conditions: str  # "aa"
+    attacker: str  # "campplus-adapted"
+    knowledge: str  # "semi-informed"
+    condition: str  # "aa"
     figures: tuple[Figure, ...]
 
     @property
-    def name(self) -> str:
-        """The attacker without what it knew."""
-        return attacker_of(self.model)
-
-    @property
-    def knowledge(self) -> str:
-        """What it knew: "semi-informed"; of the challenges' own attackers by their names."""
-        known = self.model.partition(" (")[2].rstrip(")")
-        return known or ("semi-informed" if is_semi_informed(self.model) else "")
+    def evaluator(self) -> str:
+        """The attacker with its knowledge, for a reader."""
+        return attacker_label(self.attacker, self.knowledge)
 
     @property
     def is_free(self) -> bool:
@@ -79,7 +73,7 @@ class Material:
 
     def strongest(self) -> Attack | None:
         """The attack on anonymized speech with the lowest mean EER; the order of files is no property of speech."""
-        heard = [one for one in self.attacks() if "a" in one.conditions and one.name != "free:order"]
+        heard = [one for one in self.attacks() if "a" in one.condition and one.attacker != "free:order"]
         return min(heard, key=lambda one: sum(f.value for f in one.figures) / len(one.figures), default=None)
 
     def scores_of(self, attack: Attack) -> tuple[Scored, ...]:
@@ -89,9 +83,9 @@ class Material:
 
 def attacks_of(results: Results) -> tuple[Attack, ...]:
     """All attacks of some results, in their order."""
-    found: dict[tuple[str, str], list[Figure]] = {}
+    found: dict[tuple[str, str, str], list[Figure]] = {}
     for figure in results.find("eer"):
-        found.setdefault((figure.model, figure.conditions), []).append(figure)
+        found.setdefault((figure.attacker, figure.knowledge, figure.condition), []).append(figure)
     return tuple(Attack(*names, tuple(figures)) for names, figures in found.items())
 
 
@@ -120,8 +114,8 @@ def load_material(path: Path) -> Material:
 
 def _score_file(folder: Path, figure: Figure) -> Path | None:
     """The score file of a figure, if it is there; never one outside of the results."""
-    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in attacker_of(figure.model))
-    usual = f"scores/{name}/{figure.detail.get('set')}.{figure.conditions}.scores"
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in figure.attacker)
+    usual = f"scores/{name}/{figure.detail.get('set')}.{figure.condition}.scores"
     file = folder / str(figure.detail.get("scores") or usual)
     inside = file.resolve().is_relative_to(folder.resolve())
     return file if inside and file.is_file() else None

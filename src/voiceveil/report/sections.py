@@ -79,9 +79,9 @@ class Speakers:
     missing: str = ""
 
 
-def sides(conditions: str) -> tuple[str, str]:
+def sides(condition: str) -> tuple[str, str]:
     """Enrollment and trial in words."""
-    return _SIDES.get(conditions[:1], "?"), _SIDES.get(conditions[1:], "?")
+    return _SIDES.get(condition[:1], "?"), _SIDES.get(condition[1:], "?")
 
 
 def attacks(material: Material) -> Part:
@@ -89,7 +89,7 @@ def attacks(material: Material) -> Part:
     main = material.strongest()
     rows = []
     for number, one in enumerate(material.attacks()):
-        enroll, trial = sides(one.conditions)
+        enroll, trial = sides(one.condition)
         shared = {"attack": one, "enroll": enroll, "trial": trial, "strongest": one == main, "style": number % _STYLES}
         rows += [{**shared, "set": set_name(figure), "eer": figure} for figure in one.figures]
     return Part(rows=tuple(rows), missing="" if rows else "No verification trials were evaluated.")
@@ -99,11 +99,11 @@ def curves(material: Material) -> Part:
     """The DET curves of each set, all attackers in one panel."""
     if not material.scored:
         return Part(missing=NO_DETAILS)
-    numbers = {(one.model, one.conditions): n % _STYLES for n, one in enumerate(material.attacks())}
+    numbers = {(one.attacker, one.condition): n % _STYLES for n, one in enumerate(material.attacks())}
     panels = []
     for name in dict.fromkeys(set_name(one.figure) for one in material.scored):
         chosen = [
-            (numbers[one.figure.model, one.figure.conditions], one)
+            (numbers[one.figure.attacker, one.figure.condition], one)
             for one in material.scored
             if set_name(one.figure) == name
         ]
@@ -114,7 +114,7 @@ def curves(material: Material) -> Part:
 
 def genders(material: Material) -> Part:
     """EERs of women and men, by dataset, of all attackers that use a model."""
-    figures = [f for f in material.results.find("eer") if f.gender in ("f", "m") and "(free)" not in f.model]
+    figures = [f for f in material.results.find("eer") if f.gender in ("f", "m") and f.knowledge != "free"]
     if len({f.gender for f in figures}) < 2:
         return Part(missing="The trials are not given for women and men separately.")
     panels = []
@@ -131,8 +131,7 @@ def genders(material: Material) -> Part:
 
 def _short(figure: Figure) -> str:
     """A label of few letters: what the attacker knew, or its name."""
-    knowledge = figure.model.partition(" (")[2].rstrip(")") or figure.model
-    return f"{knowledge}"
+    return figure.knowledge or figure.attacker
 
 
 def speakers(material: Material) -> Speakers:

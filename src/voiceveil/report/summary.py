@@ -106,11 +106,12 @@ def _privacy(material: Material) -> Finding:
         answer += " (no attacker had learned from the system)"
     who = KNOWLEDGE.get(main.knowledge, "")
     text = (
-        f"The strongest attacker that was tried ({main.model}{': it ' + who if who else ''}) is given two recordings "
-        f"and says whether one person speaks in both. Set so that both kinds of mistakes are equally frequent, it is "
-        f"wrong in {_shown(eer)} of the cases. Guessing would be wrong in 50 %: that would be perfect protection."
+        f"The strongest attacker that was tried ({main.evaluator}{': it ' + who if who else ''}) is given two "
+        f"recordings and says whether one person speaks in both. Set so that both kinds of mistakes are equally "
+        f"frequent, it is wrong in {_shown(eer)} of the cases. Guessing would be wrong in 50 %: that would be perfect "
+        f"protection."
     )
-    plain = next((one for one in material.attacks() if one.conditions == "oo" and not one.is_free), None)
+    plain = next((one for one in material.attacks() if one.condition == "oo" and not one.is_free), None)
     if plain is not None:
         text += f" Without any protection, an attacker is wrong in {_shown(mean_of(plain.figures))}."
     limits = "weak: EER below 20 %; partial: below 40 %"
@@ -180,8 +181,8 @@ def _intonation(material: Material) -> Finding:
 
 def _before_and_after(material: Material, metric: str) -> tuple[Average, Average] | None:
     sides = []
-    for conditions in ("o", "a"):
-        found = material.results.find(metric, conditions=conditions)
+    for condition in ("o", "a"):
+        found = material.results.find(metric, condition=condition)
         large = [f for f in found if f.detail.get("language_model") == "tglarge"] or list(found)
         if not large:
             return None
@@ -201,7 +202,7 @@ def _of_health(material: Material) -> Iterator[str]:
 
 
 def _of_attackers(attacks: tuple[Attack, ...]) -> Iterator[str]:
-    against = [one for one in attacks if "a" in one.conditions]
+    against = [one for one in attacks if "a" in one.condition]
     if against and not any(one.knowledge in ("semi-informed", "similar-system") for one in against):
         yield (
             "No attacker has learned from speech of this system. Those who have are usually far stronger: the "

@@ -22,7 +22,7 @@ from voiceveil import metrics
 from voiceveil.apps.board.app import open_board, team_token
 from voiceveil.apps.board.contest import Contest, create_contest
 from voiceveil.apps.board.leaderboard import latest, tables
-from voiceveil.apps.board.scoring import judge
+from voiceveil.apps.board.scoring import ATTACKER, judge
 from voiceveil.apps.board.store import Full, Store
 from voiceveil.apps.web.database import open_database
 from voiceveil.apps.web.tokens import Seal, read_key
@@ -142,11 +142,11 @@ def test_bombs_are_refused_by_bytes_members_and_ratio(data: Path, tmp_path: Path
 
 
 def figures(eer: float, wer: float, width: float = 0.01) -> tuple[Figure, ...]:
-    place = {"split": "test", "low": eer - width, "high": eer + width, "conditions": "aa", "model": "ASV_eval^anon"}
+    place = {"split": "test", "low": eer - width, "high": eer + width, "condition": "aa", **ATTACKER}
     return (
         Figure("eer", eer, "libri_test", gender="f", **place),  # type: ignore[arg-type]
         Figure("eer", eer, "libri_test", gender="m", **place),  # type: ignore[arg-type]
-        Figure("wer", wer, "libri_test", wer - width, wer + width, "test", conditions="a", model="ASR_eval"),
+        Figure("wer", wer, "libri_test", wer - width, wer + width, "test", condition="a", model="ASR_eval"),
     )
 
 

@@ -154,7 +154,7 @@ def test_an_honest_submission_is_verified_and_ranked_by_recomputed_figures(
     recomputed = {(f.metric, f.gender): f for f in board.store.verifications()[name].figures}
     submitted = {(f.metric, f.gender): f for f in board.store.scored()[0].figures}
     assert {key: f.value for key, f in recomputed.items()} == {key: f.value for key, f in submitted.items()}
-    assert recomputed["eer", "f"].model == "bumps (lazy-informed)"
+    assert recomputed["eer", "f"].evaluator == "bumps (lazy-informed)"
     assert recomputed["wer", ""].model == "counter"
     assert left_over(board.folder) == []
     assert not board.worker.step()
@@ -488,7 +488,10 @@ def test_an_attacker_that_learns_needs_the_training_audio(data: Path, tmp_path: 
     board.worker.step()
     assert board.status() == "verified"
     found = board.store.verifications()[submitted].figures
-    assert {f.model for f in found if f.metric == "eer"} <= {"bumps (lazy-informed)", "bumps-adapted (semi-informed)"}
+    assert {f.evaluator for f in found if f.metric == "eer"} <= {
+        "bumps (lazy-informed)",
+        "bumps-adapted (semi-informed)",
+    }
 
 
 @pytest.mark.slow

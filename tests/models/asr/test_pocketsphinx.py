@@ -137,7 +137,7 @@ def test_an_evaluation_of_words_alone(tmp_path: Path, capsys: pytest.CaptureFixt
     command = ["evaluate", "--data", str(tmp_path / "data"), "--system", "identity", "--out", str(tmp_path / "out")]
     assert main([*command, "--recogniser", "pocketsphinx", "--jobs", "1", "--no-report", "--quiet", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
-    assert [(f["metric"], f["conditions"], f["model"]) for f in figures] == [
+    assert [(f["metric"], f["condition"], f["model"]) for f in figures] == [
         ("wer", "o", "pocketsphinx"),
         ("wer", "a", "pocketsphinx"),
     ]

@@ -400,13 +400,13 @@ def test_the_official_files_say_what_results_json_says(out: Path) -> None:
     for figure in summary.find("eer"):
         (ours,) = [
             f
-            for f in results.find("eer", dataset=figure.dataset, gender=figure.gender, conditions=figure.conditions)
-            if f.model.partition(" (")[0] == names[figure.model]
+            for f in results.find("eer", dataset=figure.dataset, gender=figure.gender, condition=figure.condition)
+            if f.attacker == names[figure.attacker]
         ]
         assert figure.value == pytest.approx(ours.detail["official"]["eer"], abs=5.1e-6)
     for metric in ("wer", "uar"):
         for figure in summary.find(metric):
-            ours = results.one(metric, dataset=figure.dataset, conditions=figure.conditions)
+            ours = results.one(metric, dataset=figure.dataset, condition=figure.condition)
             assert figure.value == pytest.approx(ours.value, abs=5.1e-6)
     note = (out / "exp/results_summary/NOTE_b2.txt").read_text()
     assert "ASV_eval^anon: bumps-anon; in the challenge: an ECAPA-TDNN" in note

@@ -61,7 +61,8 @@ Floats = NDArray[np.float64]
 #: Set -> the utterances that count.
 Sample = Mapping[str, Container[str]]
 
-ATTACKER, RECOGNISER = "ASV_eval^anon", "ASR_eval"
+ATTACKER = {"attacker": "ASV_eval^anon", "knowledge": "semi-informed"}
+RECOGNISER = "ASR_eval"
 LIMITS = Limits(members=300_000, total=40 << 30)
 _HIGHEST_EER = 0.55  # an attacker that does worse than chance would only have to invert its scores
 _LARGEST = 64 << 20  # bytes of a score file or a transcript
@@ -170,16 +171,24 @@ def select(trials: Trials, chosen: NDArray[np.bool_]) -> Trials:
 
 
 def eer_figure(
-    contest: Contest, one: Verification, trial_set: TrialSet, trials: Trials, scores: Floats, model: str
+    contest: Contest,
+    one: Verification,
+    trial_set: TrialSet,
+    trials: Trials,
+    scores: Floats,
+    attacker: Mapping[str, str],
 ) -> Figure:
-    """Return the EER of scores (n,) of trials as the challenge computes it, with its 95% interval over speakers."""
+    """Return the EER of scores (n,) of trials as the challenge computes it, with its 95% interval over speakers.
+
+    ``attacker`` holds the fields ``attacker`` and ``knowledge`` of the figure.
+    """
     method = load_protocol(contest.challenge).eer
     value = metrics.eer(scores[trials.target], scores[~trials.target], method=method)
     speaker_of = {u.id: u.speaker or "" for u in open_set(contest.data / trial_set.set)}
     interval = estimate(ScoredTrials.of_trials(trials, scores, speaker_of), "eer", resamples=300)
     return Figure(
         "eer", value, one.dataset, min(interval.low, value), max(interval.high, value), one.split, trial_set.gender,
-        one.subset, "aa", model, {"trials": len(trials)},
+        one.subset, "aa", detail={"trials": len(trials)}, **attacker,
     )  # fmt: skip
 
 
@@ -218,7 +227,9 @@ def wer_figure(
     words = errors.counts[:, 0] + errors.counts[:, 1] + errors.counts[:, 3]
     rate = ratio(wrong, words, [spoken[key].speaker or "" for key in errors.utterances], resamples=300)
     detail = {"words": int(words.sum()), "errors": int(wrong.sum())}
-    return Figure("wer", rate.value, one.dataset, rate.low, rate.high, one.split, "", "", "a", model, detail)
+    return Figure(
+        "wer", rate.value, one.dataset, rate.low, rate.high, one.split, condition="a", model=model, detail=detail
+    )
 
 
 def _only(found: Mapping[str, Path], where: str, what: str) -> str:

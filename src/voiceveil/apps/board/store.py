@@ -20,7 +20,7 @@ from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.web.database import Database, Row, Transaction
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.results import Figure
+from voiceveil.evaluation.results import Figure, upgraded_figure
 
 __all__ = ["Full", "Store", "Submission", "Verification"]
 
@@ -225,7 +225,7 @@ def _encoded(figures: Sequence[Figure]) -> str:
 
 def _figures(text: str) -> tuple[Figure, ...]:
     try:
-        return tuple(Figure(**row) for row in parse_json(text, nan=True))
+        return tuple(Figure(**upgraded_figure(row)) for row in parse_json(text, nan=True))
     except (TypeError, ValueError) as error:
         raise InputError(f"figures in the database are not of the right form: {error}") from error
 

@@ -153,8 +153,8 @@ def recompute(
         for part in verifications:
             for listed in part.trials:
                 scores = one.scores(attacked[listed.set], "aa", means)
-                model = f"{one.name} ({one.conditions()['aa']})"
-                eers.append(eer_figure(contest, part, listed, attacked[listed.set].trials, scores, model))
+                fields = {"attacker": one.name, "knowledge": one.conditions()["aa"]}
+                eers.append(eer_figure(contest, part, listed, attacked[listed.set].trials, scores, fields))
         by_attacker.append(eers)
     listener = recogniser(contest.recogniser)
     transcripts: dict[str, str] = {}

@@ -78,14 +78,14 @@ def _rank(points: Sequence[Point]) -> float | None:
 def _measured(results: Results, metric: str, *, original: bool) -> tuple[Average | None, str]:
     """The mean of the figures that count, and by whom they were measured."""
     if metric == "wer":
-        figures = list(results.find("wer", conditions="o" if original else "a"))
+        figures = list(results.find("wer", condition="o" if original else "a"))
     elif original:
-        figures = list(results.find("eer", conditions="oo"))
+        figures = list(results.find("eer", condition="oo"))
     else:
-        figures = list(results.find("eer", conditions="oa")) or list(results.find("eer", conditions="aa"))
+        figures = list(results.find("eer", condition="oa")) or list(results.find("eer", condition="aa"))
     figures = [f for f in figures if f.split == "test"] or figures
     by_model: dict[str, list[Figure]] = {}
     for figure in figures:
-        by_model.setdefault(figure.model, []).append(figure)
+        by_model.setdefault(figure.evaluator, []).append(figure)
     averages = [(weighted_average([(1 / len(fs), f) for f in fs]), model) for model, fs in by_model.items()]
     return min(averages, key=lambda pair: pair[0].value) if averages else (None, "")

@@ -146,7 +146,7 @@ def _completeness(
     summary = f"exp/results_summary/result_for_rank{found.suffix}"
     if summary not in found.results:
         faults.append((summary, "is missing"))
-    said = {(f.metric, f.dataset, f.gender, f.conditions) for f in stated(found)}
+    said = {(f.metric, f.dataset, f.gender, f.condition) for f in stated(found)}
     for key in _expected(protocol, corpora):
         metric, dataset, gender, conditions = key
         which = " ".join(filter(None, [metric.upper(), dataset, gender, conditions]))

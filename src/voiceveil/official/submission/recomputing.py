@@ -192,14 +192,14 @@ def _compare(found: Sorted, name: str, result: Recomputed) -> None:
         if abs(value - figure.value) > (_HALF_FOLD_DIGIT if figure.metric == "uar" else _HALF_DIGIT):
             source = {"eer": "scores", "wer": "transcripts"}.get(figure.metric, "folds")
             said = f"{figure.metric.upper()} {100 * figure.value:.3f} %"
-            place = " ".join(filter(None, [figure.dataset, figure.gender, figure.conditions]))
+            place = " ".join(filter(None, [figure.dataset, figure.gender, figure.condition]))
             result.faults.append((name, f"says {said} for {place}, the {source} give {100 * value:.3f} %"))
     if alone:
         result.notes.append(f"{name}: {len(alone)} figure(s) could not be recomputed, e.g. {alone[0]}")
 
 
 def _key(figure: Figure) -> Key:
-    return (figure.metric, figure.dataset, figure.gender, figure.conditions, figure.model)
+    return (figure.metric, figure.dataset, figure.gender, figure.condition, figure.attacker or figure.model)
 
 
 def _without_path(error: InputError) -> str:
