@@ -1,4 +1,4 @@
-"""Fixtures: where the real speech and the official reference vectors are, when they are there."""
+"""Settings of all tests, and the fixture for real speech that is not part of the repository."""
 
 from __future__ import annotations
 
@@ -39,13 +39,4 @@ def speech() -> Path:
     folder = SHARED / "speech"
     if not folder.is_dir():
         pytest.skip(f"no real speech at {folder} (set VOICEVEIL_SHARED)")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def reference() -> Path:
-    """The folder with inputs and outputs of the official code; the test skips when it is absent."""
-    folder = SHARED / "reference"
-    if not folder.is_dir():
-        pytest.skip(f"no reference vectors at {folder} (set VOICEVEIL_SHARED)")
     return folder

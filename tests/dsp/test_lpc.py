@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from tests.support.paths import GOLDEN
 from voiceveil.dsp.lpc import EPSILON, LANES, ORDER, burg, filter_frames, poles, polynomial
 from voiceveil.testing import synthetic_voice
 
@@ -68,11 +67,11 @@ def test_burg_equals_the_textbook(frames: Array) -> None:
             np.testing.assert_allclose(fast[:, k], slow_burg(batch[:, k], ORDER), rtol=1e-6, atol=1e-8)
 
 
-def test_burg_equals_the_official_frame(reference: Path) -> None:
-    stored = np.load(reference / "mcadams_frame100.npz")
+def test_burg_equals_the_official_frame() -> None:
+    stored = np.load(GOLDEN / "mcadams.npz")
     fast = run_burg(lanes([stored["frame_windowed"] + EPSILON]))
-    np.testing.assert_allclose(fast[:, 0], stored["lpc_burg"], rtol=0, atol=1e-8)
-    ours, theirs = np.sort_complex(run_poles(fast)[:, 0]), np.sort_complex(stored["poles"])
+    np.testing.assert_allclose(fast[:, 0], stored["frame_lpc"], rtol=0, atol=1e-8)
+    ours, theirs = np.sort_complex(run_poles(fast)[:, 0]), np.sort_complex(stored["frame_poles"])
     np.testing.assert_allclose(np.sort(np.abs(ours)), np.sort(np.abs(theirs)), atol=1e-7)
 
 

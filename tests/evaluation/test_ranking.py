@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.official_samples import RANK_2024, SUMMARY_2022
+from tests.support.paths import GOLDEN
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.ranking import Average, Ranking, rank_systems
@@ -209,8 +210,8 @@ def test_what_cannot_be_ranked() -> None:
     assert (len(partial.places["wer"][0.2]), len(partial.places["uar"][0.2])) == (1, 0)
 
 
-def test_published_averages_of_2024(reference: Path) -> None:
-    files = sorted((reference / "vpc2024").iterdir())
+def test_published_averages_of_2024() -> None:
+    files = sorted((GOLDEN / "vpc2024").iterdir())
     for split, wanted in (("test", PUBLISHED_2024), ("dev", PUBLISHED_2024_DEV)):
         ranking = rank_systems([read_results(path) for path in files], split=split)  # type: ignore[arg-type]
         for name, published in wanted.items():
@@ -225,9 +226,9 @@ def test_published_averages_of_2024(reference: Path) -> None:
     assert round(100 * ranking.original.eer.value, 4) == 4.5895
 
 
-def test_published_averages_of_2022(reference: Path) -> None:
+def test_published_averages_of_2022() -> None:
     """To their three decimals: from the summaries, and from the full results."""
-    for path in sorted((reference / "vpc2022").glob("RESULTS_summary_*")):
+    for path in sorted((GOLDEN / "vpc2022").glob("RESULTS_summary_*")):
         summary = read_results(path)
         full = read_results(path.with_name(path.name.replace("RESULTS_summary", "results.anon")))
         for split in ("dev", "test"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tests.metrics.test_verification import SEPARATED, TIES
+from tests.support.paths import GOLDEN
 from voiceveil import InputError, metrics
 from voiceveil.metrics import kernels
 from voiceveil.metrics.disclosure import NO_PRIVACY, zebra_tag
@@ -74,8 +73,8 @@ def test_pav_llr_written_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny_sep", "tiny_ties", "gauss_small", "libri_test_f"])
-def test_pav_llr_of_the_reference(reference: Path, name: str) -> None:
-    with np.load(reference / f"scores_{name}.npz") as data:
+def test_pav_llr_of_the_reference(name: str) -> None:
+    with np.load(GOLDEN / f"scores_{name}.npz") as data:
         for laplace, suffix in ((False, ""), (True, "_laplace")):
             target, nontarget = metrics.pav_llr(data["tar"], data["non"], laplace=laplace)
             np.testing.assert_allclose(target, data[f"tar_llr_pav{suffix}"], atol=1e-9)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.paths import GOLDEN
 from voiceveil import InputError
 from voiceveil.metrics.challenge import CONDITIONS, Entry, average, condition, rank, weights
 
@@ -136,9 +136,9 @@ def test_what_cannot_be_ranked(call: Callable[[], object]) -> None:
         call()
 
 
-def test_every_published_2022_average(reference: Path) -> None:
+def test_every_published_2022_average() -> None:
     """60 averages of five systems: EER orig and anon, WER orig and anon, ρ and G_VD, dev and test."""
-    published = json.loads((reference / "published_numbers.json").read_text())["vpc2022"]
+    published = json.loads((GOLDEN / "published.json").read_text())["vpc2022"]
     checked = 0
     for summary in published.values():
         for split in ("dev", "test"):
@@ -164,8 +164,8 @@ def test_every_published_2022_average(reference: Path) -> None:
     assert checked == 60
 
 
-def test_every_published_2024_system_has_a_rank(reference: Path) -> None:
-    published = json.loads((reference / "published_numbers.json").read_text())["vpc2024"]
+def test_every_published_2024_system_has_a_rank() -> None:
+    published = json.loads((GOLDEN / "published.json").read_text())["vpc2024"]
     eers = {
         name: average(
             {

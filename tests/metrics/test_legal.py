@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.support.paths import GOLDEN
 from voiceveil import InputError, metrics
 from voiceveil.metrics import legal, linking
 
@@ -240,9 +240,9 @@ def test_what_cannot_be_scored(call: Callable[[], object], what: str) -> None:
 # ---- Official figures and speed
 
 
-def test_equals_the_official_small_case(reference: Path) -> None:
-    data = np.load(reference / "legal_small.npz")
-    official = json.loads((reference / "legal_reference.json").read_text())
+def test_equals_the_official_small_case() -> None:
+    data = np.load(GOLDEN / "legal.npz")
+    official = json.loads((GOLDEN / "legal.json").read_text())
     enrolled = data["enroll"][:20]  # the official figure is of the first 20 enrolled speakers
     isolated = metrics.isolated(cosines(enrolled, data["test"]), cosines(enrolled, data["calib"]))
     assert isolated.mean() == pytest.approx(official["singling_out_isolation"], abs=1e-12)

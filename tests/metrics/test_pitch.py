@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.support.paths import GOLDEN
 from voiceveil import InputError, metrics
 
 Track = NDArray[np.float64]
@@ -116,14 +116,14 @@ def test_unknown_options() -> None:
         metrics.pitch_correlation([100.0], [100.0], max_lag=-1)
 
 
-def test_equals_the_official_figures(reference: Path) -> None:
-    tracks = np.load(reference / "pitch_corr.npz")
-    official = json.loads((reference / "pitch_corr.json").read_text())
+def test_equals_the_official_figures() -> None:
+    tracks = np.load(GOLDEN / "pitch.npz")
+    official = json.loads((GOLDEN / "pitch.json").read_text())
     for name in ("a0.6", "a0.8"):
-        a, b = tracks["f0_orig"], tracks[f"f0_{name}"]
-        assert metrics.pitch_correlation(a, b, method="official") == pytest.approx(official[name], abs=1e-9)
+        a, b = tracks["speech_orig"], tracks[f"speech_{name}"]
+        assert metrics.pitch_correlation(a, b, method="official") == pytest.approx(official[f"speech_{name}"], abs=1e-9)
         assert metrics.pitch_correlation(a, b, max_lag=0) == pytest.approx(
-            official[f"{name}_voiced_only_nolag"], abs=1e-9
+            official[f"speech_{name}_voiced_only_nolag"], abs=1e-9
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.paths import GOLDEN
 from voiceveil import InputError, metrics
 from voiceveil.metrics import kernels
 from voiceveil.metrics.tally import tally
@@ -76,11 +76,10 @@ def test_official_figures_written_out(name: str, scores: tuple[Floats, Floats]) 
 
 
 @pytest.mark.parametrize("name", ["tiny_sep", "tiny_ties", "gauss_small", "libri_test_f"])
-def test_official_figures_of_the_reference(reference: Path, name: str) -> None:
-    official = json.loads((reference / "metrics_reference.json").read_text())[name]
-    official |= json.loads((reference / "zebra.json").read_text()).get(name, {})
+def test_official_figures_of_the_reference(name: str) -> None:
+    official = json.loads((GOLDEN / "verification.json").read_text())[name]
     official.setdefault("individual_log10", official["zebra_max_abs_llr10_laplace"])
-    with np.load(reference / f"scores_{name}.npz") as data:
+    with np.load(GOLDEN / f"scores_{name}.npz") as data:
         target, nontarget = data["tar"], data["non"]
     ours = figures(target, nontarget)
     assert ours == pytest.approx({key: official[key] for key in ours}, abs=1e-9, rel=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from tests.support.paths import GOLDEN
 from voiceveil import InputError, metrics
 
 sentences = st.lists(st.sampled_from("abc"), max_size=8).map(" ".join)
@@ -125,8 +125,8 @@ def test_what_cannot_be_scored(refs: list[str], hyps: list[str], what: str) -> N
         metrics.word_errors(refs, hyps)
 
 
-def test_equals_speechbrain(reference: Path) -> None:
-    data = json.loads((reference / "wer_speechbrain.json").read_text())
+def test_equals_speechbrain() -> None:
+    data = json.loads((GOLDEN / "wer.json").read_text())
     errors, official = metrics.word_errors(data["refs"], data["hyps"]), data["summary_first50"]
     assert 100 * errors.wer == pytest.approx(official["WER"], abs=1e-12)
     assert 100 * errors.sentence_error_rate == official["SER"]

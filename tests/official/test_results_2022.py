@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.official_samples import RESULTS_2020, RESULTS_2022, SUMMARY_2022
+from tests.support.paths import GOLDEN
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.official import read_results, results2022, summary2022
@@ -201,9 +202,9 @@ def test_names() -> None:
     assert speech_fields("libri_dev_asr_anon") == {"dataset": "libri_dev", "split": "dev", "condition": "a"}
 
 
-def test_all_published_files(reference: Path) -> None:
-    published = json.loads((reference / "published_numbers.json").read_text())
-    files = sorted((reference / "vpc2022").iterdir()) + sorted((reference / "vpc2020").iterdir())
+def test_all_published_files() -> None:
+    published = json.loads((GOLDEN / "published.json").read_text())
+    files = sorted((GOLDEN / "vpc2022").iterdir()) + sorted((GOLDEN / "vpc2020").iterdir())
     assert len(files) == 18
     for path in files:
         results = read_results(path)
@@ -215,7 +216,7 @@ def test_all_published_files(reference: Path) -> None:
     compared = 0
     for edition in ("vpc2020", "vpc2022_full"):
         for name, rows in published[edition].items():
-            results = read_results(reference / edition[:7] / name)
+            results = read_results(GOLDEN / edition[:7] / name)
             for figure in results.figures:
                 if figure.metric in names:
                     row = rows[attack_name(figure)]

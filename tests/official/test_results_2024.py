@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.official_samples import ASR_CSV_2024, ASV_CSV_2024, FOLDS_CSV_2024, RANK_2024, SER_CSV_2024
+from tests.support.paths import GOLDEN
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials
 from voiceveil.corpus.score_files import read_key, read_scores
@@ -246,9 +247,9 @@ def test_scores_and_eers(tmp_path: Path) -> None:
         exp2024.write_eer(tmp_path / "EER", 4.52)
 
 
-def test_all_published_files(reference: Path, tmp_path: Path) -> None:
-    published = json.loads((reference / "published_numbers.json").read_text())["vpc2024"]
-    files = sorted((reference / "vpc2024").iterdir())
+def test_all_published_files(tmp_path: Path) -> None:
+    published = json.loads((GOLDEN / "published.json").read_text())["vpc2024"]
+    files = sorted((GOLDEN / "vpc2024").iterdir())
     assert len(files) == len(published) == 7
     words = {"oo": "original-original", "aa": "anon-anon", "o": "original", "a": "anon"}
     groups = {"oo": "ASV_orig", "aa": "semi-informed"}

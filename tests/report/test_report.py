@@ -19,6 +19,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.paths import GOLDEN
 from tests.support.report_world import ATTACKS, make_results
 from voiceveil import metrics
 from voiceveil.audio import save
@@ -157,10 +158,10 @@ def test_the_similarity_matrix_is_composed_as_in_the_findings_of_2020(material: 
     assert cells == {(0, 0), (1, 1), (3, 0), (0, 3), (3, 3)}
 
 
-def test_published_baselines_are_those_of_the_files(reference: Path) -> None:
+def test_published_baselines_are_those_of_the_files() -> None:
     for edition in (2020, 2022, 2024):
         for one in published(edition):
-            official = read_results(reference / f"vpc{edition}" / str(one.info["source"]))
+            official = read_results(GOLDEN / f"vpc{edition}" / str(one.info["source"]))
             for figure in one.figures:
                 same = [
                     f.value
@@ -362,9 +363,9 @@ def test_all_protocols(protocol: str, tmp_path: Path) -> None:
     assert "IEMOCAP_dev" in text
 
 
-def test_an_official_file_has_figures_alone(reference: Path, tmp_path: Path) -> None:
+def test_an_official_file_has_figures_alone(tmp_path: Path) -> None:
     for file in ("vpc2020/RESULTS_mcadams", "vpc2022/RESULTS_summary_mcadams", "vpc2024/result_for_rank_mcadams"):
-        text = plain(page_of(reference / file, tmp_path / f"{Path(file).name}.html").text)
+        text = plain(page_of(GOLDEN / file, tmp_path / f"{Path(file).name}.html").text)
         assert "Not shown: The results have no details" in text
         assert "ASV_eval" in text
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.support.paths import GOLDEN
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
 from voiceveil.metrics import crossing, legal
@@ -235,9 +235,9 @@ def test_the_world_has_its_sizes() -> None:
     np.testing.assert_allclose(np.linalg.norm(a.matrix, axis=1), 1, rtol=1e-5)
 
 
-def test_equals_the_official_small_case(reference: Path) -> None:
+def test_equals_the_official_small_case() -> None:
     """The figures of the public code's own functions; those of its Singling Out are in test_metrics_legal."""
-    case = np.load(reference / "legal_small.npz")
+    case = np.load(GOLDEN / "legal.npz")
     tests, enrolled = legal.unit_rows(case["test"]), legal.unit_rows(case["enroll"])
     own = np.arange(60)
     found = crossing.cross(tests, enrolled, own, np.roll(own, 1), [60], np.random.default_rng(0))

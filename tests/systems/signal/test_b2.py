@@ -12,6 +12,7 @@ from scipy.signal import lfilter
 
 import voiceveil as vv
 from tests.dsp.test_mcadams import NOISE_SHA256, noise
+from tests.support.paths import GOLDEN
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.dsp.mcadams import McAdams
@@ -43,8 +44,8 @@ def test_official_draws_of_2024() -> None:
     assert {s: official_alpha(9, "speaker", s) for s in OFFICIAL_SPEAKERS} == OFFICIAL_SPEAKERS
 
 
-def test_official_draws_of_2024_in_full(reference: Path) -> None:
-    stored = json.loads((reference / "mcadams_alpha_vpc2024.json").read_text())
+def test_official_draws_of_2024_in_full() -> None:
+    stored = json.loads((GOLDEN / "mcadams_draws.json").read_text())
     assert [official_alpha(i, "utterance") for i in range(20)] == stored["alpha_utt_first_20"]
     assert {s: official_alpha(0, "speaker", s) for s in stored["alpha_spk"]} == stored["alpha_spk"]
 
@@ -56,11 +57,12 @@ def test_official_draws_of_2022_are_refused() -> None:
 
 @pytest.mark.parametrize(("name", "variant"), [("b2", "v2"), ("b2-2022", "v1")])
 @pytest.mark.parametrize("alpha", [0.6, 0.8])
-def test_official_edges_give_the_official_files(reference: Path, name: str, variant: str, alpha: float) -> None:
+def test_official_edges_give_the_official_files(name: str, variant: str, alpha: float) -> None:
     """What the system returns, written as 16-bit PCM, is the official file to the last bit."""
-    stored = np.load(reference / "mcadams.npz")
-    anonymized = vv.system(name, alpha=alpha, edges="official").convert(vv.Waveform(stored["speech"], 16000), rng())
-    assert np.array_equal(anonymized.int16(), stored[f"speech_a{alpha}_{variant}_int16"])
+    stored = np.load(GOLDEN / "mcadams.npz")
+    voice = vv.Waveform(stored["voice_int16"] / np.float32(32768), 16000)
+    anonymized = vv.system(name, alpha=alpha, edges="official").convert(voice, rng())
+    assert np.array_equal(anonymized.int16(), stored[f"voice_a{alpha}_{variant}_int16"])
 
 
 @pytest.mark.parametrize(("name", "variant"), [("b2", "v2"), ("b2-2022", "v1")])
@@ -77,10 +79,11 @@ def test_2020_starts_at_the_second_frame_as_2022() -> None:
     np.testing.assert_allclose(first.samples * 32766 / 32768, second.samples, atol=1.01 / 32768)
 
 
-def test_2020_is_normalised_to_one(reference: Path) -> None:
-    stored = np.load(reference / "mcadams.npz")
-    official = stored["speech_a0.8_v1_float"]
-    anonymized = vv.system("b2-2020", edges="official").convert(vv.Waveform(stored["speech"], 16000), rng())
+def test_2020_is_normalised_to_one() -> None:
+    stored = np.load(GOLDEN / "mcadams.npz")
+    official = stored["voice_a0.8_v1_float"]
+    voice = vv.Waveform(stored["voice_int16"] / np.float32(32768), 16000)
+    anonymized = vv.system("b2-2020", edges="official").convert(voice, rng())
     np.testing.assert_allclose(anonymized.samples, official / np.abs(official).max(), atol=1e-6)
 
 
