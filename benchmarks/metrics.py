@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from timing import seconds
 from voiceveil import metrics, stats
 from voiceveil.corpus.score_files import read_key, read_scores
-from voiceveil.metrics import measures
-from voiceveil.stats import ScoredTrials
+from voiceveil.metrics import ScoredTrials, measures
 from voiceveil.testing.scores import ScoreWorld
 
 Floats = NDArray[np.float64]
@@ -152,7 +151,7 @@ def bootstrap() -> Row:
 
     def fresh() -> stats.Estimate:
         again = ScoredTrials(trials.score, trials.target, trials.enroll, trials.speaker)  # sorts anew
-        return stats.estimate(again, "eer", resamples=1000)
+        return metrics.estimate(again, "eer", resamples=1000)
 
     statistic = measures.eer().statistic(*trials.classes())
     ours = [statistic(trials.tally(w)) for w in weights]

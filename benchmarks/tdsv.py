@@ -23,17 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.corpus import open_corpus
+from voiceveil.metrics import ScoredTrials, estimate_all
 from voiceveil.metrics import measures as m
 from voiceveil.models.speaker.encoders import encoder as encoder_of
+from voiceveil.report.tdsv import write_page
 from voiceveil.run.cache import Cache
-from voiceveil.stats import Estimate, ScoredTrials, estimate_all
+from voiceveil.stats import Estimate
 from voiceveil.tdsv.challenge import Challenge, open_challenge
 from voiceveil.tdsv.challenge_design import Plan, design
 from voiceveil.tdsv.challenge_writer import write_challenge
 from voiceveil.tdsv.evaluation import Evaluation, evaluate, scored_trials
 from voiceveil.tdsv.features import measure
 from voiceveil.tdsv.lists import Key, Trial
-from voiceveil.tdsv.page import write_page
 from voiceveil.tdsv.scoring import TrialScores, anonymized_tests, score, score_trials
 from voiceveil.tdsv.serialization import save_system
 from voiceveil.tdsv.system import System

@@ -28,10 +28,10 @@ from voiceveil.corpus import open_corpus
 from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
 from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Results
+from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.report.figures import privacy_utility_svg
 from voiceveil.run.cache import Cache
-from voiceveil.stats import ScoredTrials, estimate
 from voiceveil.systems.resolve import find_system
 from voiceveil.training.asv import train_asv
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from voiceveil.metrics import MEASURES, Measure
 from voiceveil.metrics.tally import Floats, Tally
-from voiceveil.stats import MEASURES, Measure
 
 
 def area(target: Floats, nontarget: Floats) -> float:

@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.models.checkpoint import load_tensors, read_any_record, save_tensors
 from voiceveil.models.weights import store
 from voiceveil.run.ledger import sha256_file

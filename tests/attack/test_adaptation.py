@@ -19,9 +19,9 @@ from voiceveil.attack.adaptation import (
     validate,
 )
 from voiceveil.attack.backends import Cosine, Lda, Wccn
-from voiceveil.attack.plda import Plda
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
+from voiceveil.models.speaker.plda import Plda
 
 
 def training(seed: int = 0, *, speakers: int = 40, utterances: int = 12, signal: float = 1.0) -> TrainingSet:

@@ -18,7 +18,6 @@ from voiceveil.attack.attackers import EncoderAttacker, attacker
 from voiceveil.attack.embedding import Embedded, enroll, score_trials, write_scores
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.model_free import mean_f0
-from voiceveil.attack.plda import Plda
 from voiceveil.attack.sets import find_sets
 from voiceveil.audio import Waveform, save
 from voiceveil.cli.main import main
@@ -29,6 +28,7 @@ from voiceveil.evaluation.inventory import take_inventory
 from voiceveil.evaluation.measurement import Tools, verification
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
+from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
 from voiceveil.testing import synthetic_voice
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from voiceveil import audio
 from voiceveil.audio import MixedDownWarning, Waveform, info, load, resample, save
+from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError, OutputError
 
 STEP = 1 / 32768
@@ -525,7 +526,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
 def test_nothing_is_seen_before_it_is_complete(tmp_path: Path) -> None:
     with audio.create_audio(tmp_path / "a.wav", 16000) as out:
         out.write(np.zeros(100_000, dtype=np.int16))
-        assert [path.name.startswith(audio.PART_PREFIX) for path in tmp_path.iterdir()] == [True]
+        assert [path.name.startswith(PART_PREFIX) for path in tmp_path.iterdir()] == [True]
     assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
     assert len(load(tmp_path / "a.wav")) == 100_000
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voiceveil import InputError, metrics, stats
+from voiceveil import InputError, metrics
 from voiceveil.cli.main import main
 from voiceveil.corpus.score_files import read_key, read_labelled, read_scores, read_speakers
-from voiceveil.stats import ScoredTrials
+from voiceveil.metrics import ScoredTrials
 from voiceveil.testing.scores import ScoreWorld
 
 
@@ -73,7 +73,7 @@ def test_values_are_those_of_the_metrics(folder: Path, capsys: pytest.CaptureFix
     }
     assert isinstance(found, dict)
     assert {name: entry["result"]["value"] for name, entry in found.items()} == pytest.approx(expected, abs=1e-12)
-    assert found["eer"]["result"] == stats.estimate(trials, "eer", resamples=100).as_dict()
+    assert found["eer"]["result"] == metrics.estimate(trials, "eer", resamples=100).as_dict()
     assert result["files"][0]["notes"] == []
     assert result["files"][0]["units"] == {"count": 8, "of": "speakers"}
 
@@ -119,7 +119,7 @@ def test_two_files_are_compared_on_the_same_trials(folder: Path, capsys: pytest.
     result = run_json(capsys, folder / "a.scores", folder / "b.scores", *options)
     difference = result["differences"][0]
     assert isinstance(difference["metrics"], dict)
-    expected = stats.compare(load(folder), load(folder, "b.scores"), "eer", resamples=100)
+    expected = metrics.compare(load(folder), load(folder, "b.scores"), "eer", resamples=100)
     assert difference["metrics"]["eer"]["result"] == expected.as_dict()
     assert expected.value > 0.02  # the second system has noise added
     assert run(folder / "a.scores", folder / "b.scores", *options, "--resamples", 100) == 0

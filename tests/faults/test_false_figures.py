@@ -21,8 +21,8 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.metrics import ScoredTrials
 from voiceveil.run.cache import Cache
-from voiceveil.stats import ScoredTrials
 from voiceveil.testing import synthetic_voice
 
 Samples = NDArray[np.float32]

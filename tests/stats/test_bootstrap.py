@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from voiceveil import InputError, metrics, stats
 from voiceveil.corpus.model import Trials
-from voiceveil.metrics import measures
+from voiceveil.metrics import ScoredTrials, measures
 from voiceveil.metrics.dsys import bin_edges, d_sys_of_histograms
-from voiceveil.stats import ScoredTrials
 from voiceveil.testing.scores import ScoreWorld
 
 Floats = NDArray[np.float64]
@@ -101,23 +100,23 @@ def test_names_and_order_do_not_matter(seed: int) -> None:
         names[trials.speaker[shuffle]],
     )
     chosen = ["eer", "cllr", "min_cllr", "d_sys", "min_dcf"]
-    ours = stats.estimate_all(trials, chosen, resamples=30)
-    theirs = stats.estimate_all(renamed, chosen, resamples=30)
+    ours = metrics.estimate_all(trials, chosen, resamples=30)
+    theirs = metrics.estimate_all(renamed, chosen, resamples=30)
     for a, b in zip(ours, theirs, strict=True):
         assert (b.value, b.low, b.high) == pytest.approx((a.value, a.low, a.high), abs=1e-12)
 
 
 def test_the_seed_and_only_the_seed_decides() -> None:
     trials = draw()
-    assert stats.estimate(trials, resamples=50, seed=3) == stats.estimate(trials, resamples=50, seed=3)
-    assert stats.estimate(trials, resamples=50, seed=3) != stats.estimate(trials, resamples=50, seed=4)
+    assert metrics.estimate(trials, resamples=50, seed=3) == metrics.estimate(trials, resamples=50, seed=3)
+    assert metrics.estimate(trials, resamples=50, seed=3) != metrics.estimate(trials, resamples=50, seed=4)
 
 
 def test_monotone_maps_do_not_matter() -> None:
     trials = draw()
     mapped = trials.with_scores(np.exp(trials.score))
     for name in ("eer", "min_cllr", "min_dcf", "zebra_population"):
-        assert stats.estimate(trials, name, resamples=50) == stats.estimate(mapped, name, resamples=50)
+        assert metrics.estimate(trials, name, resamples=50) == metrics.estimate(mapped, name, resamples=50)
 
 
 def test_every_draw_has_both_classes() -> None:
@@ -131,25 +130,25 @@ def test_every_draw_has_both_classes() -> None:
 
 def test_perfect_separation_is_not_certainty() -> None:
     """Resamples of no errors have no errors: the limit is Wilson's for 0 of 8 speakers."""
-    estimate = stats.estimate(draw(separation=100.0), "eer")
+    estimate = metrics.estimate(draw(separation=100.0), "eer")
     assert (estimate.value, estimate.low) == (0.0, 0.0)
     assert estimate.high == pytest.approx(0.5 * stats.wilson(0, 8).high)
-    linkability = stats.estimate(draw(separation=100.0), "d_sys")
+    linkability = metrics.estimate(draw(separation=100.0), "d_sys")
     assert (linkability.value, linkability.high) == (1.0, 1.0)
     assert 0.5 < linkability.low < 0.8
 
 
 def test_one_speaker_tells_nothing_of_others() -> None:
     trials = ScoredTrials.of_speakers([1.0, 2.0, 0.0], [True, True, False], ["a", "a", "a"], ["a", "a", "b"])
-    estimate = stats.estimate(trials, "eer")
+    estimate = metrics.estimate(trials, "eer")
     assert (estimate.value, estimate.low, estimate.high, estimate.n) == (0.0, 0.0, 0.5, 1)
-    difference = stats.compare(trials, [0.0, 0.0, 1.0], "eer")
+    difference = metrics.compare(trials, [0.0, 0.0, 1.0], "eer")
     assert (difference.low, difference.high, difference.p_value) == (-np.inf, np.inf, 1.0)
 
 
 def test_equal_scores_are_certain_chance() -> None:
     trials = draw()
-    estimate = stats.estimate(trials.with_scores(np.zeros(len(trials.score))), "eer")
+    estimate = metrics.estimate(trials.with_scores(np.zeros(len(trials.score))), "eer")
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
@@ -177,35 +176,35 @@ def test_trials_of_a_corpus() -> None:
 
 def test_unknown_measures_and_senseless_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="did you mean eer"):
-        stats.estimate(draw(), "err")
+        metrics.estimate(draw(), "err")
     with pytest.raises(InputError, match="resample"):
-        stats.estimate(draw(), resamples=1)
+        metrics.estimate(draw(), resamples=1)
     with pytest.raises(InputError, match="level"):
-        stats.estimate(draw(), resamples=10, level=95)
+        metrics.estimate(draw(), resamples=10, level=95)
     trials = draw()
     infinite = trials.with_scores(np.where(trials.target, np.inf, trials.score))
     with pytest.raises(InputError, match="infinite"):
-        stats.estimate(infinite, "cllr")
+        metrics.estimate(infinite, "cllr")
 
 
 def test_no_metric_gives_no_estimate() -> None:
-    assert stats.estimate_all(draw(), []) == []
-    assert stats.compare_all(draw(), draw().score, []) == []
+    assert metrics.estimate_all(draw(), []) == []
+    assert metrics.compare_all(draw(), draw().score, []) == []
 
 
 def test_comparison_is_paired() -> None:
     trials = draw()
     rng = np.random.default_rng(1)
     noisy = trials.score + rng.normal(0, 0.3, len(trials.score))
-    difference = stats.compare(trials, noisy, "eer", resamples=200)
+    difference = metrics.compare(trials, noisy, "eer", resamples=200)
     assert difference.value == pytest.approx(
         metrics.eer(*trials.with_scores(noisy).classes()) - metrics.eer(*trials.classes())
     )
     apart = np.hypot(
-        stats.estimate(trials, resamples=200).se, stats.estimate(trials.with_scores(noisy), resamples=200).se
+        metrics.estimate(trials, resamples=200).se, metrics.estimate(trials.with_scores(noisy), resamples=200).se
     )
     assert difference.se < 0.7 * apart  # what makes both hard cancels
-    same = stats.compare(trials, trials, "eer", resamples=50)
+    same = metrics.compare(trials, trials, "eer", resamples=50)
     assert (same.value, same.low, same.high, same.p_value) == (0.0, 0.0, 0.0, 1.0)
     with pytest.raises(InputError, match="different trials"):
-        stats.compare(trials, draw(1, enrolled=7))
+        metrics.compare(trials, draw(1, enrolled=7))

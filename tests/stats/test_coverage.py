@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil import metrics, stats
-from voiceveil.metrics import kernels
-from voiceveil.stats import ScoredTrials
+from voiceveil.metrics import ScoredTrials, kernels
 from voiceveil.testing.scores import ScoreWorld
 
 WORLD = ScoreWorld(speakers=20, enrolled=16, utterances=8)
@@ -41,7 +40,7 @@ def test_the_world_has_the_truth_it_claims(worlds: list[ScoredTrials], truth: di
 
 @pytest.fixture(scope="module")
 def by_speakers(worlds: list[ScoredTrials], truth: dict[str, float]) -> list[list[stats.Estimate]]:
-    return [stats.estimate_all(world, list(truth), resamples=150, seed=i) for i, world in enumerate(worlds)]
+    return [metrics.estimate_all(world, list(truth), resamples=150, seed=i) for i, world in enumerate(worlds)]
 
 
 def covered(estimates: list[stats.Estimate], truth: float) -> float:
@@ -60,7 +59,7 @@ def test_speaker_bootstrap_covers(by_speakers: list[list[stats.Estimate]], truth
 def test_trial_bootstrap_does_not_cover(worlds: list[ScoredTrials], truth: dict[str, float]) -> None:
     """The same interval from resampled trials: 2,560 trials pass for 2,560 speakers."""
     estimates = [
-        stats.estimate(ScoredTrials.independent(*world.classes()), "eer", resamples=60, seed=i)
+        metrics.estimate(ScoredTrials.independent(*world.classes()), "eer", resamples=60, seed=i)
         for i, world in enumerate(worlds)
     ]
     assert covered(estimates, truth["eer"]) < 0.85
@@ -106,7 +105,7 @@ def test_paired_test_keeps_its_level() -> None:
             )
             for _ in range(2)
         )
-        difference = stats.compare(a, b, "eer", resamples=100, seed=i)
+        difference = metrics.compare(a, b, "eer", resamples=100, seed=i)
         rejected.append(difference.p_value < 0.05)
         assert (difference.p_value < 0.05) == (not difference.low <= 0.0 <= difference.high)
     assert 0.01 <= np.mean(rejected) <= 0.07

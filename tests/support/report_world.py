@@ -10,7 +10,7 @@ import numpy as np
 from voiceveil.audio import save
 from voiceveil.evaluation.details import Details, Heard, Similarity, write_details
 from voiceveil.evaluation.results import Figure, Results
-from voiceveil.stats import ScoredTrials, estimate
+from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.testing import synthetic_voice
 
 SPEAKERS = {"f": ("11", "12", "13", "14"), "m": ("21", "22", "23", "24")}

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from voiceveil.models.feature_extractors import feature_extractors
 from voiceveil.run.ledger import sha256_file
-from voiceveil.systems.resynthesis.feature_extractors import parts
 
 
 def write_decoder(folder: Path, **changes: str) -> Path:
@@ -63,7 +63,7 @@ def _write(folder: Path, kind: str, make: Callable[[], Any], size: dict[str, Any
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = make()
-    record = {"kind": kind, "size": size, "parts": {**parts().fingerprints(), **changes}}
+    record = {"kind": kind, "size": size, "parts": {**feature_extractors().fingerprints(), **changes}}
     save_tensors(folder / "model.safetensors", network.state_dict(), record)
     training = {"sha256": sha256_file(folder / "model.safetensors")}
     (folder / "record.json").write_text(json.dumps(training), encoding="utf-8")

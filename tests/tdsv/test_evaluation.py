@@ -11,7 +11,7 @@ import pytest
 
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
-from voiceveil.stats import ScoredTrials
+from voiceveil.metrics import ScoredTrials
 from voiceveil.tdsv.answers import check_submission, parse_answer, read_answer, write_answer, write_submission
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD, complete_keys, evaluate, scored_trials
 from voiceveil.tdsv.lists import Key, Model

@@ -24,6 +24,7 @@ from tests.support.synthesis_inputs import voices  # noqa: E402
 from voiceveil.audio import save  # noqa: E402
 from voiceveil.cli.main import main  # noqa: E402
 from voiceveil.core.errors import InputError  # noqa: E402
+from voiceveil.dsp.kaldi import hires_mfcc  # noqa: E402
 from voiceveil.models.checkpoint import load_tensors  # noqa: E402
 from voiceveil.models.nets.acoustic_model import AcousticModel  # noqa: E402
 from voiceveil.models.nets.ctc_attention import CtcAttention  # noqa: E402
@@ -39,7 +40,7 @@ from voiceveil.training.ctc_attention_task import CtcAttentionTask  # noqa: E402
 from voiceveil.training.discriminators import Discriminators  # noqa: E402
 from voiceveil.training.gan_task import GanTask  # noqa: E402
 from voiceveil.training.intonation_task import IntonationTask, VoicingTask  # noqa: E402
-from voiceveil.training.recognition_data import ALPHABET, SpeechBatch, hires_mfcc, spelled  # noqa: E402
+from voiceveil.training.recognition_data import ALPHABET, SpeechBatch, spelled  # noqa: E402
 from voiceveil.training.source_filter_task import MelSourceFilterTask, SourceFilterTask  # noqa: E402
 from voiceveil.training.synthesis import Plan, train  # noqa: E402
 from voiceveil.training.tdnnf_task import TdnnfTask  # noqa: E402

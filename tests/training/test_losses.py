@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from voiceveil.training.losses import AamSoftmax, Softmax
+from voiceveil.models.nets.speaker_heads import AamSoftmax, Softmax
 
 
 def slow_cross_entropy(logits: list[float], true: int) -> float:

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil import metrics
-from voiceveil.attack.backends import Backend, Centered, Codes, Cosine, Floats, Lda, Scaled, Scorer, Wccn
+from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Scaled, Scorer, Wccn
 from voiceveil.attack.margin import MarginSoftmax
 from voiceveil.attack.normalization import SNorm
-from voiceveil.attack.plda import Plda
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
+from voiceveil.models.speaker.covariances import Codes, Floats
+from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
 
 __all__ = [

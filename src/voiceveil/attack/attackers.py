@@ -18,17 +18,18 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 
 from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates, recording_units
-from voiceveil.attack.backends import Cosine, Floats, Scorer
+from voiceveil.attack.backends import Cosine, Scorer
 from voiceveil.attack.embedding import Embedded, embed, enroll, score_trials
 from voiceveil.attack.inversion import AngleCounts, AngleModel, InvertingEncoder
 from voiceveil.attack.model_free import CUES, Cues, Distance
-from voiceveil.attack.plda import Plda
 from voiceveil.attack.result import Knowledge
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, Utterance
+from voiceveil.models.speaker.covariances import Floats
 from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder, TrainingRecord, encoder, encoders
+from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract

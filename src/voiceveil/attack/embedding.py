@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from voiceveil.attack.backends import Codes, Floats, Scorer
-from voiceveil.audio import atomic_path
+from voiceveil.attack.backends import Scorer
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance
 from voiceveil.corpus.ids import safe_id
+from voiceveil.models.speaker.covariances import Codes, Floats
 from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs

@@ -20,7 +20,6 @@ from voiceveil.attack.attackers import (
     Scoring,
     attacker,
 )
-from voiceveil.attack.backends import Floats
 from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.result import AttackResult, Health, Knowledge, Row
@@ -30,9 +29,10 @@ from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
 from voiceveil.core.checks import merged
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
+from voiceveil.metrics import ScoredTrials, estimate
+from voiceveil.models.speaker.covariances import Floats
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs, check_jobs
-from voiceveil.stats import ScoredTrials, estimate
 
 __all__ = ["run"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from voiceveil import metrics
 from voiceveil.attack.attackers import AdaptedAttacker, Attacker, EncoderAttacker, FreeAttacker
-from voiceveil.attack.backends import Floats
 from voiceveil.attack.result import Health
 from voiceveil.attack.sets import TrialSet
+from voiceveil.models.speaker.covariances import Floats
 
 __all__ = ["control_eer", "diagnose"]
 

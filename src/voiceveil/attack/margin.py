@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voiceveil.attack.backends import Codes, Floats, Linear
+from voiceveil.attack.backends import Linear
 from voiceveil.core.errors import InputError
+from voiceveil.models.speaker.covariances import Codes, Floats
 
 __all__ = ["MarginSoftmax"]
 

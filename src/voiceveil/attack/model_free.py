@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.backends import Codes, Floats
 from voiceveil.audio import Waveform
+from voiceveil.models.speaker.covariances import Codes, Floats
 
 __all__ = ["CUES", "Cues", "Distance", "mean_f0", "silence_pattern"]
 

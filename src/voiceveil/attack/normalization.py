@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voiceveil.attack.backends import Backend, Codes, Floats, Scorer
+from voiceveil.attack.backends import Backend, Scorer
+from voiceveil.models.speaker.covariances import Codes, Floats
 
 __all__ = ["NormedScorer", "SNorm"]
 

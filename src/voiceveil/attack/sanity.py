@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 
 from voiceveil import metrics
 from voiceveil.core.checks import NAMES, Check, failed, merged
-from voiceveil.metrics import tally
+from voiceveil.metrics import ScoredTrials, estimate, tally
 from voiceveil.metrics.measures import eer as eer_measure
-from voiceveil.stats import ScoredTrials, estimate
 
 __all__ = ["NAMES", "Check", "check_learned", "check_scores", "check_shared", "check_trials", "failed", "merged"]
 

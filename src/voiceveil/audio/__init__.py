@@ -24,19 +24,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.audio.compressed_headers import COPY_AGAIN, check_mp3, estimated_mp3_frame
 from voiceveil.audio.headers import complete_file
-from voiceveil.core.atomic_files import PART_PREFIX, atomic_path, scratch_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
-from voiceveil.core.files import open_file
+from voiceveil.core.files import AUDIO_SUFFIXES, FOREIGN_SUFFIXES, open_file
 
 __all__ = [
     "AUDIO_SUFFIXES",
-    "PART_PREFIX",
     "AudioInfo",
     "Encoding",
     "MixedDownWarning",
     "Samples",
     "Waveform",
-    "atomic_path",
     "create_audio",
     "encoded",
     "info",
@@ -45,18 +43,11 @@ __all__ = [
     "read_blocks",
     "resample",
     "save",
-    "scratch_path",
 ]
 
 Samples = NDArray[np.float32]
 Encoding = Literal["int16", "int24"]
 
-#: What libsndfile cannot read, but people record. It is looked for all the same: what is there must not be passed over.
-FOREIGN_SUFFIXES = frozenset({".m4a", ".aac", ".mp4", ".webm", ".wma", ".amr", ".3gp"})
-#: What a folder of audio is searched for.
-AUDIO_SUFFIXES = FOREIGN_SUFFIXES | {
-    ".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"
-}  # fmt: skip
 # No floating-point files: libsndfile puts a time stamp into them (the PEAK chunk).
 _SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
 _FORMATS = {".wav": "WAV", ".flac": "FLAC"}

@@ -19,8 +19,9 @@ from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_overlap
 from voiceveil.core.terminal import escaped
-from voiceveil.run.outputs import recorded, refuse_inputs, refuse_overlap
+from voiceveil.run.outputs import recorded, refuse_inputs
 
 if TYPE_CHECKING:
     from voiceveil.attack import AttackResult, Health
@@ -138,7 +139,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    from voiceveil.audio import atomic_path
+    from voiceveil.core.atomic_files import atomic_path
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as part:

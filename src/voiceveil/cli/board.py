@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 def _create(args: argparse.Namespace) -> int:
     from voiceveil.apps.board.contest import CHALLENGES, Contest, create_contest
     from voiceveil.apps.board.lists import check_data, find_split
-    from voiceveil.run.outputs import refuse_overlap
+    from voiceveil.core.output_guard import refuse_overlap
 
     if args.challenge not in CHALLENGES:
         raise InputError(f"unknown challenge {args.challenge!r}", fix=did_you_mean(args.challenge, list(CHALLENGES)))

@@ -16,14 +16,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
 from voiceveil.cli.options import add_overwrite
+from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.terminal import print_lines
 from voiceveil.evaluation.ranking import Average, Placing, Ranking, Standing, rank_systems
 from voiceveil.evaluation.results import Results
 from voiceveil.metrics.challenge import CONDITIONS
 from voiceveil.official import read_results
-from voiceveil.run.outputs import refuse_files, refuse_same_files
 
 HELP = "rank systems within each EER condition, with the privacy-utility figure"
 EXAMPLES = """\

@@ -18,9 +18,10 @@ from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import check_lines, print_checks
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
+from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.registry import did_you_mean
 from voiceveil.core.terminal import escaped, print_lines
-from voiceveil.run.outputs import refuse_files, refuse_inputs, refuse_same_files
+from voiceveil.run.outputs import refuse_inputs
 
 if TYPE_CHECKING:
     from voiceveil.core.checks import Check

@@ -22,7 +22,8 @@ from voiceveil.core.terminal import print_lines
 from voiceveil.metrics import Zebra
 
 if TYPE_CHECKING:
-    from voiceveil.stats import Difference, Estimate, Measure, ScoredTrials
+    from voiceveil.metrics import Measure, ScoredTrials
+    from voiceveil.stats import Difference, Estimate
 
 HELP = "compute EER, Cllr, D_sys, ZEBRA ... from score files"
 EXAMPLES = """\
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _chosen(args: argparse.Namespace) -> list[str]:
     """The metrics that are asked for and that the method has."""
-    from voiceveil.stats import MEASURES
+    from voiceveil.metrics import MEASURES
 
     column = ("exact", "official").index(args.method)
     known = [name for name, how in _HOW.items() if how[column]]
@@ -124,7 +125,7 @@ def _affordable(trials: int) -> int:
 
 def _read(args: argparse.Namespace) -> list[_Scored]:
     from voiceveil.corpus.score_files import read_key, read_labelled, read_scores, read_speakers
-    from voiceveil.stats import ScoredTrials
+    from voiceveil.metrics import ScoredTrials
 
     if not args.trials:
         if args.utt2spk:
@@ -147,8 +148,7 @@ def _read(args: argparse.Namespace) -> list[_Scored]:
 
 def _measures(names: list[str], args: argparse.Namespace) -> dict[str, Measure]:
     """The metrics that have an interval."""
-    from voiceveil.metrics import measures
-    from voiceveil.stats import MEASURES
+    from voiceveil.metrics import MEASURES, measures
 
     costs = (args.p_target, args.c_miss, args.c_fa)
     official = args.method == "official"
@@ -180,12 +180,12 @@ def _computable(one: _Scored, names: list[str]) -> list[str]:
 
 
 def _measure(one: _Scored, names: list[str], args: argparse.Namespace, resamples: int) -> dict[str, Any]:
-    from voiceveil import metrics, stats
+    from voiceveil import metrics
     from voiceveil.attack.sanity import check_trials
 
     names = _computable(one, names)
     measures = _measures(names, args)
-    estimates = stats.estimate_all(one.trials, list(measures.values()), resamples=resamples, seed=args.seed)
+    estimates = metrics.estimate_all(one.trials, list(measures.values()), resamples=resamples, seed=args.seed)
     found: dict[str, Any] = dict(zip(measures, estimates, strict=True))
     if "zebra_individual" in names:
         found["zebra_individual"] = metrics.zebra(*one.trials.classes(), method=args.method)
@@ -208,10 +208,10 @@ def _how(name: str, args: argparse.Namespace) -> str:
 
 
 def _differ(first: _Scored, one: _Scored, names: list[str], args: argparse.Namespace, resamples: int) -> dict[str, Any]:
-    from voiceveil import stats
+    from voiceveil import metrics
 
     measures = _measures(_computable(first, _computable(one, names)), args)
-    differences = stats.compare_all(
+    differences = metrics.compare_all(
         first.trials, one.trials, list(measures.values()), resamples=resamples, seed=args.seed
     )
     found = {

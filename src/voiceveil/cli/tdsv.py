@@ -15,8 +15,9 @@ from pathlib import Path
 
 from voiceveil.cli.options import add_overwrite, training_files
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_files, refuse_overlap, refuse_same_files
 from voiceveil.core.terminal import print_lines
-from voiceveil.run.outputs import recorded, refuse_corpora, refuse_files, refuse_overlap, refuse_same_files
+from voiceveil.run.outputs import recorded, refuse_corpora
 
 EXAMPLES = """\
 examples:
@@ -208,25 +209,29 @@ def _train(args: argparse.Namespace) -> int:
     from voiceveil.tdsv.challenge import open_challenge
     from voiceveil.tdsv.features import CONTENT
     from voiceveil.tdsv.serialization import save_system
-    from voiceveil.tdsv.training import DEFAULT_BACKEND, train, train_baseline
+    from voiceveil.tdsv.training import DEFAULT_BACKEND, train, training_corpus
 
     challenge = open_challenge(args.challenge)
     refuse_overlap(args.out, [args.challenge])
     refuse_files([args.out], overwrite=args.overwrite)
     encoder = args.encoder
     if encoder == "ecapa":
+        from voiceveil.training.asv import train_asv
+
         folder = args.out.with_name(f"{args.out.stem}-ecapa")
         refuse_overlap(folder, [args.challenge])
         with recorded(folder, None, lambda: training_files(folder), overwrite=args.overwrite):
-            encoder = train_baseline(
-                challenge,
+            train_asv(
+                [training_corpus(challenge)],
                 folder,
+                model="ecapa",
                 epochs=args.epochs,
                 channels=args.channels,
                 overwrite=args.overwrite,
                 jobs=args.jobs,
                 quiet=args.quiet,
             )
+        encoder = f"ecapa:{folder}"
     system = train(
         challenge,
         encoder=encoder,
@@ -302,10 +307,10 @@ def _evaluate(args: argparse.Namespace) -> int:
 
     from voiceveil.attack.sanity import check_scores
     from voiceveil.cli.sanity import print_checks
+    from voiceveil.report.tdsv import write_page
     from voiceveil.tdsv.answers import read_answer
     from voiceveil.tdsv.evaluation import complete_keys, evaluate
     from voiceveil.tdsv.lists import read_models
-    from voiceveil.tdsv.page import write_page
     from voiceveil.tdsv.tables import phrase_texts, read_matching_keys, table
 
     if args.report is not None:

@@ -54,11 +54,10 @@ def run(args: argparse.Namespace) -> int:
     """Embed, train, tell what came of it."""
     from voiceveil.models.checkpoint import save_tensors
     from voiceveil.models.nets.autoencoder import KIND, AutoencoderPlan, train_autoencoder
-    from voiceveil.models.speaker.encoders import encoder
+    from voiceveil.models.speaker.encoders import encoder, l2_normalized
     from voiceveil.run.cache import Cache
     from voiceveil.run.extract import extract
     from voiceveil.run.ledger import sha256_file
-    from voiceveil.systems.resynthesis.pool import unit
 
     weights = _weights(args.branches)
     utterances = [u for spec in args.data for u in open_corpus(spec)]
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     by, cache = encoder(args.speaker), Cache(args.features or args.out / "features.sqlite")
     found = extract(utterances, by, cache=cache, jobs=args.jobs, quiet=args.quiet)
-    vectors = np.array([unit(found[u.id]) for u in utterances], dtype=np.float32)
+    vectors = np.array([l2_normalized(found[u.id]) for u in utterances], dtype=np.float32)
     began, plan = time.monotonic(), AutoencoderPlan(epochs=args.epochs, seed=args.seed)
     network, history = train_autoencoder(vectors, labels, weights, plan)
     left_out = [name for name in BRANCHES if name not in labels]

@@ -100,8 +100,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and tell what came of it."""
+    from voiceveil.models.feature_extractors import feature_extractors
     from voiceveil.run.cache import Cache
-    from voiceveil.systems.resynthesis.feature_extractors import parts
     from voiceveil.training.ctc_attention_task import CtcAttentionTask
     from voiceveil.training.source_filter_task import SourceFilterTask
     from voiceveil.training.synthesis import train
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     if chosen.transcripts:
         data, dimensions, fingerprints = _spoken(args, chosen, utterances, cache)
     else:
-        pieces = parts(content=args.content, pitch=args.pitch, speaker=args.speaker, speeds=chosen.speeds)
+        pieces = feature_extractors(content=args.content, pitch=args.pitch, speaker=args.speaker, speeds=chosen.speeds)
         frames = round(100 * args.crop) if args.crop else chosen.frames
         data = SynthesisData(utterances, pieces, cache, frames=frames, seed=args.seed, jobs=args.jobs, quiet=args.quiet)
         dimensions = Dimensions(pieces.content.dimension, data.speaker_dimension)

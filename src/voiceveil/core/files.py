@@ -18,6 +18,8 @@ from typing import Protocol, TypeVar
 from voiceveil.core.errors import InputError
 
 __all__ = [
+    "AUDIO_SUFFIXES",
+    "FOREIGN_SUFFIXES",
     "LONGEST_LINE",
     "bounded_lines",
     "exists",
@@ -31,6 +33,12 @@ __all__ = [
 
 Line = TypeVar("Line", bytes, str, covariant=True)
 
+#: Recordings that libsndfile cannot read. They are searched for all the same, so that none is passed over in silence.
+FOREIGN_SUFFIXES = frozenset({".m4a", ".aac", ".mp4", ".webm", ".wma", ".amr", ".3gp"})
+#: Endings of the names of recordings.
+AUDIO_SUFFIXES = FOREIGN_SUFFIXES | {
+    ".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"
+}  # fmt: skip
 #: Bytes of the largest file that is read into memory at once, unless the caller allows more.
 MOST_BYTES = 1 << 28
 #: Bytes of the longest line of a list.

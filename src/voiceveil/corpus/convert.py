@@ -19,7 +19,7 @@ def write_corpus(corpus: Corpus, out: Path, to: str, *, overwrite: bool = False)
 
     A file that is there is an ``InputError`` before anything is written, unless ``overwrite``.
     """
-    from voiceveil.run.outputs import refuse_files, replacing  # here: it knows corpora
+    from voiceveil.core.output_guard import refuse_files, replacing
 
     if to == "kaldi":
         refuse_files(kaldi_files(out), overwrite=overwrite)

@@ -214,7 +214,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
     an ``InputError`` before anything is written, unless ``overwrite``. All is written and checked in a temporary folder
     first, and a failure leaves no new file behind.
     """
-    from voiceveil.run.outputs import refuse_files, replacing  # here: it knows corpora
+    from voiceveil.core.output_guard import refuse_files, replacing
 
     directories = {name: out / name for name in design.sets}
     tables = [table for directory in directories.values() for table in kaldi_files(directory)]

@@ -323,3 +323,9 @@ def sliding_cmn(
         spread = np.maximum(moving_mean(np.square(wide)) - np.square(mean), 1e-10)
         out = np.where(length == 1, 0.0, out / np.sqrt(spread))
     return out.astype(features.dtype)
+
+
+def hires_mfcc(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return Kaldi's high-resolution MFCC (frames, 40) of samples (n,) at 16 kHz: 40 mel bands from 20 to 7,600 Hz."""
+    framing = Framing(snip_edges=False)
+    return np.asarray(mfcc(samples, framing, ceps=40, bins=40, low=20.0, high=-400.0, energy=False), dtype=np.float32)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file

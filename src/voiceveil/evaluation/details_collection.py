@@ -13,13 +13,13 @@ import numpy as np
 
 from voiceveil import attack, metrics
 from voiceveil import models as utility
-from voiceveil.attack.backends import length_norm
 from voiceveil.attack.embedding import embed
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.evaluation.details import Details, Heard, Similarity
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.measurement import Tools
 from voiceveil.models.asr.text_normalization import normaliser
+from voiceveil.models.speaker.covariances import length_norm
 from voiceveil.run.extract import extract
 
 __all__ = ["collect"]

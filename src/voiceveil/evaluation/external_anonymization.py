@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from voiceveil.audio import PART_PREFIX, info
+from voiceveil.audio import info
+from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Fault
 from voiceveil.corpus.folder import walk_files

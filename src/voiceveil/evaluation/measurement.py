@@ -23,9 +23,10 @@ from voiceveil.evaluation.attackers import scoring_of
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.protocol import Verification
 from voiceveil.evaluation.results import Figure
+from voiceveil.metrics import ScoredTrials, estimate_all
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
-from voiceveil.stats import Estimate, ScoredTrials, estimate_all
+from voiceveil.stats import Estimate
 
 __all__ = ["Tools", "distinctiveness", "emotions", "pitch", "verification", "words"]
 
@@ -218,6 +219,6 @@ def _dominance(matrix: Any, weights: Any) -> Any:
 
 
 def _directions(utterances: list[Utterance], encoder: Any, tools: Tools) -> Any:
-    from voiceveil.attack.backends import length_norm
+    from voiceveil.models.speaker.covariances import length_norm
 
     return length_norm(embed(utterances, encoder, **tools.running()).vectors)

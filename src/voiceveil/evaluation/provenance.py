@@ -19,7 +19,7 @@ from typing import Any
 from voiceveil import models as utility
 from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, InversionAttacker, attacker
 from voiceveil.attack.model_free import Cues
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import read_json
 from voiceveil.corpus import Corpus
 from voiceveil.evaluation.inventory import Inventory

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.checks import Check
 from voiceveil.core.documents import Extended, build, read_json
 from voiceveil.core.errors import InputError

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from voiceveil.metrics.disclosure import Zebra, zebra
     from voiceveil.metrics.dsys import d_sys
     from voiceveil.metrics.emotion import UAR, FoldUAR, uar, uar_over_folds
+    from voiceveil.metrics.estimation import compare, compare_all, estimate, estimate_all
     from voiceveil.metrics.isolation import isolated, singling_out_chance
     from voiceveil.metrics.linking import Linkability, linkability, linkability_from_scores
+    from voiceveil.metrics.measures import MEASURES, Measure
     from voiceveil.metrics.pitch import pitch_correlation
+    from voiceveil.metrics.scored_trials import ScoredTrials
     from voiceveil.metrics.similarity import SimilarityMatrix, deid, diagonal_dominance, gvd, similarity_matrix
     from voiceveil.metrics.singling import SinglingOut, singling_out, singling_out_from_scores
     from voiceveil.metrics.subjective import (
@@ -35,11 +38,14 @@ if TYPE_CHECKING:
     from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
 
 __all__ = [
+    "MEASURES",
     "UAR",
     "DetCurve",
     "FoldUAR",
     "Linkability",
+    "Measure",
     "RatingTest",
+    "ScoredTrials",
     "SimilarityMatrix",
     "SinglingOut",
     "WordErrors",
@@ -49,6 +55,8 @@ __all__ = [
     "clustering_change",
     "clustering_f1",
     "clustering_purity",
+    "compare",
+    "compare_all",
     "compare_ratings",
     "compare_systems",
     "d_sys",
@@ -56,6 +64,8 @@ __all__ = [
     "det_curve",
     "diagonal_dominance",
     "eer",
+    "estimate",
+    "estimate_all",
     "gvd",
     "isolated",
     "linkability",
@@ -79,6 +89,13 @@ __all__ = [
 ]
 
 _HOME = {
+    "compare": "voiceveil.metrics.estimation",
+    "compare_all": "voiceveil.metrics.estimation",
+    "estimate": "voiceveil.metrics.estimation",
+    "estimate_all": "voiceveil.metrics.estimation",
+    "MEASURES": "voiceveil.metrics.measures",
+    "Measure": "voiceveil.metrics.measures",
+    "ScoredTrials": "voiceveil.metrics.scored_trials",
     "DetCurve": "voiceveil.metrics.verification",
     "FoldUAR": "voiceveil.metrics.emotion",
     "Linkability": "voiceveil.metrics.linking",

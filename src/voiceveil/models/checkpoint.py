@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file

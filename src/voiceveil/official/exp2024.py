@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Trials
 from voiceveil.evaluation.results import Figure, Results

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.results import Figure, Results, challenge_attacker
 from voiceveil.official.lines2022 import ATTACK_METRICS, attack_lines, attack_values, wer_figure, wer_text

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from voiceveil import metrics
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials
 from voiceveil.evaluation.results import Figure, Results

@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics.wer import WordErrors
 from voiceveil.official.exp2024 import Table, write_csv, write_eer

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.checks import Check
 from voiceveil.evaluation.ranking import Average
 from voiceveil.evaluation.results import Figure, Results

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.evaluation.ranking import Average
 from voiceveil.report.comparison import COLUMNS, ORIGINAL, Comparison, Row, shown
 from voiceveil.report.html import environment, style_and_policy

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.report import sections
@@ -24,7 +25,7 @@ from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.privacy_utility_plot import planes
 from voiceveil.report.report_data import Material, load_material
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
-from voiceveil.run.outputs import ledger_of, recorded, refuse_files, refuse_same_files
+from voiceveil.run.outputs import ledger_of, recorded
 
 if TYPE_CHECKING:
     import jinja2

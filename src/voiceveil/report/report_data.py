@@ -17,8 +17,8 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.evaluation.details import Details, read_details
 from voiceveil.evaluation.results import Figure, Results, attacker_label
+from voiceveil.metrics import ScoredTrials
 from voiceveil.official import read_results
-from voiceveil.stats import ScoredTrials
 
 __all__ = ["Attack", "Material", "Scored", "attacks_of", "load_material", "set_name"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.risk_figures import STYLES, risk_svg
 from voiceveil.report.summary import UNKNOWN, percent

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.report.report_data import Scored
-from voiceveil.stats import Estimate, ScoredTrials, estimate
+from voiceveil.stats import Estimate
 
 __all__ = ["SpeakerEer", "by_speaker"]
 

@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.adaptation import Candidate, TrainingSet, adapt, candidates, recording_units
 from voiceveil.attack.attackers import Means
-from voiceveil.attack.backends import Floats, Linear
+from voiceveil.attack.backends import Linear
 from voiceveil.attack.sanity import check_learned
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.legal import voices
+from voiceveil.models.speaker.covariances import Floats
 from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder, encoder
 from voiceveil.risk.embeddings import Names, Table
 from voiceveil.risk.sets import ATTACKERS, Attack, Part, check_sets

@@ -16,10 +16,10 @@ import numpy as np
 from voiceveil.attack.sanity import check_trials
 from voiceveil.attack.sanity_data import check_audio, check_training, content_of
 from voiceveil.core.checks import Check, failed
+from voiceveil.metrics import ScoredTrials
 from voiceveil.metrics.legal import Voices, unit_rows
 from voiceveil.risk.sets import Attack
 from voiceveil.run.cache import Cache
-from voiceveil.stats import ScoredTrials
 
 if TYPE_CHECKING:
     from voiceveil.risk.audio import Recordings

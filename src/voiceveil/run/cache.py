@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.audio import PART_PREFIX, atomic_path
+from voiceveil.core.atomic_files import PART_PREFIX, atomic_path
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp

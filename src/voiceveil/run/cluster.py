@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from voiceveil.audio import PART_PREFIX
+from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.user_modules import with_named_modules
 from voiceveil.run.local import in_worker, outcome

@@ -22,10 +22,11 @@ from voiceveil.core.atomic_files import guarded, remove_parts
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp
+from voiceveil.core.output_guard import refuse_existing, refuse_files
 from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
-from voiceveil.run.outputs import refuse_before_start, refuse_existing, refuse_files
+from voiceveil.run.outputs import refuse_before_start
 from voiceveil.run.progress import Progress
 from voiceveil.systems.contract import Anonymizer
 from voiceveil.systems.digests import digest_secret, source_digest

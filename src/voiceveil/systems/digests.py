@@ -13,7 +13,7 @@ import os
 import secrets
 from pathlib import Path
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_bytes
 from voiceveil.corpus import Utterance

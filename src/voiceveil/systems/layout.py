@@ -20,12 +20,13 @@ from voiceveil.audio import AUDIO_SUFFIXES
 from voiceveil.core.atomic_files import PART_PREFIX, RECORDS
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import folder_of, refuse_no_folder, refuse_overlap, refuse_same_files
 from voiceveil.corpus import Corpus, Listing, Trials, Utterance, write_kaldi, write_manifest
 from voiceveil.corpus.kaldi import kaldi_files
 from voiceveil.corpus.lhotse import lhotse_files, write_lhotse
 from voiceveil.corpus.manifest import manifest_files
 from voiceveil.corpus.model import Utterances
-from voiceveil.run.outputs import folder_of, ledger_of, refuse_no_folder, refuse_overlap, refuse_same_files
+from voiceveil.run.outputs import ledger_of
 
 __all__ = ["Layout", "plan_layout"]
 

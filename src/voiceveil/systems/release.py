@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from voiceveil.audio import PART_PREFIX
+from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.registry import did_you_mean

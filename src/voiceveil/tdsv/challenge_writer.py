@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from voiceveil.audio import PART_PREFIX, Samples, Waveform, load, save
+from voiceveil.audio import Samples, Waveform, load, save
+from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.corpus.lines import write_lines
 from voiceveil.run.local import run_items

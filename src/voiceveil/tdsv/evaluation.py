@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.core.errors import InputError
+from voiceveil.metrics import ScoredTrials, estimate_all
 from voiceveil.metrics import measures as m
-from voiceveil.stats import Estimate, ScoredTrials, estimate_all, ratio
+from voiceveil.stats import Estimate, ratio
 from voiceveil.tdsv.lists import TRIAL_TYPES, Key, Model
 from voiceveil.tdsv.phrases import language_of
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.attack.backends import Linear
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import exists

@@ -31,7 +31,7 @@ from voiceveil.tdsv.phrases import FREE_TEXT
 from voiceveil.tdsv.speaker_models import VoiceSpace
 from voiceveil.tdsv.system import Enrolled, Heard, System
 
-__all__ = ["DEFAULT_BACKEND", "fit_system", "train", "train_baseline"]
+__all__ = ["DEFAULT_BACKEND", "fit_system", "train", "training_corpus"]
 
 DEFAULT_BACKEND = "wccn"
 _FOLDS = 4
@@ -66,36 +66,17 @@ def train(
     )
 
 
-def train_baseline(
-    challenge: Challenge,
-    folder: Path,
-    *,
-    epochs: int | None = None,
-    channels: int | None = None,
-    overwrite: bool = False,
-    jobs: int = 1,
-    quiet: bool = True,
-) -> str:
-    """The baseline of the plan: an ECAPA-TDNN from nothing, on the training files alone; what to give as ``encoder``.
+def training_corpus(challenge: Challenge) -> Corpus:
+    """Return the training files of a challenge, for a baseline that is trained on nothing else.
 
-    A training that was interrupted goes on where it stopped.
+    Raises
+    ------
+    InputError
+        If the challenge has no training labels.
     """
-    from voiceveil.training.asv import train_asv
-
     if not challenge.labels:
         raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
-    corpus = Corpus("training files", challenge.training(), root=challenge.root)
-    train_asv(
-        [corpus],
-        folder,
-        model="ecapa",
-        epochs=epochs,
-        channels=channels,
-        overwrite=overwrite,
-        jobs=jobs,
-        quiet=quiet,
-    )
-    return f"ecapa:{folder}"
+    return Corpus("training files", challenge.training(), root=challenge.root)
 
 
 def fit_system(

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.audio import atomic_path, load
+from voiceveil.audio import load
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.models.speaker.networks import FRAMES_A_SECOND, repeated
+from voiceveil.models.speaker.networks import FRAMES_A_SECOND, repeated, subtract_mean
 from voiceveil.training.asv_recipes import Recipe
 from voiceveil.training.feature_store import FeatureStore
 
-__all__ = ["Batches", "Division", "centred", "collect", "digest", "divide", "long_enough"]
+__all__ = ["Batches", "Division", "collect", "digest", "divide", "long_enough"]
 
 _DIVISION, _ORDER, _CROP = 1, 2, 3  # what a draw is for
 #: No more utterances of a validation speaker than this: pairs grow with the square.
@@ -119,12 +119,6 @@ def divide(utterances: Sequence[Utterance], recipe: Recipe, seed: int, speakers:
     return Division(train, [u for u in held_out if u.speaker in known], validation)
 
 
-def centred(frames: NDArray[np.floating], subtract: bool) -> NDArray[np.float32]:
-    """Float32, minus the mean over these frames if the model wants that."""
-    values = frames.astype(np.float32)
-    return values - values.mean(axis=0) if subtract else values
-
-
 class Batches:
     """The batches of every epoch: features (B, T, width) float32, speaker numbers (B,) int64."""
 
@@ -177,5 +171,5 @@ class Batches:
         for row in rows:
             frames = repeated(self._store.read(self._utterances[row]), length)
             first = rng.integers(0, len(frames) - length + 1)
-            chunks.append(centred(frames[first : first + length], self._subtract))
+            chunks.append(subtract_mean(frames[first : first + length], self._subtract))
         return np.stack(chunks), self._speakers[rows]

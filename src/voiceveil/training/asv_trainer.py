@@ -17,9 +17,9 @@ import numpy as np
 from voiceveil.core.errors import InputError
 from voiceveil.models.checkpoint import load_training, save_tensors, save_training
 from voiceveil.models.speaker.embedding import embed, validation_eer
-from voiceveil.models.speaker.networks import FRAMES_A_SECOND, SpeakerModel, repeated
+from voiceveil.models.speaker.networks import FRAMES_A_SECOND, MODEL_KIND, SpeakerModel, repeated, subtract_mean
 from voiceveil.run.ledger import sha256_file
-from voiceveil.training.asv_data import Batches, Division, centred
+from voiceveil.training.asv_data import Batches, Division
 from voiceveil.training.asv_recipes import Recipe, peaks
 from voiceveil.training.feature_store import FeatureStore
 from voiceveil.training.progress import TrainingProgress
@@ -27,9 +27,8 @@ from voiceveil.training.progress import TrainingProgress
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CHECKPOINT_KIND", "MODEL_KIND", "State", "Trainer"]
+__all__ = ["CHECKPOINT_KIND", "State", "Trainer"]
 
-MODEL_KIND = "speaker encoder"
 CHECKPOINT_KIND = "checkpoint of a speaker encoder"
 
 
@@ -177,7 +176,7 @@ class Trainer:
         wrong = []
         size = round(self.plan.longest * FRAMES_A_SECOND)
         for utterance in self.parts.held_out:
-            frames = centred(repeated(self.store.read(utterance), size)[:size], self.kind.centred)
+            frames = subtract_mean(repeated(self.store.read(utterance), size)[:size], self.kind.centred)
             number = torch.tensor([self.numbers[str(utterance.speaker)]], device=self.device)
             with torch.inference_mode():
                 embedding = self.network(torch.from_numpy(frames).unsqueeze(0).to(self.device))

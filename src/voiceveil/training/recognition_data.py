@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.dsp.kaldi import Framing, mfcc
+from voiceveil.dsp.kaldi import hires_mfcc
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.models.content.features import FRAME, Content, interpolated, normalised
 from voiceveil.models.nets.ctc_attention import SUBSAMPLING
@@ -27,7 +27,7 @@ from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.training.ctc_alignment import fewest_frames
 
-__all__ = ["ALPHABET", "LONGEST", "RecognitionData", "SpeechBatch", "hires_mfcc", "spelled"]
+__all__ = ["ALPHABET", "LONGEST", "RecognitionData", "SpeechBatch", "spelled"]
 
 #: Output 0 is the blank, output i the i-th of these.
 ALPHABET = " 'abcdefghijklmnopqrstuvwxyz"
@@ -49,12 +49,6 @@ class SpeechBatch(NamedTuple):
     frames: NDArray[np.int64]
     tokens: tuple[NDArray[np.int64], ...]
     taught: tuple[Array, ...] = ()
-
-
-def hires_mfcc(samples: Array) -> Array:
-    """(n,) to (frames, 40)."""
-    framing = Framing(snip_edges=False)
-    return np.asarray(mfcc(samples, framing, ceps=40, bins=40, low=20.0, high=-400.0, energy=False), dtype=np.float32)
 
 
 def spelled(text: str) -> NDArray[np.int64]:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from voiceveil.dsp.excitation import continuous_f0, pulse_train
 from voiceveil.models.nets.mel import log_mel
 from voiceveil.models.nets.moonshine_encoder import moonshine_encoder
 from voiceveil.models.nets.soft_codes import SoftCodes, k_means
@@ -27,6 +26,7 @@ from voiceveil.models.nets.source_filter import (
     MelSourceFilter,
     SourceFilter,
     SourceFilterSize,
+    excitation,
     mel_to_linear,
     spectra,
 )
@@ -34,7 +34,7 @@ from voiceveil.training.b1_tasks import fit
 from voiceveil.training.campplus_loss import voice_hearing
 from voiceveil.training.synthesis_data import Batch, SynthesisData
 
-__all__ = ["MelSourceFilterTask", "SourceFilterTask", "excitation"]
+__all__ = ["MelSourceFilterTask", "SourceFilterTask"]
 
 #: Window in samples, points of the Fourier transform, mel bands: fine in frequency, fine in time.
 RESOLUTIONS = ((640, 1024, 80), (240, 512, 48))
@@ -51,13 +51,6 @@ _MASKING = (10.0, 30.0)
 
 #: Of Moonshine's encoder, which has six.
 _LAYERS = (2, 4, 6)
-
-
-def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
-    """Pulses at F0 (B, T), carried through unvoiced frames, from a phase that is drawn; and white noise."""
-    pulses = np.stack([pulse_train(continuous_f0(row), phase=float(rng.random())) for row in f0])
-    noise = rng.standard_normal(pulses.shape, dtype=np.float32)
-    return Excitation(torch.from_numpy(pulses), torch.from_numpy(noise))
 
 
 class SourceFilterTask:

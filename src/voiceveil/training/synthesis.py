@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.core.locking import alone_in
 from voiceveil.models.checkpoint import load_tensors, load_training, save_tensors, save_training

@@ -1,8 +1,8 @@
 """What a synthesiser learns from: crops of recordings with their content, F0 and speaker embedding.
 
-The features are those of exchangeable parts (:class:`Parts`), and are kept in a cache by content, so that they are
-computed once for all trainings. The crops of a step depend on the seed and the step's number alone: a training that
-goes on needs no state of a random generator.
+The features are those of :class:`~voiceveil.models.feature_extractors.FeatureExtractors`, kept in a cache by content,
+so that they are computed once for all trainings. The crops of a step depend on the seed and the step's number alone: a
+training that goes on needs no state of a random generator.
 
 Conventions: 16 kHz; frames of 160 samples; recordings are brought to a common level (root mean square 0.06).
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,35 +20,15 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.models.content.features import FRAME, LEVEL, Content, normalised, on_frames
+from voiceveil.models.content.features import FRAME, LEVEL, normalised, on_frames
+from voiceveil.models.feature_extractors import FeatureExtractors
 from voiceveil.models.pitch import contour as pitch_frames
-from voiceveil.models.pitch.correlation import PitchTracker
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator, extract
 
-__all__ = ["Batch", "Parts", "SynthesisData"]
+__all__ = ["Batch", "SynthesisData"]
 
 Array = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts that take a recording apart; training chooses between ``content`` and those of
-    ``varied``, which hear the same recording otherwise."""
-
-    content: Content
-    pitch: PitchTracker
-    speaker: Evaluator[Array]
-    varied: tuple[Content, ...] = ()
-
-    @property
-    def contents(self) -> tuple[Content, ...]:
-        """The content as it is, and its variants."""
-        return (self.content, *self.varied)
-
-    def fingerprints(self) -> dict[str, str]:
-        """Part -> which it is, with the hash of its model."""
-        return {name: getattr(self, name).fingerprint() for name in ("content", "pitch", "speaker")}
 
 
 class Batch(NamedTuple):
@@ -80,7 +59,7 @@ class SynthesisData:
     def __init__(
         self,
         utterances: Iterable[Utterance],
-        parts: Parts,
+        parts: FeatureExtractors,
         cache: Cache,
         *,
         frames: int,

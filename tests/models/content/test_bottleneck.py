@@ -9,8 +9,7 @@ import pytest
 
 from voiceveil.core.errors import InputError
 from voiceveil.models.content.features import content_features
-from voiceveil.models.speaker.encoders import encoder
-from voiceveil.systems.resynthesis.pool import unit
+from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.testing import synthetic_voice
 
 
@@ -32,9 +31,9 @@ def write_tdnnf(folder: Path, speaker: str) -> Path:
 def test_the_bottleneck_as_the_network_gives_it(tmp_path: Path) -> None:
     import torch
 
+    from voiceveil.dsp.kaldi import hires_mfcc
     from voiceveil.models.checkpoint import load_tensors
     from voiceveil.models.nets.tdnnf import Tdnnf
-    from voiceveil.training.recognition_data import hires_mfcc
 
     embed = encoder("campplus")
     folder = write_tdnnf(tmp_path / "tdnnf", embed.fingerprint())
@@ -47,7 +46,10 @@ def test_the_bottleneck_as_the_network_gives_it(tmp_path: Path) -> None:
     network = Tdnnf(**record["size"]).eval()
     network.load_state_dict(tensors)
     with torch.inference_mode():
-        features, voice = torch.from_numpy(hires_mfcc(wave.samples)[None]), torch.from_numpy(unit(embed(wave))[None])
+        features, voice = (
+            torch.from_numpy(hires_mfcc(wave.samples)[None]),
+            torch.from_numpy(l2_normalized(embed(wave))[None]),
+        )
         expected = network.bottleneck(features, voice)[0].numpy()
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-3, atol=1e-3)
 

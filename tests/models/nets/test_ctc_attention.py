@@ -15,6 +15,7 @@ from tests.support.tiny_decoder import write_decoder  # noqa: E402
 from voiceveil.audio import Waveform, save  # noqa: E402
 from voiceveil.core.errors import InputError  # noqa: E402
 from voiceveil.corpus import Utterance  # noqa: E402
+from voiceveil.dsp.kaldi import hires_mfcc  # noqa: E402
 from voiceveil.models.checkpoint import save_tensors  # noqa: E402
 from voiceveil.models.content.features import content_features, normalised  # noqa: E402
 from voiceveil.models.nets.ctc_attention import CtcAttention  # noqa: E402
@@ -22,7 +23,7 @@ from voiceveil.run.cache import Cache  # noqa: E402
 from voiceveil.systems import system  # noqa: E402
 from voiceveil.testing import synthetic_voice  # noqa: E402
 from voiceveil.training.ctc_attention_task import CtcAttentionTask, _normalised  # noqa: E402
-from voiceveil.training.recognition_data import RecognitionData, SpeechBatch, hires_mfcc  # noqa: E402
+from voiceveil.training.recognition_data import RecognitionData, SpeechBatch  # noqa: E402
 from voiceveil.training.synthesis_modules import Dimensions, module  # noqa: E402
 
 TINY = {"channels": 4, "hidden": 24, "layers": 1, "width": 24}

@@ -22,12 +22,13 @@ from voiceveil.models.nets.source_filter import (  # noqa: E402
     Excitation,
     SourceFilter,
     SourceFilterSize,
+    excitation,
     mel_to_linear,
     minimum_phase,
     quiet_pauses,
 )
 from voiceveil.testing.voices import synthetic_voice  # noqa: E402
-from voiceveil.training.source_filter_task import SourceFilterTask, excitation  # noqa: E402
+from voiceveil.training.source_filter_task import SourceFilterTask  # noqa: E402
 from voiceveil.training.synthesis_data import Batch  # noqa: E402
 
 SMALL = SourceFilterSize(content=12, speaker=6, width=32, blocks=1, fine_blocks=1)

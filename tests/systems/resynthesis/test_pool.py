@@ -16,9 +16,9 @@ from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.pitch.correlation import tracker
-from voiceveil.models.speaker.encoders import encoder
+from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.models.weights import store
-from voiceveil.systems.resynthesis.pool import load_pool, save_pool, unit
+from voiceveil.systems.resynthesis.pool import load_pool, save_pool
 from voiceveil.systems.resynthesis.pseudo import Gender, PoolRandom
 from voiceveil.systems.resynthesis.rating import rated
 from voiceveil.testing import synthetic_voice
@@ -57,7 +57,9 @@ def test_a_pool_is_the_mean_of_unit_embeddings(
     assert pool.encoder == embed.fingerprint()
     for row, speaker in enumerate(pool.ids):
         waves = [load(corpus / f"{speaker}-{number}.wav") for number in range(2)]
-        np.testing.assert_allclose(pool.embeddings[row], np.mean([unit(embed(w)) for w in waves], axis=0), atol=1e-6)
+        np.testing.assert_allclose(
+            pool.embeddings[row], np.mean([l2_normalized(embed(w)) for w in waves], axis=0), atol=1e-6
+        )
         f0 = np.concatenate([pitch(w) for w in waves])
         assert pool.log_f0[row] == pytest.approx(np.log(f0[f0 > 0]).mean(), abs=1e-5)
     assert main(["train", "pool", "--data", str(corpus), "--out", str(out), "--quiet"]) == 1
@@ -116,7 +118,7 @@ def test_ratings_come_back_and_say_who_is_drawn(tmp_path: Path) -> None:
 def test_a_voice_that_is_none_is_rated_below_those_of_people(tmp_path: Path) -> None:
     shipped = load_pool(store.path("pool"))
     rows = [shipped.of_gender(gender)[0] for gender in "ffm"]
-    noise = unit(np.random.default_rng(0).standard_normal(192))
+    noise = l2_normalized(np.random.default_rng(0).standard_normal(192))
     pool = replace(
         shipped,
         ids=("nobody", "woman", "man"),

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tests.support.paths import GOLDEN
-from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.core.errors import InputError
+from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.systems.resynthesis.pool import Pool
 from voiceveil.systems.resynthesis.pseudo import (
     PoolFarthest,

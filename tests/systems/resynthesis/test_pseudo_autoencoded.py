@@ -18,10 +18,11 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.checkpoint import save_tensors
 from voiceveil.models.nets.autoencoder import KIND, AdversarialAutoencoder, AutoencoderPlan, train_autoencoder
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
 from voiceveil.systems import system
 from voiceveil.systems.resynthesis.base import Resynthesis
-from voiceveil.systems.resynthesis.pool import Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pool import Pool, load_pool
 from voiceveil.systems.resynthesis.pseudo import PoolFarthest
 from voiceveil.systems.resynthesis.pseudo_autoencoded import Autoencoded, AutoencodedFarthest, reconstructed
 from voiceveil.testing import synthetic_voice
@@ -39,7 +40,7 @@ def utterances_of(pool: Pool, rows: NDArray[np.int64], each: int, seed: int) -> 
     rng, dimension = np.random.default_rng(seed), pool.embeddings.shape[1]
     speaker = np.repeat(rows, each)
     noise = 1.2 * rng.standard_normal((len(speaker), dimension)) / np.sqrt(dimension)
-    made = np.array([unit(pool.embeddings[row]) for row in speaker]) + noise
+    made = np.array([l2_normalized(pool.embeddings[row]) for row in speaker]) + noise
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32), speaker
 
 
@@ -49,7 +50,7 @@ def speaker_probe(made: Array, speaker: NDArray[np.int64]) -> float:
     centred = made - made.mean(axis=0)
     half = np.concatenate([np.flatnonzero(speaker == name)[::2] for name in names])
     rest = np.setdiff1d(np.arange(len(made)), half)
-    means = np.array([unit(centred[half][speaker[half] == name].mean(axis=0)) for name in names])
+    means = np.array([l2_normalized(centred[half][speaker[half] == name].mean(axis=0)) for name in names])
     return float(np.mean(names[np.argmax(centred[rest] @ means.T, axis=1)] == speaker[rest]))
 
 
@@ -91,7 +92,7 @@ def test_the_network_in_numpy_is_that_in_torch(tmp_path: Path) -> None:
     save_tensors(file, network.shipped_state(), {"kind": KIND, "size": network.size, "parts": {"speaker": "encoder 1"}})
     source = np.arange(6, dtype=np.float32) - 2
     with torch.inference_mode():
-        expected = unit(network(torch.from_numpy(unit(source))[None])[0].numpy())
+        expected = l2_normalized(network(torch.from_numpy(l2_normalized(source))[None])[0].numpy())
     np.testing.assert_allclose(reconstructed(file, source), expected, atol=1e-5)
     made = make_pool()
     Autoencoded(str(tmp_path)).check(made)

@@ -14,9 +14,10 @@ from tests.systems.resynthesis.test_pseudo import make_pool
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.griffin_lim import BANDS, from_mel, griffin_lim, linear_magnitudes
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
 from voiceveil.systems import system
-from voiceveil.systems.resynthesis.pool import Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pool import Pool, load_pool
 from voiceveil.systems.resynthesis.pseudo import Strategy
 from voiceveil.systems.resynthesis.pseudo_indistinguishable import Indistinguishable, angular_distance
 from voiceveil.testing import synthetic_voice
@@ -74,8 +75,8 @@ def largest_loss(strategy: Strategy, sources: NDArray[np.float32], pool: Pool, d
 def test_choices_obey_the_budget_by_counting_and_a_broken_mechanism_does_not() -> None:
     """Three sources: two opposite ones and one between them; the pool stands about them."""
     pool, rng = make_pool(), np.random.default_rng(0)
-    one = unit(pool.embeddings[0])
-    sources = np.array([one, -one, unit(one + unit(rng.standard_normal(len(one))))], dtype=np.float32)
+    one = l2_normalized(pool.embeddings[0])
+    sources = np.array([one, -one, l2_normalized(one + l2_normalized(rng.standard_normal(len(one))))], dtype=np.float32)
     distances = np.array([angular_distance(sources, source) for source in sources])
     for epsilon in (1.0, 4.0):
         losses = largest_loss(Indistinguishable(epsilon=epsilon), sources, pool, 3000)
@@ -88,7 +89,10 @@ def test_choices_obey_the_budget_by_counting_and_a_broken_mechanism_does_not() -
 def test_counts_are_those_of_the_exponential_mechanism() -> None:
     pool = make_pool()
     source = pool.embeddings[3]
-    weights = [np.exp(-5.0 / 2 * np.arccos(unit(v) @ unit(source)) / np.pi) for v in pool.embeddings.astype(np.float64)]
+    weights = [
+        np.exp(-5.0 / 2 * np.arccos(l2_normalized(v) @ l2_normalized(source)) / np.pi)
+        for v in pool.embeddings.astype(np.float64)
+    ]
     counts = counted(Indistinguishable(epsilon=5.0), source, pool, 6000, 1)
     expected = 6000 * np.array(weights) / np.sum(weights)
     assert float(((counts - expected) ** 2 / expected).sum()) < len(pool) + 4 * np.sqrt(2 * len(pool))  # chi square
@@ -134,12 +138,12 @@ def eer_aa(strategy: Strategy | None, speakers: NDArray[np.float32], genders: ND
         heard = []
         for number, (speaker, gender) in enumerate(zip(speakers, genders, strict=True)):
             noise = 0.62 * rng.standard_normal((5, speakers.shape[1])) / np.sqrt(speakers.shape[1])
-            for utterance in (unit(speaker) + noise).astype(np.float32):
+            for utterance in (l2_normalized(speaker) + noise).astype(np.float32):
                 generator = np.random.default_rng([role, number])
                 made = utterance if strategy is None else strategy.draw(utterance, gender, pool, generator).embedding
-                heard.append(unit(made))
+                heard.append(l2_normalized(made))
         sides.append(np.array(heard).reshape(len(speakers), 5, -1))
-    enrolled = np.array([unit(one) for one in sides[0].mean(axis=1)])
+    enrolled = np.array([l2_normalized(one) for one in sides[0].mean(axis=1)])
     scores = np.einsum("id,jkd->ijk", enrolled, sides[1])
     same = np.eye(len(speakers), dtype=bool)
     return float(metrics.eer(scores[same].ravel(), scores[~same].ravel()))

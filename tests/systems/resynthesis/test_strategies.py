@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from tests.systems.resynthesis.test_pseudo import make_pool
 from voiceveil.core.errors import InputError
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
-from voiceveil.systems.resynthesis.pool import Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pool import Pool, load_pool
 from voiceveil.systems.resynthesis.pseudo import PoolFarthest, Strategy, strategies
 from voiceveil.systems.resynthesis.pseudo_regression import Regressed, decomposed
 from voiceveil.systems.resynthesis.pseudo_sampled import Mixture, Sampled, SampledFar, Voices, fit_mixture, voices_of
@@ -184,7 +185,7 @@ def test_the_first_sample_that_is_far_enough_is_taken(pool: Pool) -> None:
         rng.integers(2)
         voices = voices_of(pool, "m", 0.95, 2)
         samples = [voices.sample(rng) for _ in range(60)]
-        far = [i for i, s in enumerate(samples) if 1 - unit(s) @ unit(source) >= 0.95]
+        far = [i for i, s in enumerate(samples) if 1 - l2_normalized(s) @ l2_normalized(source) >= 0.95]
         target = SampledFar(dissimilarity=0.95).draw(source, "m", pool, np.random.default_rng(seed))
         np.testing.assert_array_equal(target.embedding, samples[far[0]])
         taken.append(far[0])
@@ -214,7 +215,9 @@ def test_genders_and_f0_are_those_of_the_pool(pool: Pool) -> None:
         assert np.mean([pool.gender_of(t.embedding) == wanted for t in targets]) > 0.9
         rows = pool.of_gender(wanted)
         for target in targets[:5]:
-            nearest = max(rows, key=lambda row: float(unit(pool.embeddings[row]) @ unit(target.embedding)))
+            nearest = max(
+                rows, key=lambda row: float(l2_normalized(pool.embeddings[row]) @ l2_normalized(target.embedding))
+            )
             assert target.log_f0 == pytest.approx(float(pool.log_f0[nearest]))
     assert not Sampled("random").hears_source
     assert Sampled("same").hears_source
@@ -274,12 +277,12 @@ def test_a_cluster_without_points_is_left_out() -> None:
 
 def test_the_target_is_the_centroid_that_is_least_like_the_source(pool: Pool) -> None:
     rows = pool.of_gender("f")
-    units = np.array([unit(vector) for vector in pool.embeddings[rows]], dtype=np.float64)
+    units = np.array([l2_normalized(vector) for vector in pool.embeddings[rows]], dtype=np.float64)
     for seed, source in enumerate(pool.embeddings[rows[:20]]):
         rng = np.random.default_rng(seed)
         rng.integers(2)
         centroids, cluster = clustered(units, units[rng.permutation(len(units))[:10]])
-        affinity = [float(unit(centroid) @ unit(source)) for centroid in centroids]
+        affinity = [float(l2_normalized(centroid) @ l2_normalized(source)) for centroid in centroids]
         least = affinity.index(min(affinity))
         target = LeastSimilarCentroid(kept=1).draw(source, "f", pool, np.random.default_rng(seed))
         np.testing.assert_allclose(target.embedding, units[cluster == least].mean(axis=0), atol=1e-6)
@@ -295,7 +298,7 @@ def test_targets_of_clusters_lie_on_the_far_side_and_hold_for_most_utterances(po
         targets = [strategy.draw(u, "m", pool, np.random.default_rng(number)).embedding for u in utterances]
         far = [target.tobytes() for target in targets]
         agreed.append(max(far.count(one) for one in far) / len(far))
-        near.append(float(unit(targets[0]) @ unit(pool.embeddings[row])))
+        near.append(float(l2_normalized(targets[0]) @ l2_normalized(pool.embeddings[row])))
     assert np.mean(near) < 0.08  # two speakers: 0.12
     assert 0.7 < np.mean(agreed) < 1
 
@@ -330,7 +333,7 @@ def test_a_threshold_that_no_sample_reaches_is_an_error(pool: Pool) -> None:
 def test_regression_models_predict_each_part_from_the_other(pool: Pool) -> None:
     """Against loops; and what is predicted is nearer to the truth than the mean is, or there would be no model."""
     rows = pool.of_gender("m")
-    units = np.array([unit(v) for v in pool.embeddings[rows]], dtype=np.float64)
+    units = np.array([l2_normalized(v) for v in pool.embeddings[rows]], dtype=np.float64)
     model = decomposed(pool, "m", 0.5)
     variances = units.var(axis=0)
     assert min(variances[model.high]) >= max(variances[model.low])
@@ -341,11 +344,13 @@ def test_regression_models_predict_each_part_from_the_other(pool: Pool) -> None:
         rng = np.random.default_rng(seed)
         rng.integers(2)
         half = rng.permutation(len(rows))[: (len(rows) + 1) // 2].tolist()
-        distance = {i: sum((units[i][d] - unit(source)[d]) ** 2 for d in model.high) for i in half}
+        distance = {i: sum((units[i][d] - l2_normalized(source)[d]) ** 2 for d in model.high) for i in half}
         nearest = sorted(half, key=lambda i: distance[i])[:5]
         drawn = strategy.draw(source, "m", pool, np.random.default_rng(seed))
         np.testing.assert_allclose(drawn.embedding[model.low], units[nearest][:, model.low].mean(axis=0), atol=1e-5)
-        expected = units.mean(axis=0)[model.high] + (unit(source) - units.mean(axis=0))[model.low] @ model.ridge
+        expected = (
+            units.mean(axis=0)[model.high] + (l2_normalized(source) - units.mean(axis=0))[model.low] @ model.ridge
+        )
         np.testing.assert_allclose(drawn.embedding[model.high], expected, atol=1e-5)
         assert drawn.log_f0 == pytest.approx(float(pool.log_f0[rows[nearest]].mean()))
     centred = units - units.mean(axis=0)
@@ -358,10 +363,10 @@ def test_without_strength_a_voice_stays_and_with_it_hides_among_others(pool: Poo
     for row in rows[:3]:
         source = pool.embeddings[row]
         same = Regressed(strength=0).draw(source, "f", pool, np.random.default_rng(0)).embedding
-        np.testing.assert_allclose(same, unit(source), atol=1e-5)
+        np.testing.assert_allclose(same, l2_normalized(source), atol=1e-5)
     near = [
-        float(unit(Regressed().draw(pool.embeddings[row], "f", pool, np.random.default_rng(0)).embedding)
-              @ unit(pool.embeddings[row]))
+        float(l2_normalized(Regressed().draw(pool.embeddings[row], "f", pool, np.random.default_rng(0)).embedding)
+              @ l2_normalized(pool.embeddings[row]))
         for row in rows
     ]  # fmt: skip
     assert np.mean(near) < 0.75

@@ -16,9 +16,10 @@ from tests.support.installed import needs
 from voiceveil.dsp.effort import balance, effort, raised
 from voiceveil.models.asr import moonshine
 from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
 from voiceveil.systems.resynthesis.pipeline import Engine, engine_of
-from voiceveil.systems.resynthesis.pool import load_pool, unit
+from voiceveil.systems.resynthesis.pool import load_pool
 from voiceveil.systems.resynthesis.pseudo import PseudoSpeaker
 from voiceveil.systems.resynthesis.speaking_style import TYPICAL, register_of
 from voiceveil.systems.resynthesis.veil import Veil
@@ -176,7 +177,7 @@ def test_gender_is_taken_with_the_intonation(privacy: float, expected: set[str])
         system = vv.system("veil", privacy=privacy, **chosen)
         assert isinstance(system, Veil)
         drawn = [system.chosen_strategy().draw(source, "m", pool, rng) for _ in range(30)]
-        rows = [int((pool.embeddings @ unit(one.embedding)).argmax()) for one in drawn]
+        rows = [int((pool.embeddings @ l2_normalized(one.embedding)).argmax()) for one in drawn]
         return {str(pool.genders[row]) for row in rows}
 
     assert genders() == expected
@@ -224,7 +225,7 @@ def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:
     for level in ("speaker", "utterance"):
         out = tmp_path / level
         vv.anonymize(str(manifest), str(out), system=vv.system("veil", voices=1), level=level, seed=3)
-        voices = [unit(CamPlusPlus()(vv.load(path, rate=16000))) for path in sorted(out.rglob("*.wav"))]
+        voices = [l2_normalized(CamPlusPlus()(vv.load(path, rate=16000))) for path in sorted(out.rglob("*.wav"))]
         likeness[level] = np.array(voices) @ np.array(voices).T
     same = [likeness["speaker"][i, i + 1] for i in (0, 2)]
     assert min(same) > likeness["speaker"][:2, 2:].max() + 0.2
@@ -248,7 +249,7 @@ def test_a_speaker_has_one_voice_and_a_recording_a_steadier_one_where_something_
         ).system
         assert isinstance(system, Veil)
         draws = [system.chosen_strategy().draw(pool.embeddings[0], "f", pool, rng) for rng in map(generator, range(9))]
-        return np.array([unit(one.feeling(felt).embedding) for one in draws])
+        return np.array([l2_normalized(one.feeling(felt).embedding) for one in draws])
 
     def generator(seed: int) -> np.random.Generator:
         return np.random.default_rng(seed)
@@ -257,7 +258,7 @@ def test_a_speaker_has_one_voice_and_a_recording_a_steadier_one_where_something_
         return float((voices @ voices.T)[np.triu_indices(len(voices), 1)].mean())
 
     one, several = drawn("utterance", 0.0), drawn("utterance", 1.0)
-    assert ((one @ np.array([unit(e) for e in pool.embeddings]).T).max(axis=1) > 0.9999).all()
+    assert ((one @ np.array([l2_normalized(e) for e in pool.embeddings]).T).max(axis=1) > 0.9999).all()
     assert alike(several) > alike(one) + 0.3
     for felt in (0.0, 1.0):
         np.testing.assert_array_equal(drawn("speaker", felt), one)
@@ -271,7 +272,7 @@ def test_who_shouts_gets_a_steadier_voice_than_who_does_not(monkeypatch: pytest.
     whole = Engine.synthesised
 
     def noted(self: Engine, content: Any, f0: Any, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Any:
-        voices_of.append(unit(pseudo.embedding))
+        voices_of.append(l2_normalized(pseudo.embedding))
         return whole(self, content, f0, pseudo, rng)
 
     monkeypatch.setattr(Engine, "synthesised", noted)

@@ -11,8 +11,9 @@ import voiceveil as vv
 from tests.support.installed import needs
 from voiceveil.models.asr import moonshine
 from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
-from voiceveil.systems.resynthesis.pool import load_pool, unit
+from voiceveil.systems.resynthesis.pool import load_pool
 
 pytest.importorskip("torch", reason="torch is not installed")
 from voiceveil.models.speaker.campplus import CamPlusPlus
@@ -33,7 +34,7 @@ def test_the_gender_that_is_asked_for_is_heard(gender: str, privacy: float) -> N
         part = vv.Waveform(wave.samples[16000 : 7 * 16000], 16000)
         for draw in range(3):
             made = system.convert(part, np.random.default_rng(draw))
-            embedding, f0 = unit(encoder(made)), np.asarray(tracker("swift")(made))
+            embedding, f0 = l2_normalized(encoder(made)), np.asarray(tracker("swift")(made))
             voice.append(pool.gender_of(embedding))
             both.append(pool.gender_of(embedding, float(np.log(f0[f0 > 0]).mean())))
     assert both == 6 * [gender]
@@ -45,6 +46,6 @@ def test_the_gender_of_the_source_is_heard_in_a_foreign_voice() -> None:
     folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
     wave = vv.load(folder / "two_cities.wav", rate=16000)
     part = vv.Waveform(wave.samples[16000 : 7 * 16000], 16000)
-    pool, source = load_pool(store.path("pool")), unit(CamPlusPlus()(part))
+    pool, source = load_pool(store.path("pool")), l2_normalized(CamPlusPlus()(part))
     assert pool.gender_of(source) == "f"
     assert pool.gender_of(source, float(np.log(114.0))) == "m"

@@ -15,11 +15,10 @@ from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.models.content.features import LEVEL
-from voiceveil.models.speaker.encoders import encoder
+from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.systems import system
 from voiceveil.systems.resynthesis import pipeline as engine
 from voiceveil.systems.resynthesis.base import Resynthesis
-from voiceveil.systems.resynthesis.pool import unit
 from voiceveil.systems.resynthesis.pseudo import OwnVoice, PoolFarthest, make_strategy
 from voiceveil.systems.resynthesis.pseudo_sampled import Sampled, SampledFar
 from voiceveil.systems.resynthesis.pseudo_singular import LeastSimilarCentroid
@@ -106,11 +105,13 @@ def embeddings_of_stages(made: Resynthesis, samples: Samples) -> tuple[list[Samp
     stream = engine.ResynthesisStream(changed, np.random.default_rng(3))
     stream.push(samples)
     stream.close()
-    source = unit(loaded.parts.speaker(Waveform(samples * np.float32(LEVEL / np.sqrt(np.mean(samples**2))), RATE)))
+    source = l2_normalized(
+        loaded.parts.speaker(Waveform(samples * np.float32(LEVEL / np.sqrt(np.mean(samples**2))), RATE))
+    )
     register = register_of(loaded.f0(samples))
     gender = loaded.pool.gender_of(source, None if register is None else register.mean)
     drawn = loaded.strategy.draw(source, gender, loaded.pool, np.random.default_rng(3))
-    return [one.speakers[0] for one in heard], unit(drawn.embedding), source
+    return [one.speakers[0] for one in heard], l2_normalized(drawn.embedding), source
 
 
 def test_each_variant_of_team_m_gives_the_original_embedding_to_its_stages(tmp_path: Path) -> None:
@@ -157,13 +158,13 @@ def test_copy_synthesis_lies_between_the_original_and_b1(speech: Path) -> None:
     """Real speech: the ignorant attacker's EER, and how alike the embeddings of a speaker's two utterances are."""
     corpus, by = open_corpus(speech / "libri_dev_trials_f"), encoder("campplus")
     pairs = [spoken[:2] for _, spoken in sorted(corpus.by_speaker.items()) if len(spoken) > 1][:6]
-    enrolled = np.array([unit(by(_four_seconds(first))) for first, _ in pairs])
+    enrolled = np.array([l2_normalized(by(_four_seconds(first))) for first, _ in pairs])
     alike, rates = {}, {}
     for name in ("identity", "m1c2", "b1b"):
         trials = []
         for number, (_, second) in enumerate(pairs):
             made = system(name).convert(_four_seconds(second), np.random.default_rng(number))
-            trials.append(unit(by(made)))
+            trials.append(l2_normalized(by(made)))
         scores = enrolled @ np.array(trials).T
         same = np.eye(len(pairs), dtype=bool)
         rates[name] = metrics.eer(scores[same], scores[~same])

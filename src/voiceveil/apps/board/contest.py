@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from voiceveil.apps.web.tokens import new_key, write_key
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean

@@ -39,9 +39,10 @@ from voiceveil.corpus import Trials
 from voiceveil.corpus.score_files import read_key, read_scores
 from voiceveil.evaluation.protocol import Recognition, TrialSet, Verification, load_protocol
 from voiceveil.evaluation.results import Figure
+from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.metrics.wer import word_errors
 from voiceveil.official.submission.recomputing import read_transcripts
-from voiceveil.stats import ScoredTrials, estimate, ratio
+from voiceveil.stats import ratio
 
 __all__ = [
     "LIMITS",

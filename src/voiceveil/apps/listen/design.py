@@ -26,6 +26,7 @@ from voiceveil.apps.listen import recordings
 from voiceveil.apps.listen.sampling import Balance, Deck, deal_cells, deal_pairs, panel_shape
 from voiceveil.apps.listen.study import ORIGINAL, RATINGS, TASKS, Item, Recording, Session, Study
 from voiceveil.apps.web.tokens import Seal, new_key, write_key
+from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus.drawing import shuffled
@@ -82,7 +83,7 @@ def design_study(
     key = new_key()
     maker = _Maker(plan or Plan(), original, systems, enroll, Seal(key))
     evaluators = maker.draw()
-    part = folder.with_name(f"{audio.PART_PREFIX}{folder.name}")
+    part = folder.with_name(f"{PART_PREFIX}{folder.name}")
     shutil.rmtree(part, ignore_errors=True)
     try:
         maker.write_audio(part / "audio")

@@ -16,7 +16,7 @@ from typing import Any
 from voiceveil.apps.listen.analysis import ASPECTS, Agreement, Analysis, Group, Share
 from voiceveil.apps.listen.clusters import SystemClustering
 from voiceveil.apps.listen.objective import Comparison
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.stats.values import Estimate
 
 __all__ = ["plain", "tables", "write_csv"]

@@ -21,9 +21,10 @@ from voiceveil.apps.listen.study import Study
 from voiceveil.apps.web.database import open_database
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_overlap
 from voiceveil.report.curves import det_figure
 from voiceveil.report.html import environment, style_and_policy
-from voiceveil.run.outputs import recorded, refuse_overlap
+from voiceveil.run.outputs import recorded
 from voiceveil.stats.values import Estimate
 
 __all__ = ["write_analysis"]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from voiceveil import audio
 from voiceveil.audio import Samples, Waveform
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 
 __all__ = ["EXCERPT", "active_level", "beeps", "headphone_tones", "noise", "prepare", "write_stereo"]
@@ -99,5 +100,5 @@ def write_stereo(path: Path, samples: NDArray[np.float64]) -> None:
     """Write the tones of a check, shape (n, 2), as 16-bit WAV."""
     import soundfile
 
-    with audio.atomic_path(path) as part:
+    with atomic_path(path) as part:
         soundfile.write(part, audio.to_int16(samples), _RATE, subtype="PCM_16", format="WAV")

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, read_json
 from voiceveil.core.errors import InputError
 

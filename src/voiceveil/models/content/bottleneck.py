@@ -18,9 +18,8 @@ from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import FRAME, Content, contents
-from voiceveil.models.speaker.encoders import encoder
+from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.run.ledger import sha256_file
-from voiceveil.systems.resynthesis.pool import unit
 
 __all__ = ["BottleneckContent"]
 
@@ -57,10 +56,10 @@ class BottleneckContent:
         """The layer (frames, dimension)."""
         import torch
 
-        from voiceveil.training.recognition_data import hires_mfcc
+        from voiceveil.dsp.kaldi import hires_mfcc
 
         check_audio(wave, self.rate, round(self.minimum * self.rate))
-        inputs = (hires_mfcc(wave.samples), unit(encoder(self.speaker)(wave)))
+        inputs = (hires_mfcc(wave.samples), l2_normalized(encoder(self.speaker)(wave)))
         with torch.inference_mode():
             hidden = self._loaded[0].bottleneck(*(torch.from_numpy(x[None]) for x in inputs))[0]
         return np.asarray(hidden.numpy(), dtype=np.float16)

@@ -73,7 +73,7 @@ class CtcAttentionContent:
         """The layer (frames, dimension)."""
         import torch
 
-        from voiceveil.training.recognition_data import hires_mfcc
+        from voiceveil.dsp.kaldi import hires_mfcc
 
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         heard = hires_mfcc(wave.samples) if self._heard is None else self._heard(wave).astype(np.float32)

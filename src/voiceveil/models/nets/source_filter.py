@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from voiceveil.dsp.excitation import continuous_f0
+from voiceveil.dsp.excitation import continuous_f0, pulse_train
 from voiceveil.models.nets.soft_codes import SoftCodes
 from voiceveil.models.nets.standardize import Standardize
 
@@ -237,3 +237,10 @@ def mel_to_linear(points: int) -> NDArray[np.float32]:
     matrix[left, columns] = 1 - (at - left)
     matrix[left + 1, columns] += at - left
     return matrix
+
+
+def excitation(f0: NDArray[np.float32], rng: np.random.Generator) -> Excitation:
+    """Return pulses at F0 (B, T) in Hz, which go on through unvoiced frames from a random phase, and white noise."""
+    pulses = np.stack([pulse_train(continuous_f0(row), phase=float(rng.random())) for row in f0])
+    noise = rng.standard_normal(pulses.shape, dtype=np.float32)
+    return Excitation(torch.from_numpy(pulses), torch.from_numpy(noise))

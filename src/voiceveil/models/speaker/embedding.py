@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.metrics import eer
-from voiceveil.models.speaker.networks import SpeakerModel, repeated
-from voiceveil.training.asv_data import centred
+from voiceveil.models.speaker.networks import SpeakerModel, repeated, subtract_mean
 
 __all__ = ["embed", "pair_scores", "validation_eer"]
 
@@ -19,7 +18,7 @@ def embed(network: Any, model: SpeakerModel, frames: NDArray[np.floating], devic
     """The embedding (dimension,) of one utterance, from its features (frames, width); the network is in eval mode."""
     import torch
 
-    values = centred(repeated(frames, network.minimum_frames), model.centred)
+    values = subtract_mean(repeated(frames, network.minimum_frames), model.centred)
     with torch.inference_mode():
         result = network(torch.from_numpy(values).unsqueeze(0).to(device))
     return np.asarray(result[0].cpu().numpy(), dtype=np.float32)

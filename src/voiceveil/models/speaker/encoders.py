@@ -136,3 +136,8 @@ def encoder(spec: str) -> SpeakerEncoder:
     """
     name, _, argument = spec.partition(":")
     return encoders[name](argument or None)
+
+
+def l2_normalized(vector: NDArray[np.floating[Any]]) -> Embedding:
+    """Return a vector (d,) as float32, scaled to length 1; zeros stay zeros."""
+    return np.asarray(vector / max(1e-9, float(np.linalg.norm(vector))), dtype=np.float32)

@@ -30,11 +30,24 @@ from voiceveil.core.registry import did_you_mean
 from voiceveil.dsp.kaldi import Framing, energy_vad, fbank, mfcc, sentence_cmn, sliding_cmn
 
 if TYPE_CHECKING:
-    from voiceveil.training.losses import SpeakerHead
+    from voiceveil.models.nets.speaker_heads import SpeakerHead
 
-__all__ = ["FRAMES_A_SECOND", "MODELS", "RATE", "FeatureName", "SpeakerModel", "features", "repeated", "speaker_model"]
+__all__ = [
+    "FRAMES_A_SECOND",
+    "MODELS",
+    "MODEL_KIND",
+    "RATE",
+    "FeatureName",
+    "SpeakerModel",
+    "features",
+    "repeated",
+    "speaker_model",
+    "subtract_mean",
+]
 
 RATE = 16000
+#: The kind of checkpoint that a trained speaker encoder is.
+MODEL_KIND = "speaker encoder"
 FRAMES_A_SECOND = 100
 FeatureName = Literal["fbank80", "mfcc30", "fbank80-unit"]
 Features = NDArray[np.float32]
@@ -92,7 +105,7 @@ class SpeakerModel:
 
     def head(self, network: Any, speakers: int) -> SpeakerHead:
         """The layer and the loss that training puts on top."""
-        from voiceveil.training.losses import AamSoftmax, Softmax
+        from voiceveil.models.nets.speaker_heads import AamSoftmax, Softmax
 
         if self.name == "xvector":
             from voiceveil.models.nets.xvector import segment_layers
@@ -134,3 +147,9 @@ def features(samples: NDArray[np.float32], name: FeatureName) -> Features:
 def repeated(frames: NDArray[Any], count: int) -> NDArray[Any]:
     """The frames again and again, until there are ``count``: how an utterance that is too short is padded."""
     return frames if len(frames) >= count else frames[np.arange(count) % len(frames)]
+
+
+def subtract_mean(frames: NDArray[np.floating], subtract: bool) -> NDArray[np.float32]:
+    """Return features (frames, width) as float32, minus their mean over these frames if ``subtract``."""
+    values = frames.astype(np.float32)
+    return values - values.mean(axis=0) if subtract else values

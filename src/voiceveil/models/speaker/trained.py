@@ -86,7 +86,7 @@ def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
     if find_spec("torch") is None:
         raise InputError("a trained encoder needs torch", fix="pip install 'voiceveil[asv]'")
     from voiceveil.models.checkpoint import load_network
-    from voiceveil.training.asv_trainer import MODEL_KIND
+    from voiceveil.models.speaker.networks import MODEL_KIND
 
     def make(record: dict[str, Any]) -> Any:
         return speaker_model(str(record["model"])).network(int(record["channels"]))

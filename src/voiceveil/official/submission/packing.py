@@ -18,16 +18,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.safe_archive import Member
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.official.submission.speech import WavForm, read_wav
-from voiceveil.run.outputs import refuse_files, refuse_same_files
 from voiceveil.run.progress import Progress
 
 __all__ = ["Packed", "pack"]

@@ -31,18 +31,18 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.effort import balance, effort
 from voiceveil.models.content.features import FRAME, LEVEL, at_speed, normalised, on_frames
+from voiceveil.models.feature_extractors import FeatureExtractors, feature_extractors
 from voiceveil.models.pitch import contour as pitch_frames
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator
 from voiceveil.run.ledger import sha256_file
-from voiceveil.systems.resynthesis.feature_extractors import parts
-from voiceveil.systems.resynthesis.pool import Embedding, Pool, load_pool, unit
+from voiceveil.systems.resynthesis.pool import Embedding, Pool, load_pool
 from voiceveil.systems.resynthesis.prosody import Disguise, at_places, stretched, with_loudness
 from voiceveil.systems.resynthesis.pseudo import Learnt, PseudoSpeaker, Strategy
 from voiceveil.systems.resynthesis.speaking_style import Manner, Register, register_of
 from voiceveil.systems.resynthesis.synthesis import Array, LoadedStage, load_stage, synthesise
-from voiceveil.training.synthesis_data import Parts
 
 if TYPE_CHECKING:
     from voiceveil.systems.resynthesis.base import Resynthesis
@@ -67,7 +67,7 @@ _OF_WORDS = {"intonation": "melody", "voicing": "voicing"}
 class Engine:
     """The parts of a system, loaded."""
 
-    parts: Parts
+    parts: FeatureExtractors
     pool: Pool
     strategy: Strategy
     chain: tuple[LoadedStage, ...]
@@ -85,7 +85,7 @@ class Engine:
             or any(stage.unprotected for stage in self.chain)
         ):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
-        source = unit(_heard(self.parts.speaker, samples))
+        source = l2_normalized(_heard(self.parts.speaker, samples))
         gender = known or self.gender_of(source, register)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
 
@@ -115,7 +115,7 @@ class Engine:
 
     def synthesised(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
         """All frames with the voice of the pseudo-speaker, whose embedding has length 1 as those of the training."""
-        return synthesise(self.chain, content, f0, unit(pseudo.embedding), rng, pseudo.source)
+        return synthesise(self.chain, content, f0, l2_normalized(pseudo.embedding), rng, pseudo.source)
 
 
 class ResynthesisStream:
@@ -207,7 +207,7 @@ class ResynthesisStream:
         engine, expected = self._engine, None
         heights = engine.pool.heights(engine.pool.gender_of_nearest(pseudo.embedding))
         if engine.melody is not None:
-            expected = engine.melody.run(content, f0, unit(pseudo.embedding), self._rng)
+            expected = engine.melody.run(content, f0, l2_normalized(pseudo.embedding), self._rng)
         return engine.disguise.f0(f0, self._register, pseudo.log_f0, heights, manner, expected)
 
 
@@ -290,7 +290,7 @@ def _engine(
         for file, (stage, kinds) in zip(weights, system.stages.items(), strict=True)
     )
     voices = load_pool(pool)
-    pieces = parts(content=system.content, pitch=system.pitch, speaker=system.speaker)
+    pieces = feature_extractors(content=system.content, pitch=system.pitch, speaker=system.speaker)
     ours = pieces.fingerprints()
     for number, (stage, file) in enumerate(zip(chain, weights, strict=True)):
         # what a later stage takes is another's output
@@ -309,7 +309,9 @@ def _engine(
     return Engine(pieces, voices, chosen, stages, system.disguise(), *words)
 
 
-def _check_parts(stage: LoadedStage, file: Path, pieces: Parts, names: tuple[str, ...], fix: str = "") -> None:
+def _check_parts(
+    stage: LoadedStage, file: Path, pieces: FeatureExtractors, names: tuple[str, ...], fix: str = ""
+) -> None:
     """An ``InputError`` where a stage was trained with other parts."""
     ours = pieces.fingerprints()
     for name in names:

@@ -15,24 +15,32 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.core.documents import build
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.checkpoint import load_tensors, save_tensors
 from voiceveil.models.pitch.correlation import PitchTracker
+from voiceveil.models.speaker.encoders import l2_normalized
+from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.systems.resynthesis.speaking_style import Heights
 
 if TYPE_CHECKING:
     from voiceveil.run.cache import Cache
 
-__all__ = ["GENDERS", "KIND", "Pool", "build_pool", "load_pool", "save_pool", "unit"]
+__all__ = [
+    "GENDERS",
+    "KIND",
+    "Pool",
+    "build_pool",
+    "load_pool",
+    "save_pool",
+]
 
 KIND = "pool of speakers"
 GENDERS = ("f", "m")
@@ -94,7 +102,7 @@ class Pool:
         microphones and moods lie elsewhere than the pool's, where a plane that parts the pool says little; but
         neighbours stay neighbours. F0 is a Gaussian in each gender; but a high one says little, as men can shout.
         """
-        likeness = self.embeddings @ unit(embedding) / np.linalg.norm(self.embeddings, axis=1)
+        likeness = self.embeddings @ l2_normalized(embedding) / np.linalg.norm(self.embeddings, axis=1)
         first, second = (float(np.sort(likeness[self.of_gender(g)])[-_NEIGHBOURS:].mean()) for g in GENDERS)
         evidence = (second - first) / _UNIT
         if log_f0 is not None:
@@ -111,13 +119,8 @@ class Pool:
 
     def gender_of_nearest(self, embedding: Embedding) -> str:
         """That of the most similar speaker: for a voice that is made of the pool, some of whom sound like the other."""
-        likeness = self.embeddings @ unit(embedding) / np.linalg.norm(self.embeddings, axis=1)
+        likeness = self.embeddings @ l2_normalized(embedding) / np.linalg.norm(self.embeddings, axis=1)
         return str(self.genders[int(likeness.argmax())])
-
-
-def unit(vector: NDArray[np.floating[Any]]) -> Embedding:
-    """A vector brought to length 1; zeros stay zeros."""
-    return np.asarray(vector / max(1e-9, float(np.linalg.norm(vector))), dtype=np.float32)
 
 
 def build_pool(
@@ -132,7 +135,10 @@ def build_pool(
     """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learnt from them too."""
     listed = list(utterances)
     groups = _speakers(listed)
-    vectors = {key: unit(value) for key, value in extract(listed, encoder, cache=cache, jobs=jobs, quiet=quiet).items()}
+    vectors = {
+        key: l2_normalized(value)
+        for key, value in extract(listed, encoder, cache=cache, jobs=jobs, quiet=quiet).items()
+    }
     tracks = extract(listed, tracker, cache=cache, jobs=jobs, quiet=quiet)
     means = {speaker: np.mean([vectors[u.id] for u in group], axis=0) for speaker, group in groups.items()}
     voices = {speaker: np.concatenate([tracks[u.id] for u in group]) for speaker, group in groups.items()}

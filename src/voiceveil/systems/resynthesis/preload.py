@@ -4,7 +4,3 @@ from __future__ import annotations
 
 import onnxruntime  # noqa: F401
 import swift_f0  # noqa: F401
-
-import voiceveil.models.speaker.campplus
-import voiceveil.systems.resynthesis.pipeline
-import voiceveil.training.source_filter_task  # noqa: F401

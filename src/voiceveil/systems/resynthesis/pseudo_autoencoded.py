@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.models.checkpoint import load_tensors
+from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
-from voiceveil.systems.resynthesis.pool import Embedding, Pool, unit
+from voiceveil.systems.resynthesis.pool import Embedding, Pool
 from voiceveil.systems.resynthesis.pseudo import PoolFarthest, PseudoSpeaker, strategies
 
 __all__ = ["Autoencoded", "AutoencodedFarthest", "reconstructed"]
@@ -95,10 +96,10 @@ class AutoencodedFarthestTuned(AutoencodedFarthest):
 def reconstructed(file: Path, embedding: Embedding) -> Embedding:
     """What the network of a file makes of an embedding (d,), which is brought to length 1 first; of length 1."""
     weights, _ = _load(file, file.stat().st_mtime_ns)
-    x = (unit(embedding) - weights["scale.mean"]) / weights["scale.deviation"]
+    x = (l2_normalized(embedding) - weights["scale.mean"]) / weights["scale.deviation"]
     code = _layers(weights, "encoder", x)
     code = (code - code.mean()) / np.sqrt(code.var() + 1e-5)
-    return unit(_layers(weights, "decoder", code))
+    return l2_normalized(_layers(weights, "decoder", code))
 
 
 def _layers(weights: dict[str, Array], name: str, x: Array) -> Array:

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool, unit
+from voiceveil.models.speaker.encoders import l2_normalized
+from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool
 from voiceveil.systems.resynthesis.pseudo import Gender, PseudoSpeaker, strategies, wanted_gender
 
 __all__ = ["Decomposition", "Regressed", "decomposed"]
@@ -75,7 +76,7 @@ class Regressed:
         wanted = wanted_gender(self.gender, gender, rng)
         model = decomposed(pool, wanted, self.variability)
         half = rng.permutation(len(model.voices))[: (len(model.voices) + 1) // 2]
-        centred = unit(source) - model.mean
+        centred = l2_normalized(source) - model.mean
         others = model.voices[half]
         distances = ((others[:, model.high] - centred[model.high]) ** 2).sum(axis=1)
         nearest = np.argsort(distances, kind="stable")[: self.neighbours]
@@ -90,7 +91,7 @@ class Regressed:
 @lru_cache(maxsize=8)
 def decomposed(pool: Pool, gender: str, variability: float) -> Decomposition:
     """The decomposition of the pool's speakers of a gender, and the regression from its low to its high part."""
-    voices = np.array([unit(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
+    voices = np.array([l2_normalized(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
     mean = voices.mean(axis=0)
     centred = voices - mean
     variance = centred.var(axis=0)

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool, unit
+from voiceveil.models.speaker.encoders import l2_normalized
+from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool
 from voiceveil.systems.resynthesis.pseudo import Gender, PseudoSpeaker, strategies, wanted_gender
 
 __all__ = ["Mixture", "Sampled", "SampledFar", "Voices", "fit_mixture", "voices_of"]
@@ -145,7 +146,7 @@ class SampledFar(Sampled):
 @lru_cache(maxsize=8)
 def voices_of(pool: Pool, gender: str, variance: float, components: int) -> Voices:
     """PCA and mixture of the speakers of a gender, fitted once for a pool."""
-    vectors = np.array([unit(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
+    vectors = np.array([l2_normalized(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
     mean = vectors.mean(axis=0)
     _, singular, axes = np.linalg.svd(vectors - mean, full_matrices=False)
     held = np.cumsum(singular**2) / np.sum(singular**2)

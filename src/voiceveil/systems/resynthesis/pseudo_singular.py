@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool, unit
+from voiceveil.models.speaker.encoders import l2_normalized
+from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool
 from voiceveil.systems.resynthesis.pseudo import Gender, PseudoSpeaker, strategies, wanted_gender
 
 __all__ = ["LeastSimilarCentroid", "clustered", "with_largest"]
@@ -94,5 +95,5 @@ def clustered(points: Array, centroids: Array, *, rounds: int = 100) -> tuple[Ar
 
 @lru_cache(maxsize=8)
 def _modified(pool: Pool, gender: str, kept: float) -> Array:
-    vectors = np.array([unit(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
+    vectors = np.array([l2_normalized(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
     return with_largest(vectors, kept)

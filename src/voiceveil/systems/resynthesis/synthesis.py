@@ -95,8 +95,7 @@ def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = M
 @stages.register("source-filter decoder")
 @stages.register("source-filter vocoder")
 def _source_filter(tensors: Tensors, record: Record) -> Stage:
-    from voiceveil.models.nets.source_filter import MelSourceFilter, SourceFilter, SourceFilterSize
-    from voiceveil.training.source_filter_task import excitation
+    from voiceveil.models.nets.source_filter import MelSourceFilter, SourceFilter, SourceFilterSize, excitation
 
     made = MelSourceFilter if record["kind"] == "source-filter vocoder" else SourceFilter
     network = _with_weights(made(SourceFilterSize(**{**record["size"], **record["chosen"]})), tensors)

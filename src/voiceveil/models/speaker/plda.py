@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from voiceveil.attack.backends import Codes, Floats, length_norm, scatter
 from voiceveil.core.errors import InputError
+from voiceveil.models.speaker.covariances import Codes, Floats, length_norm, scatter
 
 __all__ = ["Plda", "PldaScorer", "TwoCovariance", "fit_two_covariance"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from voiceveil import metrics
-from voiceveil.audio import atomic_path
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.report.curves import det_figure
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD, NONTARGETS, Evaluation
@@ -41,7 +41,7 @@ def _render(evaluations: Sequence[Evaluation], title: str, texts: Mapping[str, s
         for kind in kinds
     ]
     styles = [3, *(number for number in range(10) if number != 3)] * (1 + len(evaluations) // 10)
-    templates = environment("voiceveil.tdsv")
+    templates = environment("voiceveil.report")
     templates.filters["shown"] = shown
     return templates.get_template("tdsv.html").render(
         policy=policy,
