@@ -58,7 +58,9 @@ def noise(count: int, seed: int = 0) -> NDArray[np.float32]:
         ("FLAC", "PCM_24", 2**-23),
     ],
 )
-def test_reads_lossless(tmp_path: Path, container: str, subtype: str, error: float, rate: int) -> None:
+def test_lossless_formats_are_read_exactly(
+    tmp_path: Path, container: str, subtype: str, error: float, rate: int
+) -> None:
     samples = 0.9 * noise(rate // 10)
     soundfile.write(tmp_path / "a", samples, rate, format=container, subtype=subtype)
     wave = load(tmp_path / "a")
@@ -77,7 +79,7 @@ def test_reads_lossless(tmp_path: Path, container: str, subtype: str, error: flo
         ("MP3", "MPEG_LAYER_III", [16000, 44100]),
     ],
 )
-def test_reads_lossy(tmp_path: Path, container: str, subtype: str, rates: list[int]) -> None:
+def test_lossy_formats_are_read(tmp_path: Path, container: str, subtype: str, rates: list[int]) -> None:
     for rate in rates:
         original = tone(440, 1.0, rate)
         soundfile.write(tmp_path / "a", original.samples, rate, format=container, subtype=subtype)
@@ -87,7 +89,7 @@ def test_reads_lossy(tmp_path: Path, container: str, subtype: str, rates: list[i
         assert np.corrcoef(wave.samples[middle], original.samples[middle])[0, 1] > 0.97
 
 
-def test_real_opus_files_are_whole(speech: Path) -> None:
+def test_real_opus_files_are_read_to_their_end(speech: Path) -> None:
     files = sorted(speech.rglob("*.opus"))
     assert len(files) > 1000
     for path in files[:: len(files) // 150]:
@@ -97,7 +99,7 @@ def test_real_opus_files_are_whole(speech: Path) -> None:
 
 
 @pytest.mark.parametrize("channels", [2, 3, 8])
-def test_channels_are_averaged_and_it_is_said(tmp_path: Path, channels: int) -> None:
+def test_channels_are_averaged_with_a_warning(tmp_path: Path, channels: int) -> None:
     frames = noise(1000 * channels).reshape(1000, channels)
     soundfile.write(tmp_path / "a.wav", frames, 16000, subtype="FLOAT")
     with pytest.warns(MixedDownWarning, match=f"a.wav: {channels} channels mixed down") as caught:
@@ -107,14 +109,14 @@ def test_channels_are_averaged_and_it_is_said(tmp_path: Path, channels: int) -> 
     assert wave.samples == pytest.approx(slow, abs=1e-6)
 
 
-def test_mono_is_not_warned_about(tmp_path: Path) -> None:
+def test_mono_gives_no_warning(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", tone(440))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load(tmp_path / "a.wav").rate == 16000
 
 
-def test_a_segment_is_a_part_of_the_whole(tmp_path: Path) -> None:
+def test_segment_equals_the_slice_of_the_file(tmp_path: Path) -> None:
     save(tmp_path / "a.flac", Waveform(noise(16000), 16000))
     whole = load(tmp_path / "a.flac").samples
     for start, duration, part in [
@@ -129,21 +131,21 @@ def test_a_segment_is_a_part_of_the_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "duration"), [(0.5, 0.52), (1.1, None), (0.0, 2.0), (3.0, 1.0)])
-def test_a_segment_beyond_the_end_is_refused(tmp_path: Path, start: float, duration: float | None) -> None:
+def test_segment_beyond_the_end_is_rejected(tmp_path: Path, start: float, duration: float | None) -> None:
     save(tmp_path / "a.wav", tone(440))
     with pytest.raises(InputError, match=r"has 1 s, but .* are asked for"):
         load(tmp_path / "a.wav", start=start, duration=duration)
 
 
 @pytest.mark.parametrize(("start", "duration"), [(-1, None), (0, -1), (math.nan, None), (0, math.nan), (math.inf, 1)])
-def test_an_impossible_segment_is_refused(tmp_path: Path, start: float, duration: float | None) -> None:
+def test_impossible_segment_is_rejected(tmp_path: Path, start: float, duration: float | None) -> None:
     save(tmp_path / "a.wav", tone(440))
     with pytest.raises(InputError, match="no part of a recording"):
         load(tmp_path / "a.wav", start=start, duration=duration)
 
 
 @pytest.mark.parametrize("size", [1, 7, 999, 1000, 1001])
-def test_blocks_make_the_whole(tmp_path: Path, size: int) -> None:
+def test_blocks_concatenate_to_the_file(tmp_path: Path, size: int) -> None:
     save(tmp_path / "a.wav", Waveform(noise(1000), 8000))
     with audio.open_audio(tmp_path / "a.wav") as file:
         blocks = list(audio.read_blocks(file, tmp_path / "a.wav", size=size))
@@ -173,7 +175,7 @@ def encoded_bytes(container: str, subtype: str, samples: NDArray[np.float32]) ->
         ("OGG", "OPUS"),
     ],
 )
-def test_truncated_anywhere_is_refused(tmp_path: Path, container: str, subtype: str) -> None:
+def test_file_truncated_anywhere_is_rejected(tmp_path: Path, container: str, subtype: str) -> None:
     data = encoded_bytes(container, subtype, 0.3 * noise(48000))
     path = tmp_path / "a"
     path.write_bytes(data)
@@ -198,7 +200,7 @@ def ogg_pages(data: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
-def test_ogg_cut_between_pages_is_refused(tmp_path: Path, subtype: str) -> None:
+def test_ogg_cut_between_pages_is_rejected(tmp_path: Path, subtype: str) -> None:
     data = encoded_bytes("OGG", subtype, 0.3 * noise(160000))
     ends = ogg_pages(data)
     assert len(ends) > 4
@@ -208,14 +210,14 @@ def test_ogg_cut_between_pages_is_refused(tmp_path: Path, subtype: str) -> None:
             load(tmp_path / "a.ogg")
 
 
-def test_ogg_with_something_behind_it_is_read(tmp_path: Path) -> None:
+def test_ogg_with_trailing_bytes_is_read(tmp_path: Path) -> None:
     data = encoded_bytes("OGG", "OPUS", 0.3 * noise(48000))
     for tail in (b"\0" * 10, b"TAG" + b" " * 125, b"OggS\x01garbage"):
         (tmp_path / "a.opus").write_bytes(data + tail)
         assert len(load(tmp_path / "a.opus")) == 48000
 
 
-def test_real_opus_file_truncated(tmp_path: Path, speech: Path) -> None:
+def test_truncated_real_opus_file_is_rejected(tmp_path: Path, speech: Path) -> None:
     data = next(iter(sorted(speech.rglob("*.opus")))).read_bytes()
     for end in (*ogg_pages(data)[2:-1], len(data) // 2, len(data) - 1):
         (tmp_path / "a.opus").write_bytes(data[:end])
@@ -223,7 +225,7 @@ def test_real_opus_file_truncated(tmp_path: Path, speech: Path) -> None:
             load(tmp_path / "a.opus")
 
 
-def test_flac_cut_between_frames_is_refused(tmp_path: Path) -> None:
+def test_flac_cut_between_frames_is_rejected(tmp_path: Path) -> None:
     """A FLAC file without its last frame decodes without error: only the header knows that something is missing."""
     samples = 0.3 * noise(4 * 4096)
     whole, shorter = (encoded_bytes("FLAC", "PCM_16", samples[:n]) for n in (4 * 4096, 3 * 4096))
@@ -233,7 +235,7 @@ def test_flac_cut_between_frames_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "a.flac")
 
 
-def test_flac_of_unknown_length_is_explained(tmp_path: Path) -> None:
+def test_flac_of_unknown_length_is_rejected_with_a_fix(tmp_path: Path) -> None:
     data = bytearray(encoded_bytes("FLAC", "PCM_16", 0.3 * noise(16000)))
     data[21] &= 0xF0  # the 36 bits of STREAMINFO that hold the number of samples
     data[22:26] = bytes(4)
@@ -267,7 +269,7 @@ def test_wav_without_samples_is_empty(tmp_path: Path) -> None:
     assert len(load(tmp_path / "a.wav")) == 0
 
 
-def test_garbage_after_a_wav_header_ends_soon(tmp_path: Path) -> None:
+def test_garbage_after_a_wav_header_is_rejected_quickly(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVE" + bytes(50_000_000))
     with pytest.raises(InputError, match="not readable as audio"):
         load(tmp_path / "a.wav")
@@ -277,14 +279,16 @@ def test_garbage_after_a_wav_header_ends_soon(tmp_path: Path) -> None:
     st.binary(min_size=1, max_size=200), st.sampled_from([b"", b"RIFF", b"RIFF\0\0\0\0WAVEfmt ", b"OggS\0", b"fLaC"])
 )
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_are_refused_or_read(tmp_path_factory: pytest.TempPathFactory, data: bytes, magic: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_raise_input_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, magic: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any.wav"
     path.write_bytes(magic + data)
     with suppress(InputError):
         assert np.isfinite(load(path).duration)
 
 
-def test_bad_files_are_named_with_their_fault(tmp_path: Path) -> None:
+def test_error_names_the_file_and_its_fault(tmp_path: Path) -> None:
     (tmp_path / "empty.wav").touch()
     (tmp_path / "text.wav").write_text("This is not audio.\n" * 100)
     (tmp_path / "folder.wav").mkdir()
@@ -317,7 +321,7 @@ def run_python(code: str, *args: object) -> str:
 AS_NOBODY = "import os, sys\nif os.geteuid() == 0: os.setgid(65534), os.setuid(65534)\n"
 
 
-def test_no_permission_to_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_an_input_error(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", tone(440))
     (tmp_path / "a.wav").chmod(0)
     shut = tmp_path / "shut"
@@ -339,7 +343,7 @@ for path in sys.argv[1:]:
     ]
 
 
-def test_an_error_of_the_block_is_not_blamed_on_the_audio(tmp_path: Path) -> None:
+def test_exception_in_the_with_block_is_not_changed(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", tone(440))
     with pytest.raises(OSError, match="disk full"), audio.open_audio(tmp_path / "a.wav"):
         raise OSError(28, "disk full")
@@ -354,22 +358,22 @@ def slow_int16(sample: float) -> int:
 
 
 @given(st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=50))
-def test_int16_rounds_and_clips_as_the_loop(samples: list[float]) -> None:
+def test_int16_rounds_and_clips_as_a_plain_loop(samples: list[float]) -> None:
     assert Waveform(np.array(samples), 16000).int16().tolist() == [slow_int16(x) for x in samples]
 
 
-def test_int16_at_every_half_step() -> None:
+def test_int16_equals_the_plain_loop_at_every_half_step() -> None:
     halves = (np.arange(-65540, 65541) / 65536).astype(np.float32)
     assert Waveform(halves, 16000).int16().tolist() == [slow_int16(x) for x in halves.tolist()]
 
 
 @pytest.mark.parametrize("rate", [0, -16000, 16000.5, math.nan, math.inf])
-def test_bad_rates(rate: float) -> None:
+def test_invalid_rates_are_rejected(rate: float) -> None:
     with pytest.raises(InputError, match="positive whole number of Hz"):
         Waveform(np.zeros(3), rate)  # type: ignore[arg-type]
 
 
-def test_bad_samples() -> None:
+def test_invalid_samples_are_rejected() -> None:
     with pytest.raises(InputError, match=r"one dimension, not shape \(3, 2\)"):
         Waveform(np.zeros((3, 2), dtype=np.float32), 16000)
     with pytest.raises(InputError, match=r"not int16 \(divide int16 by 32768"):
@@ -396,7 +400,7 @@ def test_resampling_keeps_a_tone(rate: int, new_rate: int) -> None:
     assert outside.max() < 1e-4 * spectrum.max()  # -80 dB
 
 
-def test_resampling_leaves_nothing_above_the_new_nyquist() -> None:
+def test_resampling_removes_content_above_the_new_nyquist() -> None:
     wave = tone(6000, 1.0, 16000)
     assert np.abs(wave.resampled(8000).samples[400:-400]).max() < 1e-4, "6 kHz cannot be had at 8 kHz, not even folded"
     up = Waveform(0.3 * noise(8000), 8000).resampled(48000).samples
@@ -405,7 +409,7 @@ def test_resampling_leaves_nothing_above_the_new_nyquist() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 100])
-def test_resampling_few_samples(count: int) -> None:
+def test_resampling_works_on_few_samples(count: int) -> None:
     assert abs(len(resample(np.ones(count), 16000, 44100)) - round(count * 44100 / 16000)) <= 1
 
 
@@ -442,7 +446,7 @@ def test_round_trip_within_half_a_step(
 
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
-def test_24_bits(tmp_path: Path, suffix: str) -> None:
+def test_writes_24_bits(tmp_path: Path, suffix: str) -> None:
     samples = np.concatenate([noise(5000), [0.0, 0.5, -1.0, 1.0, 1.5, -2.0]]).astype(np.float32)
     save(tmp_path / f"a{suffix}", Waveform(samples, 16000), encoding="int24")
     assert soundfile.info(tmp_path / f"a{suffix}").subtype == "PCM_24"
@@ -451,7 +455,7 @@ def test_24_bits(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
-def test_default_is_16_bits_and_the_hash_is_of_the_file(tmp_path: Path, suffix: str) -> None:
+def test_default_is_16_bits_and_returns_the_sha256(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "new" / "folders" / f"a{suffix}"
     digest = save(path, tone(440))
     assert soundfile.info(path).subtype == "PCM_16"
@@ -464,7 +468,7 @@ def test_same_samples_same_bytes(tmp_path: Path) -> None:
         assert save(tmp_path / "b" / f"other{suffix}", tone(440), encoding=encoding) == first  # type: ignore[arg-type]
 
 
-def test_the_bytes_of_a_wav_file(tmp_path: Path) -> None:
+def test_wav_bytes_are_as_specified(tmp_path: Path) -> None:
     """Header and samples written out: 44 bytes as in the WAV specification, then little-endian numbers."""
     save(tmp_path / "a.wav", Waveform(np.array([0.0, 0.5, -1.0, 1.0]), 16000))
     header = "52494646 2c000000 57415645 666d7420 10000000 0100 0100 803e0000 007d0000 0200 1000 64617461 08000000"
@@ -481,7 +485,7 @@ def chunks(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
-def test_no_tags_survive(tmp_path: Path, suffix: str) -> None:
+def test_tags_are_not_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     with soundfile.SoundFile(path, "w", samplerate=16000, channels=1) as file:
         file.title, file.artist, file.comment = "Ada's diary", "Ada", "recorded at home"
@@ -499,7 +503,7 @@ def test_no_tags_survive(tmp_path: Path, suffix: str) -> None:
     assert path.read_bytes() == data, "block-wise writing gives the same file"
 
 
-def test_only_finite_samples_are_written(tmp_path: Path) -> None:
+def test_non_finite_samples_are_rejected(tmp_path: Path) -> None:
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(InputError, match="not finite"):
             save(tmp_path / "a.wav", Waveform(np.array([0.0, bad]), 16000))
@@ -507,13 +511,13 @@ def test_only_finite_samples_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "what"), [("a.mp3", "cannot write .mp3"), ("a", "cannot write a file without")])
-def test_only_wav_and_flac_are_written(tmp_path: Path, name: str, what: str) -> None:
+def test_other_output_formats_are_rejected(tmp_path: Path, name: str, what: str) -> None:
     with pytest.raises(InputError, match=f"{what}.*use .wav or .flac"):
         save(tmp_path / name, tone(440))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     digest = save(tmp_path / "a.wav", tone(440))
     with pytest.raises(ZeroDivisionError), audio.create_audio(tmp_path / "a.wav", 16000) as out:  # noqa: PT012
         out.write(np.zeros(100_000, dtype=np.int16))
@@ -523,7 +527,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     assert hashlib.sha256((tmp_path / "a.wav").read_bytes()).hexdigest() == digest
 
 
-def test_nothing_is_seen_before_it_is_complete(tmp_path: Path) -> None:
+def test_file_appears_only_when_complete(tmp_path: Path) -> None:
     with audio.create_audio(tmp_path / "a.wav", 16000) as out:
         out.write(np.zeros(100_000, dtype=np.int16))
         assert [path.name.startswith(PART_PREFIX) for path in tmp_path.iterdir()] == [True]
@@ -544,7 +548,7 @@ def test_permissions_follow_the_umask(tmp_path: Path, mask: int, mode: int) -> N
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_places_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.wav" / "full").mkdir(parents=True)
     for name in ("file/a.wav", "folder.wav"):
@@ -557,7 +561,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.wav"]
 
 
-def test_no_permission_to_write(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_output_error(tmp_path: Path) -> None:
     for folder in (*tmp_path.parents[:2], tmp_path):
         folder.chmod(0o755)
     code = """
@@ -592,7 +596,7 @@ except ValueError as error:
 
 @pytest.mark.parametrize("how", ["save", "create"])
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
-def test_no_space_left(tmp_path: Path, how: str, suffix: str) -> None:
+def test_no_space_left_is_an_output_error(tmp_path: Path, how: str, suffix: str) -> None:
     """The file may not grow beyond 64 KiB: what fits is not kept."""
     said = run_python(NO_SPACE, tmp_path / f"a{suffix}", how, "limit")
     assert said.startswith(f"OutputError {tmp_path / f'a{suffix}'}: cannot write: ")
@@ -602,7 +606,7 @@ def test_no_space_left(tmp_path: Path, how: str, suffix: str) -> None:
 @pytest.mark.parametrize("how", ["save", "create"])
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
 @pytest.mark.parametrize("kilobytes", [0, 64, 380])  # 380: only the last blocks do not fit
-def test_full_disk(tmp_path: Path, how: str, suffix: str, kilobytes: int) -> None:
+def test_full_disk_leaves_no_partial_file(tmp_path: Path, how: str, suffix: str, kilobytes: int) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", disk], capture_output=True)

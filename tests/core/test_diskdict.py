@@ -23,7 +23,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["set", "delete", "get"]), KEYS, st.t
 
 
 @given(STEPS)
-def test_it_is_a_dict(steps: list[tuple[str, str, str]]) -> None:
+def test_behaves_like_a_dict(steps: list[tuple[str, str, str]]) -> None:
     plain: dict[str, str] = {}
     disk = DiskDict()
     for what, key, value in steps:
@@ -40,7 +40,7 @@ def test_it_is_a_dict(steps: list[tuple[str, str, str]]) -> None:
     assert len(disk) == len(plain)
 
 
-def test_what_is_not_there() -> None:
+def test_missing_keys_raise_key_error() -> None:
     disk = DiskDict()
     with pytest.raises(KeyError, match="a"):
         disk["a"]
@@ -49,7 +49,7 @@ def test_what_is_not_there() -> None:
     assert 5 not in disk  # type: ignore[comparison-overlap]
 
 
-def test_order_is_that_of_characters() -> None:
+def test_keys_are_sorted_by_code_point() -> None:
     keys = ["\U0001f600", "\ud800", "￿", "é", "z", "", "a\0b", "a"]
     disk = DiskDict()
     for key in keys:
@@ -57,7 +57,7 @@ def test_order_is_that_of_characters() -> None:
     assert [key for key, _ in disk.in_order()] == sorted(keys)
 
 
-def test_memory_stays_flat() -> None:
+def test_memory_does_not_grow_with_the_entries() -> None:
     """100,000 entries of 100 bytes, in a process of their own: as a dict they take over 20 MB."""
     code = (
         "from voiceveil.core.diskdict import DiskDict\nfrom voiceveil.testing.memory import peak_memory as peak\n"
@@ -73,7 +73,7 @@ def test_memory_stays_flat() -> None:
     assert grown < 6
 
 
-def test_a_peak_is_that_of_the_process_alone() -> None:
+def test_peak_memory_excludes_the_parent_process() -> None:
     """However large the one is that started it; else what is measured so could not fail in a large one."""
     code = (
         "import subprocess, sys\nfrom voiceveil.testing.memory import peak_memory\n"
@@ -103,7 +103,7 @@ def manifest(folder: Path, suffix: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_a_stream_is_the_corpus(tmp_path: Path, suffix: str) -> None:
+def test_streamed_manifest_equals_the_corpus(tmp_path: Path, suffix: str) -> None:
     path = manifest(tmp_path, suffix)
     stream, corpus = open_listing(path), read_manifest(path)
     assert not isinstance(stream, Corpus)
@@ -124,7 +124,7 @@ def test_a_stream_is_the_corpus(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_faults_are_found_in_the_first_pass(tmp_path: Path, suffix: str) -> None:
+def test_streaming_reports_faults_in_the_first_pass(tmp_path: Path, suffix: str) -> None:
     path = manifest(tmp_path, suffix)
     text = path.read_text()
     path.write_text(text + text.splitlines()[-1] + "\n" if suffix == "jsonl" else text + "u1,a.wav,s,t,0\n")
@@ -135,7 +135,7 @@ def test_faults_are_found_in_the_first_pass(tmp_path: Path, suffix: str) -> None
         open_listing(path)
 
 
-def test_a_manifest_that_changes_between_passes(tmp_path: Path) -> None:
+def test_manifest_changed_between_passes_is_rejected(tmp_path: Path) -> None:
     path = manifest(tmp_path, "jsonl")
     stream = open_listing(path)
     path.write_text(path.read_text() + json.dumps({"id": "new", "path": "new.wav"}) + "\n")
@@ -143,6 +143,6 @@ def test_a_manifest_that_changes_between_passes(tmp_path: Path) -> None:
         list(stream)
 
 
-def test_what_is_no_manifest_is_a_corpus(tmp_path: Path) -> None:
+def test_other_inputs_are_opened_as_a_corpus(tmp_path: Path) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.1))
     assert isinstance(open_listing(tmp_path / "in"), Corpus)

@@ -34,7 +34,7 @@ class Outer:
     any: Any = None
 
 
-def test_a_good_document_becomes_a_dataclass() -> None:
+def test_valid_document_becomes_a_dataclass() -> None:
     text = """{"count": 1, "value": "inf", "kind": "b", "low": 2, "flag": true,
         "inner": {"name": "x", "rates": [1, 0.5]},
         "rows": [{"name": "y"}], "more": {"z": 3}, "pair": ["p", 1], "any": [{}]}"""
@@ -65,13 +65,13 @@ def test_a_good_document_becomes_a_dataclass() -> None:
         ({"counts": 1}, "unknown key 'counts' (did you mean count?)"),
     ],
 )
-def test_a_field_of_another_type_is_named(changes: dict[str, Any], message: str) -> None:
+def test_wrong_type_names_the_field(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         build(Outer, {"count": 1, "value": 1.0, **changes}, where="a.json")
     assert str(caught.value) == f"a.json: {message}"
 
 
-def test_unknown_keys_can_be_passed_over() -> None:
+def test_unknown_keys_can_be_ignored() -> None:
     assert build(Inner, {"name": "x", "colour": 1}, unknown=True) == Inner("x")
 
 
@@ -92,17 +92,17 @@ def test_unknown_keys_can_be_passed_over() -> None:
         ("", "Expecting value"),
     ],
 )
-def test_what_is_no_document_is_refused(text: str | bytes, message: str) -> None:
+def test_invalid_documents_are_rejected(text: str | bytes, message: str) -> None:
     with pytest.raises(InputError, match=r"a\.json:3: not JSON: .*" + message):
         parse_json(text, where="a.json", line=3)
 
 
-def test_names_of_files_may_have_surrogates_and_records_nan() -> None:
+def test_surrogates_in_file_names_and_nan_are_accepted() -> None:
     assert parse_json(json.dumps("\udcff").encode(), surrogates=True) == "\udcff"
     assert str(parse_json("[NaN, 1]", nan=True)) == "[nan, 1]"
 
 
-def test_files(tmp_path: Path) -> None:
+def test_documents_are_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
     assert read_json(tmp_path / "a.json") == {"a": 1}
     with pytest.raises(InputError, match="larger than 5 bytes"):

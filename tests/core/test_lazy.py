@@ -11,7 +11,7 @@ import pytest
 from voiceveil.core.lazy import lazy_exports
 
 
-def test_a_name_is_imported_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_is_imported_at_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "vv_home.py").write_text("answer = 42\n")
     get = lazy_exports("vv_package", {"answer": "vv_home", "question": "vv_home"})
@@ -26,7 +26,7 @@ def test_a_name_is_imported_when_it_is_asked_for(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["voiceveil", "voiceveil.metrics", "voiceveil.stats", "voiceveil.models"])
-def test_packages_name_themselves(name: str) -> None:
+def test_packages_list_their_lazy_names(name: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nonsense'"):
         importlib.import_module(name).nonsense  # noqa: B018
     package = importlib.import_module(name)

@@ -61,7 +61,7 @@ def test_the_decorator_returns_what_it_decorates() -> None:
 @pytest.mark.parametrize(
     ("name", "fix"), [("b22", "did you mean b2"), ("D1", "did you mean d1"), ("xyz", "known: b2, b2-2020, d1")]
 )
-def test_a_typo_is_answered(name: str, fix: str) -> None:
+def test_typo_suggests_the_nearest_name(name: str, fix: str) -> None:
     with pytest.raises(InputError, match=f"unknown thing '{name}'") as caught:
         make()[name]
     assert caught.value.fix.startswith(fix)
@@ -73,14 +73,14 @@ def test_did_you_mean_names_several() -> None:
     assert did_you_mean("?", []) == "known: "
 
 
-def test_a_name_is_taken_once() -> None:
+def test_registering_a_name_twice_is_rejected() -> None:
     things = make()
     with pytest.raises(ValueError, match="thing 'b2' is registered twice"):
         things.register("b2")("another")
     assert things["b2"] == "B2"
 
 
-def test_modules_are_imported_at_the_first_look(site: Path) -> None:
+def test_modules_are_imported_at_first_lookup(site: Path) -> None:
     (site / "vv_lazy.py").write_text("from vv_holder import things\nthings.register('lazy')(1)\n")
     (site / "vv_holder.py").write_text(
         "from voiceveil.core.registry import Registry\n"
@@ -93,14 +93,14 @@ def test_modules_are_imported_at_the_first_look(site: Path) -> None:
     assert "vv_lazy" in sys.modules
 
 
-def test_a_module_that_fails_fails_again(site: Path) -> None:
+def test_import_error_is_raised_again_at_the_next_lookup(site: Path) -> None:
     things: Registry[object] = Registry("thing", group="voiceveil.test_things", modules=("vv_no_such_module",))
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="vv_no_such_module"):
             things["b2"]
 
 
-def test_entry_points_of_third_parties(site: Path) -> None:
+def test_entry_points_are_found(site: Path) -> None:
     install(site, "vv_plugin", "thing = 'from a plugin'\n", "[voiceveil.test_things]\nplugged = vv_plugin:thing\n")
     things = make()
     assert "plugged" in things
@@ -111,12 +111,12 @@ def test_entry_points_of_third_parties(site: Path) -> None:
         things["pluged"]
 
 
-def test_ours_come_before_a_plugin_of_the_same_name(site: Path) -> None:
+def test_builtin_name_wins_over_a_plugin(site: Path) -> None:
     install(site, "vv_plugin", "thing = 'theirs'\n", "[voiceveil.test_things]\nb2 = vv_plugin:thing\n")
     assert make()["b2"] == "B2"
 
 
-def test_a_broken_plugin_breaks_nothing_else(site: Path) -> None:
+def test_broken_plugin_leaves_other_names_usable(site: Path) -> None:
     install(site, "vv_broken", "1 / 0\n", "[voiceveil.test_things]\nbroken = vv_broken:thing\n")
     things = make()
     assert things["b2"] == "B2"
@@ -137,13 +137,13 @@ def test_a_broken_plugin_breaks_nothing_else(site: Path) -> None:
         (OutputError("cannot write", where="a"), "a: cannot write"),
     ],
 )
-def test_the_message_says_what_where_and_how(error: InputError, text: str) -> None:
+def test_error_message_has_problem_place_and_fix(error: InputError, text: str) -> None:
     assert str(error) == text
     assert isinstance(error, ValueError)
 
 
 @pytest.mark.parametrize("kind", [InputError, OutputError])
-def test_errors_cross_processes(kind: type[InputError]) -> None:
+def test_errors_can_be_pickled(kind: type[InputError]) -> None:
     error = kind("what", where=Path("where"), line=7, fix="fix")
     twin = pickle.loads(pickle.dumps(error))
     assert type(twin) is kind

@@ -59,7 +59,7 @@ trees = st.dictionaries(
 
 @settings(max_examples=60)
 @given(tree=trees, form=st.sampled_from(["ustar", "gnu", "pax", "gz", "zip"]), long=st.booleans())
-def test_what_the_standard_library_packs_is_read(
+def test_archives_of_the_standard_library_are_read(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, bytes], form: str, long: bool
 ) -> None:
     """Long names take extended headers: GNU's and those of pax."""
@@ -74,7 +74,7 @@ def test_what_the_standard_library_packs_is_read(
     assert contents(path, Limits(name=2000)) == tree
 
 
-def test_members_that_nobody_reads_are_passed_over(tmp_path: Path) -> None:
+def test_unread_members_are_skipped(tmp_path: Path) -> None:
     path = tarred(tmp_path / "a.tar.gz", [file("a", bytes(70000)), file("b", b"second")])
     assert [member.name for member in read_members(path)] == ["a", "b"]
     found = []
@@ -116,7 +116,7 @@ ATTACKS: dict[str, tuple[list[Entry], str]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks_are_refused_and_named(tmp_path: Path, attack: str) -> None:
+def test_tar_attacks_are_rejected_with_the_member_name(tmp_path: Path, attack: str) -> None:
     entries, message = ATTACKS[attack]
     path = tarred(tmp_path / "a.tar.gz", entries)
     with pytest.raises(InputError) as error:
@@ -134,14 +134,14 @@ ZIP_ATTACKS: dict[str, tuple[dict[str, bytes], str]] = {
 
 
 @pytest.mark.parametrize("attack", ZIP_ATTACKS)
-def test_attacks_in_zip_files(tmp_path: Path, attack: str) -> None:
+def test_zip_attacks_are_rejected(tmp_path: Path, attack: str) -> None:
     entries, message = ZIP_ATTACKS[attack]
     with pytest.raises(InputError) as error:
         contents(zipped(tmp_path / "a.zip", entries))
     assert message in str(error.value)
 
 
-def test_links_and_secrets_in_zip_files(tmp_path: Path) -> None:
+def test_zip_links_and_encrypted_members_are_rejected(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("a/link")
     link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "link.zip", "w") as archive:
@@ -159,7 +159,7 @@ def test_links_and_secrets_in_zip_files(tmp_path: Path) -> None:
         contents(tmp_path / "secret.zip")
 
 
-def test_a_zip_file_in_whose_headers_two_names_stand(tmp_path: Path) -> None:
+def test_zip_with_two_different_names_is_rejected(tmp_path: Path) -> None:
     data = zipped(tmp_path / "plain.zip", {"good": b"content"}).read_bytes()
     (tmp_path / "two.zip").write_bytes(data.replace(b"good", b"evil", 1))
     with pytest.raises(InputError, match="damaged: File name in directory 'good' and header b'evil' differ"):
@@ -177,7 +177,7 @@ def bomb(path: Path, name: str, size: int) -> Path:
     return path
 
 
-def test_bombs_are_stopped_in_time_and_memory(tmp_path: Path) -> None:
+def test_archive_bombs_are_stopped_within_time_and_memory(tmp_path: Path) -> None:
     path = bomb(tmp_path / "bomb.tar.gz", "zeros", 100 << 20)
     tracemalloc.start()
     with pytest.raises(InputError, match=r"zeros: \d+ bytes out of \d+, more than 100 times as many"):
@@ -195,7 +195,7 @@ def test_bombs_are_stopped_in_time_and_memory(tmp_path: Path) -> None:
         contents(packed, Limits(free=1 << 20))
 
 
-def test_headers_are_not_read_into_memory_whatever_their_length(tmp_path: Path) -> None:
+def test_long_headers_are_not_read_into_memory(tmp_path: Path) -> None:
     header = tarfile.TarInfo("././@PaxHeader")
     header.type, header.size = tarfile.XHDTYPE, 1 << 32
     with gzip.open(tmp_path / "a.tar.gz", "wb") as stream:
@@ -213,7 +213,7 @@ def test_extended_headers_set_no_links_and_no_sparse_files(tmp_path: Path, key: 
         contents(tarred(tmp_path / "a.tar", [(header, content)], "w"))
 
 
-def test_a_name_in_an_extended_header_is_checked_as_well(tmp_path: Path) -> None:
+def test_names_in_extended_headers_are_checked(tmp_path: Path) -> None:
     header, content = file("data/x")
     header.pax_headers = {"path": "../../x"}
     with pytest.raises(InputError, match="a path that leads out of the archive"):
@@ -238,7 +238,9 @@ def _flip(data: bytes) -> bytes:
         ("w", lambda data: b"no archive at all" * 100, "a header without a number where one should be"),
     ],
 )
-def test_damage(tmp_path: Path, mode: str, spoil: Callable[[bytes], bytes], message: str) -> None:
+def test_damaged_archives_are_rejected(
+    tmp_path: Path, mode: str, spoil: Callable[[bytes], bytes], message: str
+) -> None:
     path = tarred(tmp_path / "a", [file("data/x", bytes(range(256)) * 100)], mode)
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(InputError) as error:
@@ -248,7 +250,7 @@ def test_damage(tmp_path: Path, mode: str, spoil: Callable[[bytes], bytes], mess
 
 @settings(max_examples=60)
 @given(data=st.binary(max_size=3000), start=st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08", b"PK\x05\x06"]))
-def test_whatever_the_bytes_the_only_exception_is_an_input_error(
+def test_arbitrary_bytes_raise_only_input_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, start: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "archive"
@@ -262,7 +264,9 @@ def test_whatever_the_bytes_the_only_exception_is_an_input_error(
 
 @settings(max_examples=60)
 @given(place=st.integers(0, 4000), value=st.integers(0, 255), form=st.sampled_from(["tar", "gz", "zip"]))
-def test_one_changed_byte(tmp_path_factory: pytest.TempPathFactory, place: int, value: int, form: str) -> None:
+def test_one_changed_byte_raises_only_input_error(
+    tmp_path_factory: pytest.TempPathFactory, place: int, value: int, form: str
+) -> None:
     """Whatever byte is changed, what comes out has safe names, or nothing comes out."""
     path = tmp_path_factory.mktemp("changed") / "archive"
     tree = {"data/a/x.wav": b"abc" * 300, "exp/scores": b"1 2 3\n" * 50}

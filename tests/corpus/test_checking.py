@@ -61,7 +61,7 @@ def found(directory: Path) -> list[tuple[str, int | None, str, bool]]:
     return [(f.file.name if f.file else "", f.line, f.what, f.note) for f in faults]
 
 
-def test_no_fault_where_there_is_none(sound: Path) -> None:
+def test_sound_data_has_no_faults(sound: Path) -> None:
     assert found(sound) == []
 
 
@@ -102,7 +102,7 @@ PLANTED: list[tuple[Callable[[Path], object], list[tuple[str, int | None, str]]]
 
 
 @pytest.mark.parametrize(("plant", "expected"), PLANTED, ids=[expected[0][2] for _, expected in PLANTED])
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_found(
     sound: Path, plant: Callable[[Path], object], expected: list[tuple[str, int | None, str]]
 ) -> None:
     plant(sound)
@@ -112,7 +112,7 @@ def test_a_planted_fault_is_found(
         assert what.startswith(beginning)
 
 
-def test_all_faults_at_once(sound: Path) -> None:
+def test_several_faults_are_all_found(sound: Path) -> None:
     """Every fault is listed, not only the first; in the order of the files."""
     edit("wav.scp", 5, "s3 cat x |")(sound)
     edit("spk2gender", 1, None)(sound)
@@ -124,7 +124,7 @@ def test_all_faults_at_once(sound: Path) -> None:
         open_corpus(sound)
 
 
-def test_a_speaker_without_gender_is_a_note(sound: Path) -> None:
+def test_missing_gender_is_a_note(sound: Path) -> None:
     """Some speakers of Common Voice, for example, do not state one."""
     edit("spk2gender", 1, None)(sound)
     assert found(sound) == [("utt2spk", 1, "speaker s1 has no gender", True)]
@@ -138,14 +138,14 @@ def test_ids_that_kaldi_cannot_hold_are_a_note(tmp_path: Path) -> None:
     assert what == "2 id(s) cannot stand in a Kaldi file, e.g. the utterance 'Anna Schmidt/my recording 1'"
 
 
-def test_unsorted_is_a_note(sound: Path) -> None:
+def test_unsorted_table_is_a_note(sound: Path) -> None:
     edit("text", 1, None)(sound)
     edit("text", 4, "s1-a ONE")(sound)
     assert found(sound) == [("text", 4, "not sorted", True)]
     assert main(["corpus", "check", str(sound)]) == 0
 
 
-def test_a_segment_beyond_its_file(tmp_path: Path) -> None:
+def test_segment_beyond_its_file_is_a_fault(tmp_path: Path) -> None:
     tone(tmp_path / "r.wav", samples=RATE)
     (tmp_path / "wav.scp").write_text("r r.wav\n")
     (tmp_path / "segments").write_text("u r 0.25 1\nv r 0.5 1.5\n")
@@ -153,7 +153,7 @@ def test_a_segment_beyond_its_file(tmp_path: Path) -> None:
     assert [(row[:2], row[2][:15]) for row in found(tmp_path)] == [(("segments", 2), "v: ends at 1.5 ")]
 
 
-def test_enrollment_in_a_directory_of_its_own(sound: Path, tmp_path: Path) -> None:
+def test_enrollment_in_its_own_directory_is_checked(sound: Path, tmp_path: Path) -> None:
     (sound / "enrolls").unlink()
     assert check(sound) == []  # who is enrolled is not known, and not guessed
     enroll = Corpus("e", (Utterance("s1-x", Path("x.wav"), "s1"), Utterance("s2-b", Path("y.wav"), "s3")))
@@ -165,7 +165,7 @@ def test_enrollment_in_a_directory_of_its_own(sound: Path, tmp_path: Path) -> No
     ]
 
 
-def test_manifests_and_folders(tmp_path: Path) -> None:
+def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
     tone(tmp_path / "in/ann/a.wav")
     corpus = open_corpus(tmp_path / "in")
     assert check(corpus) == check(tmp_path / "in") == []
@@ -178,7 +178,7 @@ def test_manifests_and_folders(tmp_path: Path) -> None:
     ]
 
 
-def test_the_real_sets_have_no_fault(speech: Path) -> None:
+def test_real_sets_have_no_faults(speech: Path) -> None:
     sets = [path.parent for path in sorted(speech.glob("*/wav.scp"))]
     assert len(sets) >= 7
     for directory in sets:
@@ -186,13 +186,13 @@ def test_the_real_sets_have_no_fault(speech: Path) -> None:
         assert check(directory, rate=RATE, enroll=enroll, audio=len(open_corpus(directory)) < 2000) == []
 
 
-def test_metadata_of_a_real_set_in_the_first_second(speech: Path) -> None:
+def test_metadata_of_a_real_set_is_checked_within_a_second(speech: Path) -> None:
     begin = time.process_time()
     check(speech / "libri_dev_trials_f", enroll=speech / "libri_dev_enrolls", audio=False)
     assert time.process_time() - begin < 1
 
 
-def test_cli_check(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_command_prints_the_faults(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["corpus", "check", str(sound), "--rate", "16000"]) == 0
     assert capsys.readouterr().out == f"{sound}: 4 utterances, 0 faults, 0 notes\n"
     edit("trials", 2, "s1 s9-b nontarget")(sound)
@@ -204,7 +204,7 @@ def test_cli_check(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (fault["file"], fault["line"], fault["note"]) == (f"{sound}/trials", 2, False)
 
 
-def test_cli_info(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_command_prints_the_summary(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["corpus", "info", str(sound), "--json"]) == 0
     info = json.loads(capsys.readouterr().out)
     assert (info["utterances"], info["speakers"], info["roles"]) == (4, {"f": 1, "m": 1}, {"enroll": 2, "trial": 2})
@@ -223,7 +223,7 @@ def test_cli_info(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("jsonl", "j.jsonl", "j.jsonl"),
     ("lhotse", "l", "l/supervisions.jsonl.gz"),
 ])  # fmt: skip
-def test_cli_convert(sound: Path, tmp_path: Path, to: str, out: str, spec: str) -> None:
+def test_convert_command_writes_the_other_format(sound: Path, tmp_path: Path, to: str, out: str, spec: str) -> None:
     if to == "lhotse":
         pytest.importorskip("lhotse")
     assert main(["corpus", "convert", str(sound), str(tmp_path / out), "--to", to]) == 0
@@ -235,7 +235,9 @@ def test_cli_convert(sound: Path, tmp_path: Path, to: str, out: str, spec: str) 
     assert after.trials == before.trials
 
 
-def test_cli_convert_refuses(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_command_rejects_invalid_requests(
+    sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["corpus", "convert", str(sound), str(sound), "--to", "kaldi"]) == 1
     assert main(["corpus", "convert", str(sound), str(tmp_path / "x.txt"), "--to", "csv"]) == 1
     assert "name the file x.csv" in capsys.readouterr().err

@@ -18,7 +18,7 @@ def tone(path: Path, seconds: float = 0.05, rate: int = 16000) -> Path:
     return path
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_folder_is_read(tmp_path: Path) -> None:
     for name in ("ann/x.wav", "ann/day 1/y.flac", "bob/x.wav", "z.v2.wav", ".hidden.wav", ".cache/q.wav", "notes.txt"):
         tone(tmp_path / name) if name.endswith((".wav", ".flac")) else (tmp_path / name).touch()
     corpus = open_corpus(tmp_path)
@@ -28,14 +28,14 @@ def test_a_folder(tmp_path: Path) -> None:
     assert corpus.speakers() == ("ann", "bob")
 
 
-def test_two_files_of_one_id(tmp_path: Path) -> None:
+def test_two_files_with_one_id_are_rejected(tmp_path: Path) -> None:
     tone(tmp_path / "a.flac")
     tone(tmp_path / "a.wav")
     with pytest.raises(InputError, match=r"a\.wav: a\.flac beside it has the same id a"):
         open_corpus(tmp_path)
 
 
-def test_links_are_followed_but_not_round_and_round(tmp_path: Path) -> None:
+def test_links_are_followed_without_cycles(tmp_path: Path) -> None:
     tone(tmp_path / "store/a.wav")
     (tmp_path / "in").mkdir()
     (tmp_path / "in/ann").symlink_to(tmp_path / "store")
@@ -43,18 +43,18 @@ def test_links_are_followed_but_not_round_and_round(tmp_path: Path) -> None:
     assert [u.id for u in open_corpus(tmp_path / "in")] == ["ann/a"]
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_single_file_is_read(tmp_path: Path) -> None:
     corpus = open_corpus(str(tone(tmp_path / "one.wav")))
     assert corpus.utterances == (Utterance("one", tmp_path / "one.wav"),)
     assert (corpus.kind, corpus.root) == ("file", tmp_path)
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_empty_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no audio in this folder .*\.flac"):
         open_corpus(tmp_path)
 
 
-def test_a_folder_of_kaldi_directories(tmp_path: Path) -> None:
+def test_folder_of_kaldi_directories_is_explained(tmp_path: Path) -> None:
     for name in ("dev", "test"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "wav.scp").write_text("a a.wav\n")
@@ -71,26 +71,26 @@ def test_a_folder_of_kaldi_directories(tmp_path: Path) -> None:
         (r"C:\speech", "no such file or folder"),
     ],
 )
-def test_specs_that_lead_nowhere(spec: str, message: str) -> None:
+def test_unknown_specs_are_rejected(spec: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         open_corpus(spec)
 
 
-def test_files_that_are_no_corpus(tmp_path: Path) -> None:
+def test_other_files_are_rejected(tmp_path: Path) -> None:
     for name, message in (("x.docx", "not a corpus"), ("wav.scp", "give the directory")):
         (tmp_path / name).touch()
         with pytest.raises(InputError, match=message):
             open_corpus(tmp_path / name)
 
 
-def test_every_reader_has_its_name() -> None:
+def test_every_reader_is_registered() -> None:
     assert set(corpora) == {
         "commonvoice", "deepmine", "folder", "iemocap", "kaldi", "lhotse", "librispeech", "libritts", "manifest",
         "vctk", "voxceleb",
     }  # fmt: skip
 
 
-def test_filter_keeps_the_trials_of_what_stays() -> None:
+def test_filter_keeps_the_trials_of_remaining_utterances() -> None:
     trials = Trials(np.array(["s", "s", "t"]), np.array(["a", "b", "a"]), np.array([True, False, False]))
     corpus = Corpus("x", (Utterance("a", Path("a"), "s", "f"), Utterance("b", Path("b"), "t", "m")), trials)
     women = corpus.filter(lambda utterance: utterance.gender == "f")
@@ -107,6 +107,6 @@ def test_ids_are_unique_and_not_empty() -> None:
         Corpus("x", (Utterance("", Path("1")),))
 
 
-def test_trials_are_equally_long() -> None:
+def test_trials_have_equal_lengths() -> None:
     with pytest.raises(InputError, match="equally long"):
         Trials(np.array(["a"]), np.array(["a", "b"]), np.array([True]))

@@ -48,7 +48,7 @@ trials = [{ set = "friends_trials", gender = "f" }]
 """
 
 
-def test_a_folder_of_recordings_with_blanks_goes_all_the_way(recordings: Path, tmp_path: Path) -> None:
+def test_folder_names_with_blanks_work_in_every_command(recordings: Path, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     (tmp_path / "small.toml").write_text(PROTOCOL)
     b2 = ("--system", "b2", "--seed", "1", "--quiet")
@@ -74,7 +74,7 @@ def test_a_folder_of_recordings_with_blanks_goes_all_the_way(recordings: Path, t
     assert json.loads((tmp_path / "results" / "results.json").read_text())["figures"]
 
 
-def test_the_map_tells_what_the_ids_were(recordings: Path, tmp_path: Path) -> None:
+def test_id_map_has_the_original_ids(recordings: Path, tmp_path: Path) -> None:
     assert main(["corpus", "convert", str(recordings), str(tmp_path / "kaldi"), "--to", "kaldi"]) == 0
     rows = [line.split("\t") for line in (tmp_path / "kaldi/.voiceveil/ids.tsv").read_text().splitlines()]
     originals = {(kind, safe): json.loads(original) for kind, safe, original in rows}
@@ -87,7 +87,7 @@ def test_the_map_tells_what_the_ids_were(recordings: Path, tmp_path: Path) -> No
     assert check(tmp_path / "kaldi") == []
 
 
-def test_no_map_is_written_where_ids_are_safe(tmp_path: Path) -> None:
+def test_safe_ids_need_no_map(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", np.zeros(100), 16000)
     assert main(["corpus", "convert", str(tmp_path / "a.wav"), str(tmp_path / "kaldi"), "--to", "kaldi"]) == 0
     assert not (tmp_path / "kaldi" / ".voiceveil").exists()
@@ -97,7 +97,7 @@ texts = st.text(st.characters(), max_size=20) | st.text("ab /.\\\n\t\0ä", max_s
 
 
 @given(texts, texts)
-def test_safe_ids_are_safe_and_stay_different(text: str, other: str) -> None:
+def test_safe_ids_are_valid_and_distinct(text: str, other: str) -> None:
     made = safe_id(text)
     assert is_id(made)
     assert safe_id(made) == made
@@ -112,7 +112,7 @@ def test_ids_that_cannot_name_a_file_are_a_note(key: str, tmp_path: Path) -> Non
     assert ["cannot be the name of a file" in fault.what for fault in check(tmp_path / "m.csv")] == [True]
 
 
-def test_trials_follow_the_ids() -> None:
+def test_trials_use_the_new_ids() -> None:
     corpus = Corpus("x", (Utterance("a b", Path("a"), "s t"),), Trials(["s t"], ["a b"], [True]))  # type: ignore[arg-type]
     safe = with_safe_ids(corpus)
     assert safe.trials is not None
@@ -120,7 +120,7 @@ def test_trials_follow_the_ids() -> None:
 
 
 @pytest.mark.parametrize("column", ["emotion", "phrase"])
-def test_labels_with_blanks_are_refused_by_name(column: str, tmp_path: Path) -> None:
+def test_labels_with_blanks_are_rejected_by_name(column: str, tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(f"path,speaker,{column}\na.wav,s,very sad\n")
     with pytest.raises(InputError, match="'very sad' of a cannot stand in utt2"):
         write_kaldi(open_corpus(tmp_path / "m.csv"), tmp_path / "kaldi")

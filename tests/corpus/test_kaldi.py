@@ -31,7 +31,7 @@ def trials(*rows: tuple[str, str, bool]) -> Trials:
     return Trials(np.array(enroll), np.array(utterance), np.array(target))
 
 
-def test_reads_every_file(tmp_path: Path) -> None:
+def test_every_table_is_read(tmp_path: Path) -> None:
     directory = kaldi(
         tmp_path / "set",
         wav_scp="s1-a wav/s1-a.wav\ns2-b wav/s2-b.wav\ns2-c wav/s2-c.wav\n",
@@ -59,13 +59,13 @@ def test_reads_every_file(tmp_path: Path) -> None:
     assert a.duration is None  # a stated length does not cut the audio
 
 
-def test_enrolls_alone_leave_the_others_without_role(tmp_path: Path) -> None:
+def test_enrolls_file_alone_sets_no_other_roles(tmp_path: Path) -> None:
     directory = kaldi(tmp_path, wav_scp="a a.wav\nb b.wav\n", enrolls="b\n")
     assert [u.role for u in open_corpus(directory)] == ["", "enroll"]
 
 
 @pytest.mark.parametrize("command", ["cat x.wav |", "sox x.wav -t wav - |", "| cat", "touch executed |  "])
-def test_a_pipe_is_refused_with_its_line_and_not_run(
+def test_pipe_is_rejected_with_its_line_and_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     directory = kaldi(tmp_path, wav_scp=f"a a.wav\nb {command}\n")
@@ -75,12 +75,12 @@ def test_a_pipe_is_refused_with_its_line_and_not_run(
     assert not (tmp_path / "executed").exists()
 
 
-def test_everything_after_the_first_blank_is_the_path(tmp_path: Path) -> None:
+def test_path_is_everything_after_the_first_blank(tmp_path: Path) -> None:
     directory = kaldi(tmp_path, wav_scp="a my  recordings/a | b.wav\nb\t/x/y z.wav\r\n")
     assert [u.path for u in open_corpus(directory)] == [tmp_path / "my  recordings/a | b.wav", Path("/x/y z.wav")]
 
 
-def test_where_relative_paths_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_resolved_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory itself, the three folders above (the official data/<set>/wav), then the working directory."""
     project = tmp_path / "challenge"
     directory = kaldi(project / "data" / "set", wav_scp="a data/set/wav/a.wav\n")
@@ -96,7 +96,7 @@ def test_where_relative_paths_are_looked_for(tmp_path: Path, monkeypatch: pytest
     assert open_corpus(directory).utterances[0].path == directory / "data/set/wav/a.wav"  # not found: the directory
 
 
-def test_a_path_that_is_two_files_is_a_fault_that_names_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_path_is_a_fault_naming_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the audio of another project, in the working directory, would be taken for that of the data."""
     directory = kaldi(tmp_path / "mine" / "data" / "set", wav_scp="a data/set/wav/a.wav\nb data/set/wav/b.wav\n")
     other = tmp_path / "other"
@@ -128,7 +128,7 @@ def test_links_to_one_file_are_one_candidate(tmp_path: Path, monkeypatch: pytest
     assert open_corpus(directory)["a"].path == directory / "wav" / "a.wav"
 
 
-def test_segments(tmp_path: Path) -> None:
+def test_segments_are_read(tmp_path: Path) -> None:
     directory = kaldi(
         tmp_path,
         wav_scp="rec r.wav\n",
@@ -161,14 +161,14 @@ def test_faults_are_raised_with_file_and_line(tmp_path: Path, files: dict[str, s
         open_corpus(kaldi(tmp_path, **files))
 
 
-def test_not_utf8_is_told_by_line(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported_with_its_line(tmp_path: Path) -> None:
     directory = kaldi(tmp_path, wav_scp="a a.wav\nb b.wav\n")
     (directory / "text").write_bytes(b"a ok\nb caf\xe9\n")
     with pytest.raises(InputError, match=r"text:2: not UTF-8"):
         open_corpus(directory)
 
 
-def test_written_exactly(tmp_path: Path) -> None:
+def test_written_tables_have_the_expected_bytes(tmp_path: Path) -> None:
     """C order (capitals before small letters), single blanks, trials in their order, paths below relative."""
     out = tmp_path / "out"
     corpus = Corpus(
@@ -197,7 +197,7 @@ def test_written_exactly(tmp_path: Path) -> None:
     }
 
 
-def test_written_after_anonymization(tmp_path: Path) -> None:
+def test_tables_are_written_for_anonymized_audio(tmp_path: Path) -> None:
     """``audio`` names the new files; segments become files of their own, what failed is left out, trials stay."""
     corpus = Corpus(
         "x",
@@ -210,7 +210,7 @@ def test_written_after_anonymization(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["spk2utt", "trials", "utt2spk", "wav.scp"]
 
 
-def test_a_table_that_the_corpus_has_no_data_for_is_not_removed(tmp_path: Path) -> None:
+def test_stale_table_of_the_target_folder_is_rejected(tmp_path: Path) -> None:
     kaldi(tmp_path, utt2emo="stale ang\n")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(InputError, match=r"utt2emo: the corpus has no data for utt2emo"):
@@ -228,7 +228,7 @@ def test_a_table_that_the_corpus_has_no_data_for_is_not_removed(tmp_path: Path) 
         ([Utterance("a", Path("a"), "s", "f"), Utterance("b", Path("b"), "s", "m")], "more than one gender"),
     ],
 )
-def test_what_cannot_be_written(tmp_path: Path, utterances: list[Utterance], message: str) -> None:
+def test_unwritable_corpora_are_rejected(tmp_path: Path, utterances: list[Utterance], message: str) -> None:
     with pytest.raises(InputError, match=message):
         write_kaldi(Corpus("x", tuple(utterances)), tmp_path / "out")
     assert not (tmp_path / "out" / "wav.scp").exists()
@@ -312,7 +312,7 @@ def test_arbitrary_bytes_raise_nothing_but_input_error(name: str, content: bytes
         assert len(read_kaldi(root, faults.append)) >= 0  # the tolerant reading never raises
 
 
-def test_train_clean_360_opens_at_once(tmp_path: Path) -> None:
+def test_corpus_of_the_size_of_train_clean_360_opens_quickly(tmp_path: Path) -> None:
     """104,014 utterances, as LibriSpeech train-clean-360 has: no file is opened, none is looked at twice."""
     keys = [f"{i // 113:04d}-{i // 20:06d}-{i:06d}" for i in range(104_014)]
     text = " THE LAST TWO DAYS OF THE VOYAGE BARTLEY FOUND ALMOST INTOLERABLE" * 3
@@ -337,7 +337,7 @@ def _time(work: object) -> float:
     return time.process_time() - begin
 
 
-def test_official_development_sets(speech: Path) -> None:
+def test_official_development_sets_have_their_counts(speech: Path) -> None:
     """Table 1 of the VoicePrivacy 2024 evaluation plan, and the published numbers of trials."""
     enrolls = open_corpus(speech / "libri_dev_enrolls")
     assert (len(enrolls), len(enrolls.speakers())) == (343, 29)

@@ -59,7 +59,7 @@ def test_lhotse_reads_what_we_write(corpus: Corpus, tmp_path: Path, monkeypatch:
     }  # fmt: skip
 
 
-def test_a_source_that_is_two_files_is_refused(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_source_is_rejected(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_lhotse(corpus, tmp_path)
     (tmp_path / "elsewhere").mkdir()
     shutil.copy(tmp_path / "long.wav", tmp_path / "elsewhere" / "a.wav")
@@ -101,14 +101,14 @@ def recording(kind: str, source: str) -> dict[str, object]:
     return {"id": "r", "sources": sources, "sampling_rate": 16000, "num_samples": 16000, "duration": 1.0}
 
 
-def test_a_command_is_refused_and_not_run(tmp_path: Path) -> None:
+def test_command_source_is_rejected_and_not_run(tmp_path: Path) -> None:
     path = manifest(tmp_path / "recordings.jsonl.gz", recording("command", f"touch {tmp_path}/executed"))
     with pytest.raises(InputError, match=r"recordings\.jsonl\.gz:1: .*never run.*data is never code"):
         open_corpus(path)
     assert not (tmp_path / "executed").exists()
 
 
-def test_unknown_recording_and_twice(tmp_path: Path) -> None:
+def test_unknown_and_repeated_recordings_are_rejected(tmp_path: Path) -> None:
     rows = [
         {"id": "u", "recording_id": "r", "start": 0, "duration": 1, "channel": 0},
         {"id": "u", "recording_id": "r", "start": 0, "duration": 1, "channel": 0},
@@ -122,7 +122,7 @@ def test_unknown_recording_and_twice(tmp_path: Path) -> None:
     assert faults == [(2, "u is there twice"), (3, "v names no known recording")]
 
 
-def test_without_lhotse_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_lhotse_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lhotse", None)
     with pytest.raises(InputError, match=r"pip install 'voiceveil\[lhotse\]'"):
         open_corpus(manifest(tmp_path / "cuts.jsonl.gz"))

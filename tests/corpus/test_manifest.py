@@ -17,7 +17,7 @@ from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, open_listin
 from voiceveil.corpus.faults import Fault
 
 
-def test_csv(tmp_path: Path) -> None:
+def test_csv_is_read(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(
         'id,path,speaker,gender,text,start\nu,a/b.wav,s,F,"Yes, ""he"" said",1.5\nv,/c.wav,,,,\n'
     )
@@ -29,7 +29,7 @@ def test_csv(tmp_path: Path) -> None:
     assert (corpus.kind, corpus.name, corpus.root) == ("manifest", "m", tmp_path)
 
 
-def test_jsonl_with_nothing_but_paths(tmp_path: Path) -> None:
+def test_jsonl_with_paths_only_is_read(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text('{"path": "a/b.c.wav"}\n{"path": "d.wav", "speaker": null, "unknown": [1]}\n')
     assert [(u.id, u.path) for u in open_corpus(tmp_path / "m.jsonl")] == [
         ("a/b.c", tmp_path / "a/b.c.wav"),
@@ -37,7 +37,7 @@ def test_jsonl_with_nothing_but_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lists").mkdir()
     (tmp_path / "lists/m.csv").write_text("path\naudio/a.wav\n")
     (tmp_path / "audio").mkdir()
@@ -82,14 +82,14 @@ def test_faults_are_raised_with_file_and_line(tmp_path: Path, name: str, content
         open_corpus(tmp_path / name)
 
 
-def test_a_column_that_may_be_a_typo_is_noted(tmp_path: Path) -> None:
+def test_column_that_looks_like_a_typo_is_noted(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("path,speeker\na.wav,s\n")
     faults: list[Fault] = []
     assert read_manifest(tmp_path / "m.csv", faults.append).utterances[0].speaker is None
     assert [(f.note, f.line, f.fix) for f in faults] == [(True, 1, "did you mean speaker?")]
 
 
-def test_written_exactly(tmp_path: Path) -> None:
+def test_written_manifest_has_the_expected_bytes(tmp_path: Path) -> None:
     corpus = Corpus(
         "m",
         (Utterance("b", tmp_path / "wav/b.wav", "s", text="a, b"), Utterance("a", Path("/a.wav"), duration=0.5)),

@@ -46,7 +46,7 @@ def librispeech(root: Path) -> Path:
     return root
 
 
-def test_librispeech(tmp_path: Path) -> None:
+def test_librispeech_is_read(tmp_path: Path) -> None:
     root = librispeech(tmp_path / "LibriSpeech")
     corpus = open_corpus(f"librispeech:{root / 'dev-clean'}")
     first = root / "dev-clean/1272/128104/1272-128104-0000.flac"
@@ -74,7 +74,7 @@ def libritts(root: Path) -> Path:
     return root
 
 
-def test_libritts(tmp_path: Path) -> None:
+def test_libritts_is_read(tmp_path: Path) -> None:
     corpus = open_corpus(f"libritts:{libritts(tmp_path)}")
     assert [(u.id, u.speaker, u.gender, u.text, u.subset) for u in corpus] == [
         ("20_205_000000_000000", "20", "f", "number 1", "train-other-500"),
@@ -94,7 +94,7 @@ def vctk(root: Path) -> Path:
     return root
 
 
-def test_vctk(tmp_path: Path) -> None:
+def test_vctk_is_read(tmp_path: Path) -> None:
     root = vctk(tmp_path)
     corpus = open_corpus(f"vctk:{root}")
     assert [(u.id, u.speaker, u.gender, u.text, u.subset) for u in corpus] == [
@@ -121,7 +121,7 @@ def iemocap(root: Path) -> Path:
     return root
 
 
-def test_iemocap(tmp_path: Path) -> None:
+def test_iemocap_is_read(tmp_path: Path) -> None:
     root = iemocap(tmp_path)
     corpus = open_corpus(f"iemocap:{root}")
     first = corpus.filter(lambda u: u.fold == "1")
@@ -160,7 +160,7 @@ def commonvoice(root: Path, *, durations: bool = True) -> Path:
     return root
 
 
-def test_commonvoice(tmp_path: Path) -> None:
+def test_commonvoice_is_read(tmp_path: Path) -> None:
     corpus = open_corpus(f"commonvoice:{commonvoice(tmp_path / 'en')}")
     assert len(corpus) == 1 + 6 * 28
     one = corpus["common_voice_en_3001"]
@@ -209,7 +209,7 @@ def voxceleb(root: Path) -> Path:
     return root
 
 
-def test_voxceleb(tmp_path: Path) -> None:
+def test_voxceleb_is_read(tmp_path: Path) -> None:
     corpus = open_corpus(f"voxceleb:{voxceleb(tmp_path)}")
     assert [(u.id, u.speaker, u.gender, u.path.suffix) for u in corpus] == [
         ("id00012-21Uxsk56VDQ-00001", "id00012", "f", ".wav"),
@@ -242,7 +242,7 @@ def deepmine(root: Path) -> Path:
     return root
 
 
-def test_deepmine(tmp_path: Path) -> None:
+def test_deepmine_is_read(tmp_path: Path) -> None:
     corpus = open_corpus(f"deepmine:{deepmine(tmp_path)}")
     assert Counter((u.role, u.subset) for u in corpus) == {
         ("train", None): 2, ("enroll", "eval"): 3, ("enroll", "dev"): 5, ("trial", "eval"): 2,
@@ -272,7 +272,7 @@ BUILDERS = {
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_the_wrong_folder_says_what_was_expected(name: str, tmp_path: Path) -> None:
+def test_wrong_folder_names_the_expected_layout(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no utterance of .* found here .*expected"):
         open_corpus(f"{name}:{tmp_path}")
 

@@ -84,7 +84,9 @@ def promises(design: Design, corpus: Corpus, enroll: int, by_session: bool) -> N
 
 @settings(max_examples=150)
 @given(sizes, st.integers(1, 5), st.integers(0, 3), st.booleans(), st.integers(0, 1))
-def test_promises(sizes: dict[str, list[int]], enroll: int, seed: int, by_session: bool, impostors: int) -> None:
+def test_designed_sets_have_their_properties(
+    sizes: dict[str, list[int]], enroll: int, seed: int, by_session: bool, impostors: int
+) -> None:
     corpus = corpus_of(sizes, "librispeech")
     try:
         design = design_trials(
@@ -106,7 +108,7 @@ def test_promises(sizes: dict[str, list[int]], enroll: int, seed: int, by_sessio
     assert again == design  # whatever the order of the files
 
 
-def test_who_is_enrolled() -> None:
+def test_enrolled_speakers_have_enough_sessions_and_utterances() -> None:
     """A slow twin of the rule: some sessions hold enough and leave another."""
     design = design_trials(corpus_of(SIZES, "librispeech"), enroll=3)
     assert design.sets["small_enrolls"].speakers() == ("f1", "f2", "m1", "m2")
@@ -125,7 +127,7 @@ def test_who_is_enrolled() -> None:
     assert free.sets["small_enrolls"].speakers() == ("f1", "f2", "f3", "m1", "m2")
 
 
-def test_seeds_and_sizes() -> None:
+def test_design_depends_on_seed_and_sizes() -> None:
     corpus = corpus_of({f"{gender}{i}": [20, 20] for gender in "fm" for i in range(6)}, "librispeech")
     one, two = design_trials(corpus, seed=1), design_trials(corpus, seed=2)
     assert ids(one.sets["small_enrolls"]) != ids(two.sets["small_enrolls"])
@@ -137,14 +139,14 @@ def test_seeds_and_sizes() -> None:
     assert set(ids(one.sets["small_enrolls"])) < set(ids(more.sets["small_enrolls"]))  # draws are nested
 
 
-def test_draws_are_uniform() -> None:
+def test_trials_are_drawn_uniformly() -> None:
     first = Counter(shuffled(["a", "b", "c", "d"], seed, "x")[0] for seed in range(4000))
     assert all(abs(count - 1000) < 120 for count in first.values())  # 4.4 standard deviations
     assert shuffled(["a", "b", "c"], 0, "x") == shuffled(["c", "a", "b"], 0, "x")
     assert any(shuffled("abcdef", 0, "x") != shuffled("abcdef", 0, "y") for _ in "x")
 
 
-def test_sessions_are_known_or_told() -> None:
+def test_session_is_read_from_the_id() -> None:
     libri = Corpus("x", (Utterance("84-121123-0001", Path("a.wav"), speaker="84"),), kind="kaldi")
     assert Sessions(libri).of(libri.utterances[0]) == "121123"
     vox = Corpus("x", (Utterance("id10001-1zc-whm-00001", Path("a.wav"), speaker="id10001"),), kind="voxceleb")
@@ -172,14 +174,14 @@ def test_sessions_are_known_or_told() -> None:
         (Corpus("x", (Utterance("u", Path("u.wav"), speaker="s"),)), {}, "1 speaker.s. of unknown gender"),
     ],
 )
-def test_what_cannot_be_designed(corpus: Corpus, options: dict[str, int], what: str) -> None:
+def test_impossible_designs_are_rejected(corpus: Corpus, options: dict[str, int], what: str) -> None:
     with pytest.raises(InputError, match=what):
         design_trials(corpus, **options)  # type: ignore[arg-type]
 
 
 @settings(max_examples=150)
 @given(sizes, st.integers(1, 6), st.integers(1, 6), st.integers(0, 3))
-def test_legal_sets(sizes: dict[str, list[int]], a: int, b: int, seed: int) -> None:
+def test_legal_sets_have_their_properties(sizes: dict[str, list[int]], a: int, b: int, seed: int) -> None:
     corpus = corpus_of(sizes)
     totals = {name: sum(counts) for name, counts in sizes.items()}
     try:
@@ -206,7 +208,7 @@ def test_legal_sets(sizes: dict[str, list[int]], a: int, b: int, seed: int) -> N
     assert design_legal_sets(Corpus("small", tuple(mixed)), a=a, b=b, unit="utterances", seed=seed) == design
 
 
-def test_legal_sets_by_minutes() -> None:
+def test_legal_sets_can_be_sized_by_minutes() -> None:
     """Half a minute each: five minutes are ten utterances, four go to A and the rest to B."""
     design = design_legal_sets(corpus_of({"f1": [10], "f2": [9], "m1": [4], "m2": [3]}, seconds=30.0))
     in_a, in_b = design.sets["small_A"], design.sets["small_B"]
@@ -240,7 +242,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_design_command_writes_the_sets(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["corpus", "protocol", str(folder), str(out), "--enroll", "2", "--name", "mine"]) == 0
     assert (
@@ -264,7 +266,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
             assert (again / path.relative_to(out)).read_bytes() == path.read_bytes()
 
 
-def test_the_command_without_gender(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_design_command_works_without_gender(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "spk2gender").unlink()
     assert main(["corpus", "protocol", str(folder), str(tmp_path / "out"), "--enroll", "2"]) == 1
     assert "--pooled" in capsys.readouterr().err
@@ -274,7 +276,7 @@ def test_the_command_without_gender(folder: Path, tmp_path: Path, capsys: pytest
     assert (len(trials), int(trials.target.sum())) == (6 * 18, 18)
 
 
-def test_the_command_for_legal_sets(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_design_command_writes_legal_sets(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = ["corpus", "protocol", str(folder), str(tmp_path / "out"), "--legal"]
     assert main([*base, "--a-minutes", "0.003", "--b-minutes", "0.005"]) == 0  # lengths from the headers
     assert len(open_corpus(tmp_path / "out" / "corpus_A")) == 6 * 2
@@ -323,7 +325,7 @@ def test_speakers_without_gender_are_left_out_of_trials(tmp_path: Path, capsys: 
     assert len(open_corpus(tmp_path / "pooled" / "en_enrolls").speakers()) == 5
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_failed_design_leaves_no_files(tmp_path: Path) -> None:
     """The third set cannot be written: its speaker has two genders."""
     segments = [Utterance(f"{s}-{i}", Path("/a.wav"), speaker=s) for s in ("s", "t") for i in range(9)]
     design = design_trials(Corpus("x", tuple(segments)), enroll=2, pooled=True)
@@ -339,7 +341,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["theirs"]
 
 
-def test_sets_of_other_corpora(tmp_path: Path) -> None:
+def test_folder_with_segments_and_no_gender_can_be_designed(tmp_path: Path) -> None:
     """A folder of audio: ids with slashes, no gender; segments stay segments."""
     segments = tuple(
         Utterance(f"s{i % 3}/{i}", Path("/audio/long.wav"), speaker=f"s{i % 3}", start=float(i), duration=1.0)
@@ -353,7 +355,7 @@ def test_sets_of_other_corpora(tmp_path: Path) -> None:
     assert len(again.trials) == 3 * 6
 
 
-def test_as_the_official_lists(speech: Path) -> None:
+def test_design_reproduces_the_official_lists(speech: Path) -> None:
     """The development set of the challenges: speakers of one chapter are left out, and no chapter is on both sides."""
     official = {name: open_corpus(speech / f"libri_dev_{name}") for name in ("enrolls", "trials_f", "trials_m")}
     everything = Corpus("small", tuple(u for one in official.values() for u in one), kind="kaldi")

@@ -43,7 +43,7 @@ def plain_level(samples: np.ndarray, frame: int, band: int) -> float:
     return float(10 * np.log10(total))
 
 
-def test_levels_are_those_of_a_plain_twin() -> None:
+def test_levels_equal_a_plain_loop() -> None:
     samples = voice()
     levels = voiced_levels(samples, all_voiced(samples))
     assert levels.shape == (100, 20)
@@ -51,7 +51,7 @@ def test_levels_are_those_of_a_plain_twin() -> None:
         assert levels[frame, band] == pytest.approx(plain_level(samples, frame, band), abs=0.01)
 
 
-def test_a_balance_is_of_the_voiced_frames_alone() -> None:
+def test_balance_uses_voiced_frames_only() -> None:
     low, high = voice(-18), voice(-6)
     both = np.concatenate([low, high])
     voiced = np.arange(200) < 97  # away from the border
@@ -62,7 +62,7 @@ def test_a_balance_is_of_the_voiced_frames_alone() -> None:
     assert found.mean() == pytest.approx(0, abs=1e-9)
 
 
-def test_too_little_voice_has_no_balance() -> None:
+def test_balance_is_none_with_few_voiced_frames() -> None:
     samples = voice()
     assert balance(samples, np.arange(100) < 19) is None
     assert balance(samples, np.arange(100) < 20) is not None
@@ -71,20 +71,20 @@ def test_too_little_voice_has_no_balance() -> None:
 
 
 @given(st.floats(-4, 4))
-def test_effort_is_measured_in_steps(by: float) -> None:
+def test_effort_is_the_projection_on_its_step(by: float) -> None:
     assert effort(USUAL + by * STEP) == pytest.approx(by)
     other = np.random.default_rng(0).standard_normal(20)
     other -= (other @ STEP) / (STEP @ STEP) * STEP  # what is no effort
     assert effort(USUAL + by * STEP + other) == pytest.approx(by)
 
 
-def test_a_voice_with_a_flatter_spectrum_is_a_raised_one() -> None:
+def test_flatter_spectrum_means_more_effort() -> None:
     found = [balance(samples, all_voiced(samples)) for samples in map(voice, (-18, -12, -6))]
     low, middle, high = (effort(one) for one in found if one is not None)
     assert low < middle < high
 
 
-def test_the_level_is_no_effort() -> None:
+def test_effort_is_independent_of_level() -> None:
     samples = voice()
     loud, quiet = balance(samples, all_voiced(samples)), balance(np.float32(0.01) * samples, all_voiced(samples))
     assert loud is not None
@@ -94,7 +94,7 @@ def test_the_level_is_no_effort() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(st.floats(-3, 3))
-def test_a_voice_that_is_raised_measures_so_much_more(by: float) -> None:
+def test_raised_voice_measures_the_added_effort(by: float) -> None:
     samples = np.random.default_rng(1).standard_normal(2 * RATE).astype(np.float32) * np.float32(0.05)
     before, after = (balance(x, all_voiced(x)) for x in (samples, raised(samples, by)))
     assert before is not None
@@ -102,7 +102,7 @@ def test_a_voice_that_is_raised_measures_so_much_more(by: float) -> None:
     assert effort(after) - effort(before) == pytest.approx(by, abs=0.02 + 0.1 * abs(by))
 
 
-def test_raising_is_a_filter_without_delay() -> None:
+def test_raising_has_no_delay() -> None:
     samples = voice(seconds=0.5)
     assert raised(samples, 0.0) is samples
     assert raised(samples, 1.0).shape == samples.shape
@@ -125,5 +125,5 @@ def test_every_band_gets_its_gain() -> None:
         np.testing.assert_allclose(gains(by), by * STEP, atol=0.1)
 
 
-def test_no_band_is_changed_beyond_all_measure() -> None:
+def test_gain_of_a_band_is_limited() -> None:
     assert np.abs(gains(-50.0)).max() < module._MOST + 0.1

@@ -116,7 +116,7 @@ def test_fbank_equals_the_plain_definition() -> None:
     np.testing.assert_allclose(ours, plain_fbank(VOICE[:4000].astype(np.float64), 30), atol=1e-9)
 
 
-def test_figures_written_out() -> None:
+def test_features_equal_stored_figures() -> None:
     """A 1 kHz tone at half scale, from kaldi-native-fbank 1.22.4: frame 0, bins 10, 20, 27, 32 of 80."""
     tone = 0.5 * np.sin(2 * np.pi * 1000 * np.arange(8000) / 16000)
     row = fbank(tone.astype(np.float32))[0]
@@ -130,7 +130,7 @@ def test_frame_counts() -> None:
         assert len(fbank(np.zeros(size, np.float32), Framing(snip_edges=False))) == all_frames
 
 
-def test_a_signal_shorter_than_half_a_frame_is_mirrored_again_and_again() -> None:
+def test_short_signal_is_mirrored_repeatedly() -> None:
     samples = VOICE[5000:5100]
     options = knf.FbankOptions()
     options.mel_opts.num_bins = 80
@@ -138,17 +138,17 @@ def test_a_signal_shorter_than_half_a_frame_is_mirrored_again_and_again() -> Non
     assert_close(fbank(samples, framing), native(options, knf.OnlineFbank, framing, samples))
 
 
-def test_silence_is_the_floor() -> None:
+def test_silence_gives_the_energy_floor() -> None:
     assert np.unique(fbank(np.zeros(1600, np.float32))) == pytest.approx(np.log(np.finfo(np.float32).eps))
 
 
-def test_blocks_do_not_show() -> None:
+def test_result_does_not_depend_on_block_size() -> None:
     long = np.tile(VOICE, 10)  # 2,298 frames: several blocks
     whole = fbank(long)
     np.testing.assert_allclose(whole[2100:2110], fbank(long[2100 * 160 :])[:10], atol=1e-4)
 
 
-def test_dither_is_drawn_from_the_generator_given() -> None:
+def test_dither_uses_the_given_generator() -> None:
     framing = Framing(dither=1.0)
     one, two = (fbank(VOICE, framing, rng=np.random.default_rng(seed)) for seed in (1, 1))
     np.testing.assert_array_equal(one, two)
@@ -159,7 +159,7 @@ def test_dither_is_drawn_from_the_generator_given() -> None:
         fbank(VOICE, framing)
 
 
-def test_bad_options() -> None:
+def test_invalid_options_are_rejected() -> None:
     with pytest.raises(InputError, match="window"):
         Framing(window="kaiser")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="mel filters from"):
@@ -224,14 +224,14 @@ def test_sliding_cmn_equals_the_plain_loop(center: bool, variance: bool, count: 
     np.testing.assert_allclose(ours, plain_sliding(features, window, least, center, variance), atol=1e-9)
 
 
-def test_sentence_cmn() -> None:
+def test_sentence_cmn_subtracts_the_mean() -> None:
     features = np.random.default_rng(1).normal(5.0, 2.0, (100, 3))
     np.testing.assert_allclose(sentence_cmn(features).mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(sentence_cmn(features, variance=True).std(axis=0), 1.0, atol=1e-12)
     assert sentence_cmn(np.zeros((0, 3))).shape == (0, 3)
 
 
-def test_speed() -> None:
+def test_fbank_is_fast() -> None:
     """At least 200 times real time; in truth some thousand times, so that a busy machine does not fail."""
     minute = np.tile(VOICE, 27)[: 60 * 16000]
     fbank(minute)

@@ -89,12 +89,12 @@ def test_burg_of_a_pure_tone_is_stable(frequency: float) -> None:
     assert np.abs(roots).max() < 1.01  # clustered roots are found to three digits
 
 
-def test_burg_of_nothing_is_the_identity() -> None:
+def test_burg_of_silence_is_the_identity() -> None:
     a = run_burg(np.zeros((320, LANES)))
     assert np.array_equal(a, np.eye(ORDER + 1, 1) * np.ones(LANES))
 
 
-def test_a_frame_does_not_depend_on_its_neighbours(frames: Array) -> None:
+def test_lanes_are_independent(frames: Array) -> None:
     """Exactly: the same frame in any lane, beside anything, gives the same bits."""
     alone = run_burg(lanes([frames[:, 5].copy()]))
     among = run_burg(np.ascontiguousarray(frames[:, 1 : 1 + LANES]))

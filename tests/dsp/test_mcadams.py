@@ -82,14 +82,14 @@ def test_equals_the_slow_twin(alpha: float) -> None:
     np.testing.assert_allclose(fast, slow, atol=1e-6 * np.abs(slow).max())
 
 
-def test_whole_variant_is_the_official_one_inside() -> None:
+def test_whole_variant_equals_the_official_one_away_from_the_edges() -> None:
     samples = synthetic_voice(2, seconds=1.0).samples
     whole, official = McAdams(0.8, double=True)(samples), McAdams(0.8, whole=False, double=True)(samples)
     np.testing.assert_allclose(whole[160:15840], official[160:15840], atol=1e-9)
 
 
 @pytest.mark.parametrize("length", [1, 100, 319, 320, 321, 16000, 16123])
-def test_the_whole_signal_is_covered(length: int) -> None:
+def test_whole_variant_covers_the_signal_to_the_last_sample(length: int) -> None:
     """With alpha = 1 the transformation is the identity but for the ripple of the window (0.3 %): up to the last
     sample in the whole variant, while the official framing loses the tail."""
     samples = (0.1 + 0.05 * np.random.default_rng(1).standard_normal(length)).astype(np.float32)
@@ -99,7 +99,7 @@ def test_the_whole_signal_is_covered(length: int) -> None:
 
 @given(cuts=st.lists(st.integers(0, 3000), max_size=12), whole=st.booleans(), skip=st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_blocks_do_not_matter(cuts: list[int], whole: bool, skip: bool) -> None:
+def test_stream_equals_the_whole_for_any_blocks(cuts: list[int], whole: bool, skip: bool) -> None:
     """However a signal is cut, the stream gives the same bits as the whole, and as many samples as went in."""
     samples = synthetic_voice(4, seconds=0.4).samples
     transform = McAdams(0.7, whole=whole, skip_first=skip)
@@ -114,7 +114,7 @@ def test_blocks_do_not_matter(cuts: list[int], whole: bool, skip: bool) -> None:
 )
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("whole", [True, False])
-def test_always_finite(samples: NDArray[np.float64], alpha: float, whole: bool) -> None:
+def test_output_is_finite_for_any_input(samples: NDArray[np.float64], alpha: float, whole: bool) -> None:
     out = McAdams(alpha, whole=whole, double=True)(samples.astype(np.float32))
     assert len(out) == len(samples)
     assert np.isfinite(out).all()

@@ -59,7 +59,7 @@ def test_pav_llr_equals_its_slow_twin(seed: int, laplace: bool, method: str) -> 
     np.testing.assert_allclose(ours[1], expected[1], atol=1e-12)
 
 
-def test_pav_llr_written_out() -> None:
+def test_pav_llr_equals_stored_figures() -> None:
     """The first official LLRs of the tied scores, and those of separated ones with Laplace's rule."""
     target, nontarget = metrics.pav_llr(*TIES, laplace=False)
     assert target[:4] == pytest.approx(
@@ -73,7 +73,7 @@ def test_pav_llr_written_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny_sep", "tiny_ties", "gauss_small", "libri_test_f"])
-def test_pav_llr_of_the_reference(name: str) -> None:
+def test_pav_llr_equals_the_official_code(name: str) -> None:
     with np.load(GOLDEN / f"scores_{name}.npz") as data:
         for laplace, suffix in ((False, ""), (True, "_laplace")):
             target, nontarget = metrics.pav_llr(data["tar"], data["non"], laplace=laplace)
@@ -81,7 +81,7 @@ def test_pav_llr_of_the_reference(name: str) -> None:
             np.testing.assert_allclose(nontarget, data[f"non_llr_pav{suffix}"], atol=1e-9)
 
 
-def test_cllr_by_definition() -> None:
+def test_cllr_equals_its_definition() -> None:
     target, nontarget = np.array([1.0, -0.5]), np.array([-2.0, 0.3, 0.1])
     expected = np.mean(np.log2(1 + np.exp(-target))) / 2 + np.mean(np.log2(1 + np.exp(nontarget))) / 2
     assert metrics.cllr(target, nontarget) == pytest.approx(expected, abs=1e-15)

@@ -35,7 +35,7 @@ BASELINES_2024 = {
 Edition = Literal[2022, 2024]
 
 
-def test_2022_average_written_out() -> None:
+def test_average_of_2022_equals_the_published_one() -> None:
     assert round(average(B2_EER, 2022, "eer"), 3) == 7.769
     assert round(average({"libri_dev_asr": 4.32, "vctk_dev_asr": 11.76}, 2022, "wer", "dev"), 3) == 8.040
     assert sorted(weights(2022, "eer").values()) == [0.05, 0.05, 0.2, 0.2, 0.25, 0.25]
@@ -57,13 +57,13 @@ def figures_2024() -> tuple[dict[str, float], dict[str, float], dict[str, float]
     return eers, wers, uars
 
 
-def test_2024_averages_written_out() -> None:
+def test_averages_of_2024_equal_the_published_ones() -> None:
     eers, _, _ = figures_2024()
     published = {"b1": 6.07, "b2": 4.52, "b3": 27.32, "b4": 30.27, "b5": 34.34, "b6": 21.14}
     assert {name: round(100 * eer, 2) for name, eer in eers.items()} == published
 
 
-def test_2024_baselines_in_their_conditions() -> None:
+def test_baselines_of_2024_are_in_their_conditions() -> None:
     eers, wers, uars = figures_2024()
     by_wer = rank(eers, wers, 2024)
     assert {c: [entry.system for entry in entries] for c, entries in by_wer.items()} == {
@@ -78,7 +78,7 @@ def test_2024_baselines_in_their_conditions() -> None:
     assert [entry.system for entry in by_uar[0.30]] == ["b4", "b5"]
 
 
-def test_borders() -> None:
+def test_intervals_contain_their_lower_end_and_minimums_must_be_exceeded() -> None:
     """An interval contains its lower end; a minimum must be exceeded."""
     assert condition(0.15, 2022) == 0.15
     assert condition(0.1499, 2022) is None
@@ -88,12 +88,12 @@ def test_borders() -> None:
     assert rank(at_border, {"s": 0.1}, 2024, membership="minimum")[0.20] == ()
 
 
-def test_equal_figures_share_a_place() -> None:
+def test_equal_figures_share_a_rank() -> None:
     table = rank({"a": 0.25, "b": 0.25, "c": 0.25}, {"b": 0.05, "a": 0.05, "c": 0.06}, 2024)
     assert [(entry.place, entry.system) for entry in table[0.20]] == [(1, "a"), (1, "b"), (3, "c")]
 
 
-def test_2022_demands_a_pitch_correlation() -> None:
+def test_ranking_of_2022_requires_a_pitch_correlation() -> None:
     eers, wers = {"a": 0.16, "b": 0.17}, {"a": 0.05, "b": 0.06}
     rho = {"a": {"libri_test_trials_f": 0.5, "vctk_test_trials_m": 0.3}, "b": {"libri_test_trials_f": 0.31}}
     assert [entry.system for entry in rank(eers, wers, 2022, pitch_correlations=rho)[0.15]] == ["b"]
@@ -105,7 +105,7 @@ systems = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.floats(0, 0.6)
 
 @settings(deadline=None)
 @given(systems, st.sampled_from([2022, 2024]), st.sampled_from(["wer", "uar"]))
-def test_places_equal_counting(figures: dict[str, tuple[float, float]], edition: Edition, by: Any) -> None:
+def test_ranks_equal_plain_counting(figures: dict[str, tuple[float, float]], edition: Edition, by: Any) -> None:
     eers, utility = ({name: figure[k] for name, figure in figures.items()} for k in (0, 1))
     edges = [*CONDITIONS[edition], 2.0]
     for (minimum, entries), upper in zip(rank(eers, utility, edition, by=by).items(), edges[1:], strict=True):
@@ -131,7 +131,7 @@ def test_places_equal_counting(figures: dict[str, tuple[float, float]], edition:
         lambda: rank({}, {}, 2024, by="mos"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_ranked(call: Callable[[], object]) -> None:
+def test_invalid_input_is_rejected(call: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         call()
 

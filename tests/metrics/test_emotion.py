@@ -24,7 +24,7 @@ def slow_uar(refs: list[str], hyps: list[str], classes: set[str]) -> float:
 
 @settings(deadline=None)
 @given(items)
-def test_equals_the_loop(pairs: list[tuple[str, str]]) -> None:
+def test_uar_equals_a_plain_loop(pairs: list[tuple[str, str]]) -> None:
     refs, hyps = [r for r, _ in pairs], [h for _, h in pairs]
     assert metrics.uar(refs, hyps).value == pytest.approx(slow_uar(refs, hyps, set(refs)), abs=1e-12)
     official = metrics.uar(refs, hyps, method="official")
@@ -34,14 +34,14 @@ def test_equals_the_loop(pairs: list[tuple[str, str]]) -> None:
 
 @settings(deadline=None)
 @given(items, st.permutations("anhs"))
-def test_order_and_names_of_classes_do_not_matter(pairs: list[tuple[str, str]], names: list[str]) -> None:
+def test_invariant_to_class_names_and_order(pairs: list[tuple[str, str]], names: list[str]) -> None:
     rename = dict(zip("anhs", names, strict=True))
     refs, hyps = [r for r, _ in pairs], [h for _, h in pairs]
     renamed = metrics.uar([rename[r] for r in reversed(refs)], [rename[h] for h in reversed(hyps)])
     assert renamed.value == pytest.approx(metrics.uar(refs, hyps).value, abs=1e-12)
 
 
-def test_union_of_labels_as_scikit_learn() -> None:
+def test_classes_are_the_union_of_labels_as_in_scikit_learn() -> None:
     """recall_score(average="macro") of these is (1/2 + 1 + 0 + 0) / 4: 'ang' occurs in the hypotheses only."""
     refs, hyps = ["sad", "sad", "hap", "neu"], ["sad", "hap", "hap", "ang"]
     official, published = metrics.uar(refs, hyps, method="official"), metrics.uar(refs, hyps)
@@ -50,7 +50,7 @@ def test_union_of_labels_as_scikit_learn() -> None:
     assert published.recalls == {"hap": 1.0, "neu": 0.0, "sad": 0.5}
 
 
-def test_extremes_and_chance() -> None:
+def test_extremes_and_chance_level() -> None:
     labels = ["ang", "hap", "neu", "sad"] * 500
     assert metrics.uar(labels, labels).value == 1.0
     assert metrics.uar(labels, ["neu"] * 2000).value == 0.25 == metrics.uar(labels, labels).chance
@@ -87,6 +87,6 @@ def test_official_folds_are_rounded_before_the_mean() -> None:
         lambda: metrics.uar_over_folds(["a"], ["a"], []),
     ],
 )
-def test_what_cannot_be_scored(call: Callable[[], object]) -> None:
+def test_invalid_input_is_rejected(call: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         call()

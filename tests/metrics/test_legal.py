@@ -71,13 +71,13 @@ def test_exact_linkability_equals_enumeration(rows: list[list[int]]) -> None:
         assert chance == 1 / size
 
 
-def test_probabilities_written_out() -> None:
+def test_link_probabilities_equal_stored_figures() -> None:
     """n = 5, N' = 3: with r rivals C(4 - r, 2) / C(4, 2) = 6/6, 3/6, 1/6, 0, 0."""
     found = linking.link_probabilities([0, 1, 2, 3, 4], enrolled=5, size=3)
     assert found == pytest.approx([1, 1 / 2, 1 / 6, 0, 0], abs=1e-15)
 
 
-def test_probabilities_of_large_counts_are_stable() -> None:
+def test_link_probabilities_are_stable_for_large_counts() -> None:
     """Against exact integers, where binomials have thousands of digits."""
     from fractions import Fraction
     from math import comb
@@ -111,7 +111,7 @@ def test_embeddings_and_scores_agree() -> None:
     assert found.value == pytest.approx(from_scores.value, abs=1e-12)
 
 
-def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     test, test_ids, enroll, enroll_ids = voices(1, speakers=60, each=12, noise=1.5)
     once = metrics.linkability(test, test_ids, enroll, enroll_ids)
     single = metrics.singling_out(test, test_ids, enroll, enroll_ids, draws=1)
@@ -121,7 +121,7 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (again.components == single.components).all()
 
 
-def test_twins_in_the_enrollment_are_ties_and_no_link() -> None:
+def test_identical_enrolled_vectors_tie_and_do_not_link() -> None:
     """Every enrolled speaker exists twice: a strict inequality never holds, whatever float32 makes of it."""
     test, test_ids, enroll, enroll_ids = voices(2, speakers=101, each=1, noise=0.2, dimension=37)
     twins = [f"twin-{name}" for name in enroll_ids]
@@ -130,7 +130,7 @@ def test_twins_in_the_enrollment_are_ties_and_no_link() -> None:
     assert metrics.linkability(test, test_ids, enroll, enroll_ids, sizes=[101]).value[0] == 1.0
 
 
-def test_conversations_link_better() -> None:
+def test_longer_conversations_link_better() -> None:
     test, test_ids, enroll, enroll_ids = voices(3, speakers=100, each=30, noise=3.0)
     values = [
         metrics.linkability(test, test_ids, enroll, enroll_ids, length=n, sizes=[100]).value[0] for n in (1, 3, 30)
@@ -232,7 +232,7 @@ def test_conversation_vectors_are_means() -> None:
         (lambda: metrics.isolated([[np.nan]], [[1.0, 2.0]], rank=1), "NaN"),
     ],
 )
-def test_what_cannot_be_scored(call: Callable[[], object], what: str) -> None:
+def test_invalid_input_is_rejected(call: Callable[[], object], what: str) -> None:
     with pytest.raises(InputError, match=what):
         call()
 

@@ -71,7 +71,7 @@ def test_published_finds_the_lag() -> None:
     assert metrics.pitch_correlation(a, 1.3 * delayed, max_lag=3) < 0.99
 
 
-def test_what_the_two_methods_measure() -> None:
+def test_official_method_measures_voicing_and_published_measures_pitch() -> None:
     """A monotone voice with the right voicing has lost its intonation; the official figure hardly notices."""
     a = contour(2)
     monotone = np.where(a > 0, 150.0, 0.0)
@@ -81,19 +81,19 @@ def test_what_the_two_methods_measure() -> None:
 
 @settings(deadline=None)
 @given(frames, frames)
-def test_always_a_correlation(a: Track, b: Track) -> None:
+def test_result_is_within_minus_one_and_one(a: Track, b: Track) -> None:
     for method in ("official", "published"):
         assert -1.0 <= metrics.pitch_correlation(a, b, method=method) <= 1.0
 
 
 @settings(deadline=None)
 @given(st.integers(0, 50), st.floats(0.5, 2.0))
-def test_published_does_not_mind_another_register(seed: int, factor: float) -> None:
+def test_published_is_invariant_to_the_register(seed: int, factor: float) -> None:
     a, b = contour(seed, 100), contour(seed + 1, 100)
     assert metrics.pitch_correlation(a, factor * b) == pytest.approx(metrics.pitch_correlation(a, b), abs=1e-9)
 
 
-def test_degenerate_tracks() -> None:
+def test_degenerate_tracks_have_correlation_zero() -> None:
     for method in ("official", "published"):
         assert metrics.pitch_correlation([0, 0, 0], [100, 110, 120], method=method) == 0.0
         assert metrics.pitch_correlation([120], [130], method=method) == 0.0
@@ -104,12 +104,12 @@ def test_degenerate_tracks() -> None:
 
 
 @pytest.mark.parametrize("bad", [[], [[100.0]], [-1.0], [np.inf]])
-def test_what_is_no_track(bad: list[float]) -> None:
+def test_invalid_tracks_are_rejected(bad: list[float]) -> None:
     with pytest.raises(InputError, match="f0_b"):
         metrics.pitch_correlation([100.0], bad)
 
 
-def test_unknown_options() -> None:
+def test_unknown_options_are_rejected() -> None:
     with pytest.raises(InputError, match="method"):
         metrics.pitch_correlation([100.0], [100.0], method="praat")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="max_lag"):

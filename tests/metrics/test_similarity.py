@@ -102,7 +102,7 @@ def slow_dominance(matrix: Floats) -> float:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize("method", ["official", "published"])
-def test_equals_the_loops(seed: int, calibrate: bool, method: str) -> None:
+def test_matrix_equals_plain_loops(seed: int, calibrate: bool, method: str) -> None:
     scores, speakers = world(seed)
     if method == "published":
         scores = scores + np.random.default_rng(seed).normal(size=scores.shape)  # M_oa is not symmetric
@@ -111,7 +111,7 @@ def test_equals_the_loops(seed: int, calibrate: bool, method: str) -> None:
     assert result.dominance == pytest.approx(slow_dominance(result.values), abs=1e-12)
 
 
-def test_official_figures_written_out() -> None:
+def test_deid_and_gvd_equal_stored_official_figures() -> None:
     oo, oa, aa = (symmetric(OFFICIAL[name]) for name in ("oo", "oa", "aa"))
     assert deid(oo, oa) == pytest.approx(OFFICIAL_DEID, abs=1e-6)
     assert gvd(oo, aa) == pytest.approx(OFFICIAL_GVD, abs=1e-5)
@@ -130,7 +130,7 @@ def test_published_divisor_shrinks_the_diagonal() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000), st.permutations(range(20)))
-def test_order_and_names_do_not_matter(seed: int, order: list[int]) -> None:
+def test_invariant_to_names_and_order(seed: int, order: list[int]) -> None:
     scores, speakers = world(seed)
     renamed = [f"x{9 - int(speakers[k][-1])}" for k in order]
     shuffled = similarity_matrix(scores[np.ix_(order, order)], renamed)
@@ -139,13 +139,13 @@ def test_order_and_names_do_not_matter(seed: int, order: list[int]) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000))
-def test_monotone_maps_of_the_scores_do_not_matter(seed: int) -> None:
+def test_invariant_to_monotone_maps_of_the_scores(seed: int) -> None:
     scores, speakers = world(seed)
     mapped = similarity_matrix(np.arctan(scores / 5) * 7 + 3, speakers)
     assert mapped.values == pytest.approx(similarity_matrix(scores, speakers).values, abs=1e-12)
 
 
-def test_extremes() -> None:
+def test_extremes_of_deid_and_gvd() -> None:
     speakers = np.repeat(["a", "b", "c"], 20).tolist()
     apart = np.where(np.equal.outer(speakers, speakers), 5.0, -5.0)
     apart = apart + np.random.default_rng(0).random(apart.shape)
@@ -166,7 +166,7 @@ def test_shuffled_speakers_are_not_distinct() -> None:
     assert chance.dominance < 0.05
 
 
-def test_weights_are_copies_of_speakers() -> None:
+def test_weights_equal_repeated_speakers() -> None:
     """Two of speaker 0 in a resample: the pair of the two copies is left out, as an element of the diagonal is."""
     values = np.random.default_rng(0).random((4, 4))
     drawn = [0, 0, 1, 3]
@@ -176,7 +176,7 @@ def test_weights_are_copies_of_speakers() -> None:
     assert diagonal_dominance(values, np.ones(4)) == diagonal_dominance(values)
 
 
-def test_equal_scores_have_an_answer() -> None:
+def test_equal_scores_give_similarity_one_half() -> None:
     """All scores equal: every LLR is 0 up to the calibration's tie-breaking ramp, every similarity near 1/2."""
     speakers = ["a", "a", "b", "b"]
     plain = similarity_matrix(np.zeros((4, 4)), speakers, calibrate=False)
@@ -197,12 +197,12 @@ def test_equal_scores_have_an_answer() -> None:
         (np.full((4, 4), np.nan), ["a", "a", "b", "b"], "NaN"),
     ],
 )
-def test_what_cannot_be_scored(scores: Floats, speakers: list[str], what: str) -> None:
+def test_invalid_input_is_rejected(scores: Floats, speakers: list[str], what: str) -> None:
     with pytest.raises(InputError, match=what):
         similarity_matrix(scores, speakers)
 
 
-def test_what_is_no_matrix() -> None:
+def test_invalid_matrices_are_rejected() -> None:
     for bad in ([[0.5]], [0.5, 0.5], [[np.nan, 0.5], [0.5, 0.5]]):
         with pytest.raises(InputError):
             diagonal_dominance(bad)

@@ -69,7 +69,7 @@ def test_isolation_equals_the_loops(counts: list[int], rank: str, levels: int, s
     assert 0 <= chance <= 1
 
 
-def test_footnote_4_written_out() -> None:
+def test_isolation_of_footnote_4_equals_its_figure() -> None:
     """Two speakers with K = 2 and K = 3: ten folds take slots 0,1,0,1,... and 0,1,2,0,...; the rule is K of the first.
 
     Enrolled speaker a scores .9 and .8, speaker b .5, .4, .3: the threshold is the mean of the 1st and the 2nd
@@ -101,7 +101,7 @@ def test_the_whole_protocol_equals_the_loops() -> None:
     assert found.components[:, 0] == pytest.approx(expected, abs=1e-12)
 
 
-def test_few_of_the_highest_scores_are_not_always_enough() -> None:
+def test_isolation_falls_back_to_all_scores() -> None:
     """The 64 highest scores belong to one speaker's lone test slots: the answer comes from all scores."""
     counts = np.array([2] * 100)
     scores = np.tile([1.0, 0.0], 100) + np.linspace(0, 0.1, 200)  # slot 0 is always far above slot 1
@@ -124,7 +124,7 @@ def test_vectors_and_scores_agree() -> None:
         assert rates[0] == rates[1]
 
 
-def test_perfect_separation_and_equal_voices() -> None:
+def test_extremes_of_separated_and_equal_voices() -> None:
     test, test_ids, enroll, enroll_ids = voices(8, speakers=40, each=10, noise=0.01)
     apart = metrics.singling_out(test, test_ids, enroll, enroll_ids, draws=2)
     assert apart.value == pytest.approx([1.0, 1.0])
@@ -144,7 +144,7 @@ def test_shuffled_speakers_are_singled_out_by_chance() -> None:
     assert (blind.interval[:, 1] > blind.chance).all()
 
 
-def test_someone_else_may_be_isolated() -> None:
+def test_isolating_another_speaker_counts() -> None:
     """Isolation counts 'whether it is from the same speaker or not': here it is always speaker b."""
     names = np.repeat(["a", "b", "c"], 10).tolist()
     scores = np.r_[np.zeros(10), np.ones(10), np.zeros(10)][None] + np.linspace(0, 1e-3, 30)
@@ -152,7 +152,7 @@ def test_someone_else_may_be_isolated() -> None:
     assert found.value[0] == 1.0
 
 
-def test_affine_maps_and_names_do_not_matter() -> None:
+def test_invariant_to_affine_maps_and_names() -> None:
     rng = np.random.default_rng(10)
     names = np.repeat(ids(range(30)), 10).tolist()
     scores = rng.normal(size=(30, 300))
@@ -163,7 +163,7 @@ def test_affine_maps_and_names_do_not_matter() -> None:
     assert (plain.components == renamed.components).all()
 
 
-def test_isolated_equals_the_loop() -> None:
+def test_isolated_equals_a_plain_loop() -> None:
     rng = np.random.default_rng(11)
     test, calibration = rng.integers(0, 30, (50, 12)), rng.integers(0, 30, (50, 40))
     for found, t, c in zip(metrics.isolated(test, calibration, rank=4), test, calibration, strict=True):
@@ -175,11 +175,11 @@ def test_isolated_equals_the_loop() -> None:
 
 
 @pytest.mark.parametrize(("m", "expected"), [(1, 0.278), (2, 0.308), (4, 0.332), (9, 0.3497), (30, 0.362)])
-def test_chance_of_many_speakers(m: int, expected: float) -> None:
+def test_chance_level_of_many_speakers(m: int, expected: float) -> None:
     assert metrics.singling_out_chance(22_024, m).value == pytest.approx(expected, abs=6e-4)
 
 
-def test_the_papers_ignorant_attackers_are_at_our_chance_level() -> None:
+def test_ignorant_attackers_of_the_paper_are_at_chance_level() -> None:
     """Published Singling Out of the ignorant attacker at L = 1, for each N: it is at .35, not at e^-1 = .368."""
     published = {30: 0.3593, 100: 0.3543, 200: 0.3554, 400: 0.3507, 800: 0.3491, 1600: 0.3419, 3200: 0.3465}
     published |= {6400: 0.3503, 12800: 0.3448}
@@ -210,7 +210,7 @@ def test_chance_of_any_distribution_is_within_the_bounds(shape: Callable[[Floats
     assert chance.lower - 0.01 < simulated_chance(20, 9, shape) < chance.upper + 0.01
 
 
-def test_shuffles_know_the_distribution() -> None:
+def test_chance_by_shuffles_accounts_for_ties() -> None:
     """Scores of few levels: ties never isolate. The result's own chance knows it, the flat-density value does not."""
 
     def coarse(u: Floats) -> Floats:
@@ -225,7 +225,7 @@ def test_shuffles_know_the_distribution() -> None:
 
 
 @pytest.mark.parametrize("folds", [10, 60, 100])
-def test_chance_of_many_folds(folds: int) -> None:
+def test_chance_level_of_many_folds(folds: int) -> None:
     """The threshold is the mean of the 99th and the 100th calibration score if there are 100 folds."""
     scores = np.random.default_rng(2).normal(size=(30, 3000))
     found = metrics.singling_out_from_scores(scores, ids(range(30)), ids(np.repeat(np.arange(30), 100)), folds=folds)

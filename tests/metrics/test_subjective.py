@@ -39,7 +39,7 @@ def slow_macro_f1(refs: list[str], hyps: list[str]) -> float:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10), st.sampled_from("xyz")), min_size=1, max_size=20))
-def test_ranks_equal_counting(given_by: list[tuple[int, str]]) -> None:
+def test_ranks_equal_plain_counting(given_by: list[tuple[int, str]]) -> None:
     values, names = [v for v, _ in given_by], [n for _, n in given_by]
     for value, name, found in zip(values, names, metrics.normalised_ranks(values, names), strict=True):
         own = [v for v, n in given_by if n == name]
@@ -56,7 +56,7 @@ def test_ranks_ignore_the_scale_of_an_evaluator(values: list[int]) -> None:
     assert ((both >= 0) & (both < 1)).all()
 
 
-def test_ranks_written_out() -> None:
+def test_ranks_equal_stored_figures() -> None:
     """(mean rank - 1) / n: the ratings 1, 5, 5, 10 of one evaluator have the ranks 1, 2.5, 2.5, 4."""
     found = metrics.normalised_ranks([5, 1, 7, 10, 5, 7], ["x", "x", "y", "x", "x", "y"])
     assert found.tolist() == [0.375, 0.0, 0.25, 0.75, 0.375, 0.25]
@@ -72,7 +72,7 @@ def test_u_counts_pairs(a: list[int], b: list[int]) -> None:
     assert 0 <= test.p <= 1
 
 
-def test_p_value_written_out() -> None:
+def test_p_value_equals_stored_figures() -> None:
     """4 against 4 without overlap: of the C(8, 4) = 70 orders two are as extreme."""
     assert metrics.compare_ratings([7, 8, 9, 10], [1, 2, 3, 4]).p == pytest.approx(2 / 70)
     same = metrics.compare_ratings([5, 5], [5, 5, 5])
@@ -85,7 +85,7 @@ def test_p_values_of_equal_systems_are_uniform() -> None:
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.03)
 
 
-def test_holm() -> None:
+def test_holm_adjusts_p_values() -> None:
     rng = np.random.default_rng(1)
     systems = {name: rng.normal(shift, 1, 30) for name, shift in (("b1", 0.0), ("b2", 0.6), ("i1", 1.5), ("k2", 0.1))}
     tests = metrics.compare_systems(systems)
@@ -95,7 +95,7 @@ def test_holm() -> None:
         assert test.p_adjusted == pytest.approx(min(1, max((6 - j) * ordered[j].p for j in range(k + 1))))
 
 
-def test_det_of_ratings() -> None:
+def test_det_curve_of_ratings() -> None:
     curve = metrics.rating_det([9, 10, 7, 9], [3, 7, 5, 9])
     for threshold, miss, alarm in zip(curve.threshold, curve.p_miss, curve.p_fa, strict=True):
         assert miss == np.mean(np.array([9, 10, 7, 9]) <= threshold)
@@ -133,7 +133,7 @@ def test_macro_f1_equals_precision_and_recall(panel: list[tuple[str, str]]) -> N
 
 @settings(deadline=None)
 @given(panels, st.permutations("abcd"), st.permutations("1234"))
-def test_names_of_speakers_and_clusters_do_not_matter(
+def test_invariant_to_speaker_and_cluster_names(
     panel: list[tuple[str, str]], speakers: list[str], clusters: list[str]
 ) -> None:
     renamed = [(speakers["abcd".index(s)], clusters["1234".index(c)]) for s, c in reversed(panel)]
@@ -150,14 +150,14 @@ def test_a_split_speaker_hurts_purity_but_not_f1() -> None:
     assert metrics.clustering_purity(speakers, clusters) == 4 / 6
 
 
-def test_perfect_and_single_clusters() -> None:
+def test_extremes_of_perfect_and_single_clusters() -> None:
     speakers = ["a"] * 6 + ["b"] * 5 + ["c"] * 4 + ["d"]  # a panel of the 2020 challenge: one distractor
     assert metrics.clustering_purity(speakers, speakers) == metrics.clustering_f1(speakers, speakers) == 1.0
     assert metrics.clustering_purity(speakers, ["1"] * 16) == 6 / 16
     assert metrics.clustering_f1(speakers, ["1"] * 16) == pytest.approx((2 * 6 / 22) / 4)
 
 
-def test_clustering_change() -> None:
+def test_clustering_change_counts_moves() -> None:
     moves = [("u1", "A"), ("u2", "A"), ("u1", "B"), ("u1", "B"), ("u1", "A")]
     change = metrics.clustering_change(moves)
     assert (change.count, change.utterances, change.per_utterance) == (4, 2, 2.0)
@@ -179,6 +179,6 @@ def test_clustering_change() -> None:
         lambda: metrics.clustering_change([]),
     ],
 )
-def test_what_cannot_be_scored(call: Callable[[], object]) -> None:
+def test_invalid_input_is_rejected(call: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         call()

@@ -71,12 +71,12 @@ def figures(target: Floats, nontarget: Floats) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("name", "scores"), [("separated", SEPARATED), ("ties", TIES)])
-def test_official_figures_written_out(name: str, scores: tuple[Floats, Floats]) -> None:
+def test_figures_equal_stored_official_ones(name: str, scores: tuple[Floats, Floats]) -> None:
     assert figures(*scores) == pytest.approx(OFFICIAL[name], abs=1e-9, rel=0)
 
 
 @pytest.mark.parametrize("name", ["tiny_sep", "tiny_ties", "gauss_small", "libri_test_f"])
-def test_official_figures_of_the_reference(name: str) -> None:
+def test_figures_equal_the_official_code(name: str) -> None:
     official = json.loads((GOLDEN / "verification.json").read_text())[name]
     official.setdefault("individual_log10", official["zebra_max_abs_llr10_laplace"])
     with np.load(GOLDEN / f"scores_{name}.npz") as data:
@@ -183,13 +183,13 @@ def test_min_dcf_equals_its_slow_twins(seed: int, costs: tuple[float, float, flo
     assert exact <= min(1.0, kaldi)
 
 
-def test_kaldi_forgets_to_accept_all() -> None:
+def test_kaldi_min_dcf_omits_accepting_all() -> None:
     target, nontarget = [0.0, 3.0], [1.0, 2.0]
     assert metrics.min_dcf(target, nontarget, p_target=0.99, c_miss=1) == 1.0
     assert metrics.min_dcf(target, nontarget, p_target=0.99, c_miss=1, method="kaldi") > 1.0
 
 
-def test_act_dcf_by_hand() -> None:
+def test_act_dcf_equals_hand_computation() -> None:
     # Bayes threshold ln(0.99 / 0.1) = 2.29: one of two targets is missed, one of four nontargets accepted
     assert metrics.act_dcf([3.0, 2.0], [2.5, 2.0, 0.0, -1.0]) == pytest.approx(0.5 + 9.9 / 4)
     calibrated = metrics.pav_llr(*TIES, method="exact")
@@ -221,7 +221,7 @@ def test_hull_is_a_convex_part_of_the_det_curve() -> None:
 
 
 @pytest.mark.parametrize("scores", [([], [1.0]), ([1.0], []), ([np.nan], [0.0]), ([[1.0]], [0.0]), (["x"], [0.0])])
-def test_bad_scores_are_refused(scores: tuple[list[float], list[float]]) -> None:
+def test_invalid_scores_are_rejected(scores: tuple[list[float], list[float]]) -> None:
     for metric in (metrics.eer, metrics.cllr, metrics.min_cllr, metrics.d_sys, metrics.zebra, metrics.min_dcf):
         with pytest.raises(InputError):
             metric(*scores)
@@ -230,7 +230,7 @@ def test_bad_scores_are_refused(scores: tuple[list[float], list[float]]) -> None
             other(*scores)
 
 
-def test_unknown_options_are_refused() -> None:
+def test_unknown_options_are_rejected() -> None:
     with pytest.raises(InputError, match="rocch"):
         metrics.eer([1.0], [0.0], method="rock")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="exact or kaldi"):
@@ -244,7 +244,7 @@ def test_unknown_options_are_refused() -> None:
         metrics.act_dcf([1.0], [0.0], c_miss=0)
 
 
-def test_infinite_scores_are_only_an_order() -> None:
+def test_infinite_scores_count_by_their_order() -> None:
     finite = ([1.0, 2.0, 9.0], [-9.0, 1.5])
     infinite = ([1.0, 2.0, np.inf], [-np.inf, 1.5])
     for method in ("rocch", "rocch-official", "speechbrain", "kaldi"):

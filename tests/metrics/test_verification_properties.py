@@ -43,7 +43,7 @@ ALL: dict[str, Metric] = BY_ORDER | {
 @pytest.mark.parametrize("name", ALL)
 @given(target=scores, nontarget=scores, seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
-def test_order_of_trials_does_not_matter(name: str, target: Floats, nontarget: Floats, seed: int) -> None:
+def test_invariant_to_trial_order(name: str, target: Floats, nontarget: Floats, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shuffled = ALL[name](rng.permutation(target), rng.permutation(nontarget))
     assert shuffled == pytest.approx(ALL[name](target, nontarget), abs=1e-12)
@@ -52,14 +52,14 @@ def test_order_of_trials_does_not_matter(name: str, target: Floats, nontarget: F
 @pytest.mark.parametrize("name", BY_ORDER)
 @given(target=scores, nontarget=scores)
 @settings(max_examples=60, deadline=None)
-def test_monotone_maps_do_not_matter(name: str, target: Floats, nontarget: Floats) -> None:
+def test_invariant_to_monotone_maps(name: str, target: Floats, nontarget: Floats) -> None:
     metric = BY_ORDER[name]
     assert metric(np.exp(target / 3), np.exp(nontarget / 3)) == metric(target, nontarget)
 
 
 @given(target=scores, nontarget=scores)
 @settings(max_examples=100, deadline=None)
-def test_shift_and_scale_do_not_matter_to_d_sys(target: Floats, nontarget: Floats) -> None:
+def test_d_sys_is_invariant_to_shift_and_scale(target: Floats, nontarget: Floats) -> None:
     moved = metrics.d_sys(2 * target + 8, 2 * nontarget + 8, bins=4)  # powers of two: exact
     assert moved == metrics.d_sys(target, nontarget, bins=4)
 
@@ -95,7 +95,7 @@ def test_perfect_separation_gives_the_extremes(target: Floats, gap: int) -> None
 
 @given(value=st.floats(-100, 100), n_target=st.integers(1, 9), n_nontarget=st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
-def test_equal_scores_tell_nothing(value: float, n_target: int, n_nontarget: int) -> None:
+def test_equal_scores_give_chance(value: float, n_target: int, n_nontarget: int) -> None:
     """One trial or many of the same score: chance, in every metric that is exact about ties."""
     target, nontarget = np.full(n_target, value), np.full(n_nontarget, value)
     assert metrics.eer(target, nontarget) == pytest.approx(0.5)

@@ -25,14 +25,14 @@ def processor_seconds(function: Callable[[], object], repeats: int) -> float:
 
 
 @pytest.mark.parametrize(("trials", "limit"), [(21_650, 0.005), (3_500_000, 3.0)])
-def test_eer_takes(trials: int, limit: float) -> None:
+def test_eer_of_many_trials_is_fast(trials: int, limit: float) -> None:
     rng = np.random.default_rng(0)
     target, nontarget = rng.normal(2, 1, trials // 20), rng.normal(0, 1, trials - trials // 20)
     metrics.eer(target[:9], nontarget[:9])
     assert processor_seconds(lambda: metrics.eer(target, nontarget), 2 if trials > 1e6 else 10) < limit
 
 
-def test_a_thousand_speaker_bootstraps_take() -> None:
+def test_thousand_speaker_bootstraps_are_fast() -> None:
     trials = ScoreWorld(speakers=29, utterances=24).draw(np.random.default_rng(0))
     assert len(trials.score) > 20_000
     metrics.estimate(trials, "eer", resamples=2)
@@ -41,13 +41,13 @@ def test_a_thousand_speaker_bootstraps_take() -> None:
 
 
 @pytest.mark.parametrize("package", ["voiceveil.metrics", "voiceveil.stats"])
-def test_packages_are_light_until_used(package: str) -> None:
+def test_importing_packages_loads_no_heavy_modules(package: str) -> None:
     code = f"import sys, {package}; print(sorted({{'numba', 'scipy', 'torch'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("package", [metrics, stats])
-def test_every_name_leads_somewhere(package: object) -> None:
+def test_every_public_name_can_be_imported(package: object) -> None:
     names = package.__all__  # type: ignore[attr-defined]
     assert sorted(names) == sorted(package._HOME)  # type: ignore[attr-defined]
     for name in names:

@@ -38,7 +38,7 @@ def kaldi_counts(ref: list[str], hyp: list[str]) -> tuple[int, int, int]:
     return cell(len(ref), len(hyp))
 
 
-def test_counts_and_rate_written_out() -> None:
+def test_counts_and_rate_equal_stored_figures() -> None:
     errors = metrics.word_errors(["the cat sat on the mat", "hello"], ["the hat sat on mat now", "hello"])
     assert (errors.substitutions, errors.deletions, errors.insertions, errors.hits) == (1, 1, 1, 5)
     assert errors.counts.tolist() == [[1, 1, 1, 4], [0, 0, 0, 1]]
@@ -70,7 +70,7 @@ def test_equals_the_plain_recursion(pairs: list[tuple[str, str]]) -> None:
 
 @settings(deadline=None)
 @given(corpora)
-def test_alignment_spells_both_sides(pairs: list[tuple[str, str]]) -> None:
+def test_alignment_contains_both_sides(pairs: list[tuple[str, str]]) -> None:
     errors = metrics.word_errors(*map(list, zip(*pairs, strict=True)))
     for alignment, (ref, hyp) in zip(errors.alignments, pairs, strict=True):
         assert [edit.ref for edit in alignment if edit.ref is not None] == ref.split()
@@ -80,7 +80,7 @@ def test_alignment_spells_both_sides(pairs: list[tuple[str, str]]) -> None:
 
 @settings(deadline=None)
 @given(corpora, st.randoms(use_true_random=False))
-def test_order_of_utterances_does_not_matter(pairs: list[tuple[str, str]], random: object) -> None:
+def test_invariant_to_utterance_order(pairs: list[tuple[str, str]], random: object) -> None:
     shuffled = list(pairs)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     one, other = (metrics.word_errors(*map(list, zip(*p, strict=True))) for p in (pairs, shuffled))
@@ -94,14 +94,14 @@ def test_mappings_are_matched_by_utterance() -> None:
     assert errors.counts.tolist() == [[0, 1, 0, 1], [0, 0, 0, 1]]
 
 
-def test_extremes() -> None:
+def test_extremes_of_the_rate() -> None:
     assert metrics.word_errors(["a b c"], ["a b c"]).wer == 0.0
     assert metrics.word_errors(["a b c"], [""]).wer == 1.0
     assert metrics.word_errors(["a"], ["x y z"]).wer == 3.0
     assert metrics.word_errors(["a", ""], ["a", "b"]).wer == 1.0  # an empty reference adds insertions
 
 
-def test_challenge_normalisation() -> None:
+def test_challenge_normalization() -> None:
     assert (
         metrics.normalise_text("  Mr. Smith,  isn't it? Yes! well-known 42 ") == "MR SMITH ISN'T IT YES WELL-KNOWN 42"
     )
@@ -120,7 +120,7 @@ def test_challenge_normalisation() -> None:
         ({"u": "a"}, ["a"], "one side is a mapping"),
     ],
 )
-def test_what_cannot_be_scored(refs: list[str], hyps: list[str], what: str) -> None:
+def test_invalid_input_is_rejected(refs: list[str], hyps: list[str], what: str) -> None:
     with pytest.raises(InputError, match=what):
         metrics.word_errors(refs, hyps)
 
@@ -138,7 +138,7 @@ def test_equals_speechbrain() -> None:
     )
 
 
-def test_a_large_corpus_is_fast() -> None:
+def test_large_corpus_is_fast() -> None:
     """All of LibriSpeech test-clean: 2,600 utterances, 52,000 words."""
     rng = np.random.default_rng(0)
     refs = [" ".join(f"w{k}" for k in rng.integers(5000, size=20)) for _ in range(2600)]

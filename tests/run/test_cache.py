@@ -13,7 +13,7 @@ from voiceveil.run.cache import Cache
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_file_that_is_no_cache_is_let_go(tmp_path: Path, readonly: bool) -> None:
+def test_file_that_is_no_cache_is_closed(tmp_path: Path, readonly: bool) -> None:
     """Or it may stay locked as long as anybody holds the exception, and who opens it next waits for a minute."""
     path = tmp_path / "cache.sqlite"
     path.write_bytes(b"no database at all" * 300)
@@ -24,7 +24,7 @@ def test_a_file_that_is_no_cache_is_let_go(tmp_path: Path, readonly: bool) -> No
     assert not [entry for entry in opened if str(entry.readlink()).startswith(str(path))]
 
 
-def test_a_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+def test_file_of_the_same_size_and_time_is_hashed_again(tmp_path: Path) -> None:
     """`cp -p`, `rsync -t` and `tar` put other content in place of a file and keep the time of its modification."""
     cache, file = Cache(tmp_path / "cache.sqlite"), tmp_path / "a.wav"
     file.write_bytes(b"one")
@@ -41,7 +41,7 @@ def test_a_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_cache_of_an_older_version_is_read(tmp_path: Path, readonly: bool) -> None:
+def test_cache_of_an_older_version_is_read(tmp_path: Path, readonly: bool) -> None:
     """Its results are kept; the digests of files, which it knew by size and time alone, are computed again."""
     path, file = tmp_path / "cache.sqlite", tmp_path / "a.wav"
     file.write_bytes(b"one")
@@ -60,7 +60,7 @@ def test_a_cache_of_an_older_version_is_read(tmp_path: Path, readonly: bool) -> 
     cache.close()
 
 
-def test_an_empty_file_is_an_empty_cache(tmp_path: Path) -> None:
+def test_empty_file_is_an_empty_cache(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     path.touch()
     cache = Cache(path)

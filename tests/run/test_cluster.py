@@ -79,7 +79,9 @@ def run(executor: RayExecutor, function: Any, items: Any, folder: Path) -> list[
 # --- A command, from nothing ----------------------------------------------------------------------------------------
 
 
-def test_anonymize_ends_byte_identical(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anonymize_on_a_cluster_is_byte_identical(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a bad file, in several blocks, and going on when half of it is there."""
     monkeypatch.setattr(cluster, "BLOCK", 1.0)
     source, out = make_folder(tmp_path / "in", 12), tmp_path / "ray"
@@ -103,7 +105,7 @@ def test_anonymize_ends_byte_identical(nodes: Nodes, tmp_path: Path, monkeypatch
 # --- The executor -------------------------------------------------------------------------------------------------
 
 
-def test_every_item_once_and_exceptions_are_results(ray: RayExecutor, tmp_path: Path) -> None:
+def test_every_item_runs_once_and_exceptions_are_results(ray: RayExecutor, tmp_path: Path) -> None:
     assert ray.workers == 2
     assert sorted(run(ray, square, range(40), tmp_path)) == [(n, n * n) for n in range(40)]
     assert run(ray, square, [], tmp_path) == []
@@ -142,7 +144,7 @@ def test_workers_do_not_import_from_the_working_directory(
     assert not (tmp_path / "ran").exists()
 
 
-def test_items_are_not_drained_ahead(ray: RayExecutor, tmp_path: Path) -> None:
+def test_items_are_taken_lazily(ray: RayExecutor, tmp_path: Path) -> None:
     """Back-pressure: two blocks of four items are out for each of the two cores, and one is being filled."""
     items = Counted(1000)
     results = ray.run(square, items, folder=tmp_path, seconds=lambda item: 0.25)
@@ -155,7 +157,9 @@ def test_items_are_not_drained_ahead(ray: RayExecutor, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_poison_is_isolated_and_reported(ray: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_item_that_kills_workers_is_isolated_and_reported(
+    ray: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "RETRIES", 1)
     results = dict(run(ray, Killing(str(tmp_path), poison=6), range(12), tmp_path))
     assert sorted(results) == list(range(12))
@@ -169,7 +173,7 @@ def test_poison_is_isolated_and_reported(ray: RayExecutor, tmp_path: Path, monke
     assert all(tries[number] == 1 for number in (0, 1, 2, 3, 8, 9, 10, 11)), "other blocks are not touched"
 
 
-def test_a_node_that_sees_other_files_or_has_another_version(tmp_path: Path) -> None:
+def test_node_with_other_files_or_version_is_rejected(tmp_path: Path) -> None:
     """What each worker looks at first; its cores would write where nobody looks."""
     with cluster._marked(tmp_path / "out") as (marker, token, version, folder):
         assert cluster._misplaced((marker, token, version, folder)) is None
@@ -203,7 +207,7 @@ def test_blocks_are_sized_by_duration(lengths: list[float], most: float, blocks:
 # --- The commands -------------------------------------------------------------------------------------------------
 
 
-def test_a_manifest(nodes: Nodes, ray: RayExecutor, tmp_path: Path) -> None:
+def test_manifest_corpus_works_on_a_cluster(nodes: Nodes, ray: RayExecutor, tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 6)
     rows = [{"id": path.stem, "path": str(path), "seconds": 0.3} for path in sorted(source.rglob("u*.wav"))]
     (tmp_path / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -213,7 +217,7 @@ def test_a_manifest(nodes: Nodes, ray: RayExecutor, tmp_path: Path) -> None:
     assert tree(tmp_path / "l") == tree(tmp_path / "r")
 
 
-def test_attack_evaluate_and_risk_end_the_same(
+def test_attack_evaluate_and_risk_give_the_local_results(
     nodes: Nodes,
     ray: RayExecutor,
     data: Path,  # noqa: F811 -- what the fixture makes
@@ -248,7 +252,7 @@ def test_attack_evaluate_and_risk_end_the_same(
     assert not list(tmp_path.rglob("*.inbox"))
 
 
-def test_what_workers_left_is_not_done_again(ray: RayExecutor, tmp_path: Path) -> None:
+def test_results_in_the_inbox_are_not_computed_again(ray: RayExecutor, tmp_path: Path) -> None:
     """The process that had sent them was killed: its results are in the inbox."""
     source = open_corpus(make_folder(tmp_path / "in", 4))
     cache = Cache(tmp_path / "cache.sqlite")
@@ -282,7 +286,7 @@ class Slow(B2):
 
 
 @pytest.mark.slow
-def test_a_node_is_killed_in_the_middle(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_node_does_not_lose_results(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost, and nothing is booked twice: the output is that of a local run, to the byte."""
     source = make_folder(tmp_path / "in", 60)
     slow = Slow()
@@ -322,7 +326,7 @@ def test_a_node_is_killed_in_the_middle(nodes: Nodes, tmp_path: Path, monkeypatc
 # --- What a user does wrong ---------------------------------------------------------------------------------------
 
 
-def test_no_cluster_and_wrong_options(
+def test_missing_cluster_and_invalid_options_are_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = make_folder(tmp_path / "in", 1)

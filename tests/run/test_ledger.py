@@ -54,7 +54,7 @@ def test_finished_items_are_known_to_the_next_run(tmp_path: Path) -> None:
         assert not ledger.has("a", "digest", tmp_path / "elsewhere.wav"), "another output"
 
 
-def test_an_output_folder_can_be_moved(tmp_path: Path) -> None:
+def test_output_folder_can_be_moved(tmp_path: Path) -> None:
     with opened(tmp_path / "old") as ledger:
         add(ledger, "a")
     (tmp_path / "old").rename(tmp_path / "new")
@@ -62,7 +62,7 @@ def test_an_output_folder_can_be_moved(tmp_path: Path) -> None:
         assert ledger.has("a", "source of a", tmp_path / "new" / ledger.entries["a"].file)
 
 
-def test_a_changed_or_vanished_file_is_not_done(tmp_path: Path) -> None:
+def test_changed_or_missing_file_is_not_done(tmp_path: Path) -> None:
     with opened(tmp_path) as ledger:
         add(ledger, "a")
         file = tmp_path / ledger.entries["a"].file
@@ -76,7 +76,7 @@ def test_a_changed_or_vanished_file_is_not_done(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 3_000_000])
-def test_hash_of_a_file(tmp_path: Path, size: int) -> None:
+def test_sha256_of_a_file(tmp_path: Path, size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
     (tmp_path / "a").write_bytes(data)
     assert sha256_file(tmp_path / "a") == sha256(data)
@@ -89,7 +89,7 @@ ids = st.lists(st.text(st.characters(), min_size=1, max_size=6), unique=True, ma
 
 @given(ids, st.data())
 @settings(max_examples=150, deadline=None)
-def test_whatever_a_kill_leaves_can_be_resumed(
+def test_every_truncation_can_be_resumed(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], data: st.DataObject
 ) -> None:
     """Cut at any byte: the items of whole lines survive, nothing else does, and the run ends as if uninterrupted."""
@@ -117,7 +117,7 @@ def test_whatever_a_kill_leaves_can_be_resumed(
     assert path.read_bytes() == uninterrupted
 
 
-def test_killed_in_the_middle_of_work(tmp_path: Path) -> None:
+def test_killed_process_can_be_resumed(tmp_path: Path) -> None:
     """Really killed, right after an item was booked: nothing is held back in a buffer."""
     code = """
 import os, signal, sys
@@ -134,7 +134,7 @@ with open_ledger(Path(sys.argv[1]), {"a": 1}) as ledger:
         assert list(ledger.entries) == [f"u{i}" for i in range(100)]
 
 
-def test_no_space_left_for_a_line(tmp_path: Path) -> None:
+def test_full_disk_is_an_output_error(tmp_path: Path) -> None:
     """A line of which a part fitted is an error at once, and is gone in the next run."""
     code = """
 import resource, sys
@@ -183,7 +183,7 @@ def test_finished_ledgers_are_equal_whatever_the_order(
     assert [row["id"] for row in rows[1:]] == sorted(order)
 
 
-def test_items_that_are_no_longer_wanted_go(tmp_path: Path) -> None:
+def test_unwanted_items_are_removed(tmp_path: Path) -> None:
     with opened(tmp_path) as ledger:
         for name in "abc":
             add(ledger, name)
@@ -193,7 +193,7 @@ def test_items_that_are_no_longer_wanted_go(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".voiceveil-part-*"))
 
 
-def test_an_item_done_again_counts_as_done_last(tmp_path: Path) -> None:
+def test_last_entry_of_an_item_counts(tmp_path: Path) -> None:
     with opened(tmp_path) as ledger:
         add(ledger, "a", b"first")
         add(ledger, "a", b"second")
@@ -214,7 +214,7 @@ def test_an_item_done_again_counts_as_done_last(tmp_path: Path) -> None:
         ({"new": 1}, "new was None and is now 1"),
     ],
 )
-def test_other_settings_are_refused_by_name(tmp_path: Path, change: dict[str, object], what: str) -> None:
+def test_other_settings_are_rejected_by_name(tmp_path: Path, change: dict[str, object], what: str) -> None:
     with opened(tmp_path) as ledger:
         add(ledger, "a")
         path = ledger.path
@@ -254,7 +254,7 @@ GOOD = {"id": "a", "source": "s", "file": "f", "sha256": "h", "seconds": 1.0}
         json.dumps({key: GOOD[key] for key in list(GOOD)[:-1]}).encode(),
     ],
 )
-def test_garbage_is_refused_with_its_line(tmp_path: Path, line: bytes) -> None:
+def test_garbage_is_rejected_with_its_line(tmp_path: Path, line: bytes) -> None:
     with opened(tmp_path) as ledger:
         add(ledger, "a")
         path = ledger.path
@@ -267,7 +267,7 @@ def test_garbage_is_refused_with_its_line(tmp_path: Path, line: bytes) -> None:
         assert ledger.entries == {}
 
 
-def test_a_first_line_of_garbage_is_refused(tmp_path: Path) -> None:
+def test_garbage_in_the_first_line_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "ledger.jsonl").write_text("hello\n")
     with pytest.raises(InputError, match=r"ledger.jsonl:1: not a line of a ledger"), opened(tmp_path):
         pass
@@ -287,7 +287,7 @@ except ValueError as error:
 """
 
 
-def test_two_processes_cannot_have_it(tmp_path: Path) -> None:
+def test_second_process_is_locked_out(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -311,7 +311,7 @@ def test_two_processes_cannot_have_it(tmp_path: Path) -> None:
             pass
 
 
-def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
+def test_killed_process_leaves_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -324,7 +324,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
         assert ledger.entries == {}
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_place_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file" / "ledger.jsonl", tmp_path / "folder"):
@@ -333,7 +333,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         assert caught.value.where == str(path)
 
 
-def test_an_error_of_the_work_names_its_own_file(tmp_path: Path) -> None:
+def test_exception_in_the_with_block_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write: No such file") as caught, opened(tmp_path):
         (tmp_path / "gone").unlink()
     assert caught.value.where == str(tmp_path / "gone")

@@ -84,35 +84,35 @@ class Counted:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
-def test_every_item_once(jobs: int) -> None:
+def test_every_item_runs_once(jobs: int) -> None:
     results = list(run_items(slow_square, range(40), jobs=jobs))
     assert sorted(results) == [(n, n * n) for n in range(40)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_no_items(jobs: int) -> None:
+def test_no_items_give_no_results(jobs: int) -> None:
     assert list(run_items(square, [], jobs=jobs)) == []
 
 
-def test_one_job_is_this_process_and_in_order() -> None:
+def test_one_job_runs_in_this_process_in_order() -> None:
     pids = list(run_items(process_id, range(2), jobs=1))
     assert pids == [(0, os.getpid()), (1, os.getpid())]
 
 
-def test_two_jobs_are_two_other_processes() -> None:
+def test_two_jobs_run_in_two_other_processes() -> None:
     pids = {pid for _, pid in run_items(process_id, range(20), jobs=2)}
     assert len(pids) == 2
     assert os.getpid() not in pids
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
-def test_at_least_one_job(jobs: int) -> None:
+def test_zero_jobs_are_rejected(jobs: int) -> None:
     with pytest.raises(InputError, match=f"--jobs {jobs}: at least one"):
         list(run_items(square, [1], jobs=jobs))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_exception_is_a_result(jobs: int) -> None:
+def test_exception_is_a_result(jobs: int) -> None:
     results = dict(run_items(fail_on_odd, range(10), jobs=jobs))
     assert sorted(results) == list(range(10))
     for number, result in results.items():
@@ -124,12 +124,12 @@ def test_an_exception_is_a_result(jobs: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_kinds_of_errors_stay_apart(jobs: int) -> None:
+def test_error_types_are_kept(jobs: int) -> None:
     assert [type(result) for _, result in run_items(disk_full, [1], jobs=jobs)] == [OutputError]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_exception_that_cannot_travel_is_told(jobs: int) -> None:
+def test_unpicklable_exception_is_reported(jobs: int) -> None:
     results = [result for _, result in run_items(fail_awkwardly, range(5), jobs=jobs)]
     assert len(results) == 5
     for result in results:
@@ -137,25 +137,25 @@ def test_an_exception_that_cannot_travel_is_told(jobs: int) -> None:
         assert "no way back" in str(result)
 
 
-def test_where_an_exception_came_from_is_kept() -> None:
+def test_traceback_of_the_worker_is_kept() -> None:
     ((_, error),) = run_items(fail_on_odd, [1], jobs=2)
     assert isinstance(error, Exception)
     assert "in fail_on_odd" in str(error.__cause__)
 
 
-def test_a_result_that_cannot_travel_is_an_exception() -> None:
+def test_unpicklable_result_is_an_exception() -> None:
     results = [result for _, result in run_items(give_a_lambda, range(3), jobs=2)]
     assert [isinstance(result, Exception) for result in results] == [True] * 3
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_leaving_python_is_not_a_result(jobs: int) -> None:
+def test_system_exit_is_not_a_result(jobs: int) -> None:
     with pytest.raises(SystemExit):
         list(run_items(leave_python, [1], jobs=jobs))
 
 
 @pytest.mark.parametrize(("jobs", "ahead"), [(1, 1), (2, 10), (3, 15)])
-def test_items_are_not_drained_ahead(jobs: int, ahead: int) -> None:
+def test_items_are_taken_lazily(jobs: int, ahead: int) -> None:
     items = Counted(1000)
     results = run_items(square, items, jobs=jobs)
     for done, _ in enumerate(results, 1):
@@ -167,12 +167,12 @@ def test_items_are_not_drained_ahead(jobs: int, ahead: int) -> None:
 
 
 @pytest.mark.parametrize("function", [die, be_killed])
-def test_a_dead_worker_is_an_input_error(function: object) -> None:
+def test_dead_worker_is_an_input_error(function: object) -> None:
     with pytest.raises(InputError, match=r"a worker died, perhaps for lack of memory \(run again with fewer --jobs"):
         list(run_items(function, range(100), jobs=2))  # type: ignore[arg-type]
 
 
-def test_after_a_dead_worker_there_is_a_new_beginning() -> None:
+def test_executor_works_again_after_a_dead_worker() -> None:
     with pytest.raises(InputError):
         list(run_items(die, range(10), jobs=2))
     assert sorted(run_items(square, range(5), jobs=2)) == [(n, n * n) for n in range(5)]
@@ -184,7 +184,7 @@ def failing_items() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_of_the_items_is_raised(jobs: int) -> None:
+def test_exception_of_the_item_iterator_is_raised(jobs: int) -> None:
     with pytest.raises(InputError, match="the list is damaged"):
         list(run_items(square, failing_items(), jobs=jobs))
 
@@ -208,7 +208,7 @@ def wait_until_dead(pids: set[int], seconds: float) -> set[int]:
     return alive
 
 
-def test_closing_leaves_no_worker() -> None:
+def test_closing_ends_all_workers() -> None:
     results = run_items(process_id, Counted(1000), jobs=2)
     pids = {result for _, (_, result) in zip(range(10), results, strict=False) if isinstance(result, int)}
     assert len(pids) == 2
@@ -281,7 +281,7 @@ def _group(path: Path) -> int:
         return -1
 
 
-def test_control_c_ends_quietly(tmp_path: Path) -> None:
+def test_interrupt_ends_without_traceback(tmp_path: Path) -> None:
     """A terminal sends SIGINT to the whole group: workers finish their item, and no traceback of theirs is seen."""
     program, pids = start_program(tmp_path, 0.3)
     os.killpg(program.pid, signal.SIGINT)

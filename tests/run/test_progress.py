@@ -35,7 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_terminal_shows_one_line(clock: list[float]) -> None:
+def test_terminal_shows_one_line(clock: list[float]) -> None:
     stream = Terminal()
     progress = Progress(4, 1000, stream=stream)
     clock[0] += 60
@@ -52,7 +52,7 @@ def test_a_terminal_shows_one_line(clock: list[float]) -> None:
     assert stream.screen() == ["4/4 files, 1 failed  4.00 h of audio  120x real time  ETA 0:00", ""]
 
 
-def test_a_note_does_not_break_the_line(clock: list[float]) -> None:
+def test_note_keeps_the_progress_line(clock: list[float]) -> None:
     stream = Terminal()
     progress = Progress(2, 2, stream=stream)
     clock[0] += 1
@@ -64,7 +64,7 @@ def test_a_note_does_not_break_the_line(clock: list[float]) -> None:
     assert stream.screen() == ["failed: a.wav", "2/2 files  2.00 h of audio  3600x real time  ETA 0:00", ""]
 
 
-def test_json_lines_elsewhere(clock: list[float]) -> None:
+def test_other_outputs_get_json_lines(clock: list[float]) -> None:
     stream = io.StringIO()
     progress = Progress(3, 300, stream=stream)
     clock[0] += 9
@@ -83,7 +83,7 @@ def test_json_lines_elsewhere(clock: list[float]) -> None:
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_quiet_says_notes_alone(clock: list[float], stream: io.StringIO) -> None:
+def test_quiet_prints_notes_only(clock: list[float], stream: io.StringIO) -> None:
     progress = Progress(2, 2, style="quiet", stream=stream)
     for _ in range(2):
         clock[0] += 100
@@ -94,12 +94,12 @@ def test_quiet_says_notes_alone(clock: list[float], stream: io.StringIO) -> None
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_nothing_to_do_nothing_to_say(stream: io.StringIO) -> None:
+def test_no_work_prints_nothing(stream: io.StringIO) -> None:
     Progress(0, 0, stream=stream).close()
     assert stream.getvalue() == ""
 
 
-def test_no_time_and_no_work_are_no_division_by_zero(clock: list[float]) -> None:
+def test_zero_time_and_zero_work_are_handled(clock: list[float]) -> None:
     log, terminal = io.StringIO(), Terminal()
     for stream in (log, terminal):
         progress = Progress(1, 0, stream=stream)
@@ -109,7 +109,7 @@ def test_no_time_and_no_work_are_no_division_by_zero(clock: list[float]) -> None
     assert terminal.screen() == ["1/1 files  0.00 h of audio  0x real time", ""]
 
 
-def test_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_stream_is_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(1, 1)
     progress.add(work=1, audio=1.0)
     progress.close()
@@ -122,6 +122,6 @@ def test_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     ("seconds", "text"),
     [(0, "0:00"), (0.4, "0:00"), (59.4, "0:59"), (59.7, "1:00"), (3599.9, "1:00:00"), (36_061, "10:01:01")],
 )
-def test_clock(seconds: float, text: str) -> None:
+def test_clock_formats_durations(seconds: float, text: str) -> None:
     assert _clock(seconds) == text
     assert re.fullmatch(r"(\d+:)?\d+:\d\d", text)

@@ -88,7 +88,7 @@ def test_reweighting_equals_recomputing_d_sys(method: str) -> None:
 
 @given(seed=st.integers(0, 50))
 @settings(max_examples=15, deadline=None)
-def test_names_and_order_do_not_matter(seed: int) -> None:
+def test_invariant_to_speaker_names_and_trial_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     trials = draw(seed % 5)
     names = np.array([f"speaker{code}" for code in rng.permutation(8)])
@@ -106,13 +106,13 @@ def test_names_and_order_do_not_matter(seed: int) -> None:
         assert (b.value, b.low, b.high) == pytest.approx((a.value, a.low, a.high), abs=1e-12)
 
 
-def test_the_seed_and_only_the_seed_decides() -> None:
+def test_interval_depends_on_the_seed_only() -> None:
     trials = draw()
     assert metrics.estimate(trials, resamples=50, seed=3) == metrics.estimate(trials, resamples=50, seed=3)
     assert metrics.estimate(trials, resamples=50, seed=3) != metrics.estimate(trials, resamples=50, seed=4)
 
 
-def test_monotone_maps_do_not_matter() -> None:
+def test_invariant_to_monotone_maps_of_the_scores() -> None:
     trials = draw()
     mapped = trials.with_scores(np.exp(trials.score))
     for name in ("eer", "min_cllr", "min_dcf", "zebra_population"):
@@ -128,7 +128,7 @@ def test_every_draw_has_both_classes() -> None:
     assert drawn.var() > 0
 
 
-def test_perfect_separation_is_not_certainty() -> None:
+def test_perfect_separation_has_a_nonzero_interval() -> None:
     """Resamples of no errors have no errors: the limit is Wilson's for 0 of 8 speakers."""
     estimate = metrics.estimate(draw(separation=100.0), "eer")
     assert (estimate.value, estimate.low) == (0.0, 0.0)
@@ -138,7 +138,7 @@ def test_perfect_separation_is_not_certainty() -> None:
     assert 0.5 < linkability.low < 0.8
 
 
-def test_one_speaker_tells_nothing_of_others() -> None:
+def test_single_speaker_gives_the_widest_interval() -> None:
     trials = ScoredTrials.of_speakers([1.0, 2.0, 0.0], [True, True, False], ["a", "a", "a"], ["a", "a", "b"])
     estimate = metrics.estimate(trials, "eer")
     assert (estimate.value, estimate.low, estimate.high, estimate.n) == (0.0, 0.0, 0.5, 1)
@@ -146,7 +146,7 @@ def test_one_speaker_tells_nothing_of_others() -> None:
     assert (difference.low, difference.high, difference.p_value) == (-np.inf, np.inf, 1.0)
 
 
-def test_equal_scores_are_certain_chance() -> None:
+def test_equal_scores_give_chance_with_a_zero_interval() -> None:
     trials = draw()
     estimate = metrics.estimate(trials.with_scores(np.zeros(len(trials.score))), "eer")
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.5, 0.5, 0.5))
@@ -174,7 +174,7 @@ def test_trials_of_a_corpus() -> None:
         ScoredTrials.of_trials(trials, [1.0, 0.0], {"u": "a"})
 
 
-def test_unknown_measures_and_senseless_numbers_are_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(InputError, match="did you mean eer"):
         metrics.estimate(draw(), "err")
     with pytest.raises(InputError, match="resample"):

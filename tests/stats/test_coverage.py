@@ -30,7 +30,7 @@ def worlds() -> list[ScoredTrials]:
     return [WORLD.draw(rng) for _ in range(WORLDS)]
 
 
-def test_the_world_has_the_truth_it_claims(worlds: list[ScoredTrials], truth: dict[str, float]) -> None:
+def test_simulated_eer_equals_the_stated_truth(worlds: list[ScoredTrials], truth: dict[str, float]) -> None:
     target = np.concatenate([world.classes()[0] for world in worlds])
     nontarget = np.concatenate([world.classes()[1] for world in worlds])
     assert metrics.eer(target, nontarget) == pytest.approx(truth["eer"], abs=0.003)
@@ -48,7 +48,9 @@ def covered(estimates: list[stats.Estimate], truth: float) -> float:
 
 
 @pytest.mark.slow
-def test_speaker_bootstrap_covers(by_speakers: list[list[stats.Estimate]], truth: dict[str, float]) -> None:
+def test_speaker_bootstrap_has_nominal_coverage(
+    by_speakers: list[list[stats.Estimate]], truth: dict[str, float]
+) -> None:
     """95 % is promised; 500 worlds know it to 1 %."""
     assert 0.92 <= covered([row[0] for row in by_speakers], truth["eer"]) <= 0.98
     assert 0.92 <= covered([row[1] for row in by_speakers], truth["min_cllr"]) <= 0.98
@@ -56,7 +58,7 @@ def test_speaker_bootstrap_covers(by_speakers: list[list[stats.Estimate]], truth
 
 
 @pytest.mark.slow
-def test_trial_bootstrap_does_not_cover(worlds: list[ScoredTrials], truth: dict[str, float]) -> None:
+def test_trial_bootstrap_undercovers(worlds: list[ScoredTrials], truth: dict[str, float]) -> None:
     """The same interval from resampled trials: 2,560 trials pass for 2,560 speakers."""
     estimates = [
         metrics.estimate(ScoredTrials.independent(*world.classes()), "eer", resamples=60, seed=i)
@@ -66,7 +68,9 @@ def test_trial_bootstrap_does_not_cover(worlds: list[ScoredTrials], truth: dict[
 
 
 @pytest.mark.slow
-def test_a_person_is_one_unit(worlds: list[ScoredTrials], by_speakers: list[list[stats.Estimate]]) -> None:
+def test_enrolled_and_test_roles_of_a_person_are_resampled_together(
+    worlds: list[ScoredTrials], by_speakers: list[list[stats.Estimate]]
+) -> None:
     """Why one draw serves both roles, and why a target trial weighs w and not w squared.
 
     The standard error is compared with the true spread of the EER over worlds. Drawing enrollees and trial speakers
@@ -92,7 +96,7 @@ def _separate_roles(trials: ScoredTrials, rng: np.random.Generator) -> NDArray[n
     return np.array(values)
 
 
-def test_paired_test_keeps_its_level() -> None:
+def test_paired_test_has_its_nominal_level() -> None:
     """Two systems that are equally good, on the same trials: about 5 % of the tests may say otherwise."""
     rng = np.random.default_rng(7)
     rejected = []
@@ -111,7 +115,7 @@ def test_paired_test_keeps_its_level() -> None:
     assert 0.01 <= np.mean(rejected) <= 0.07
 
 
-def test_word_error_rate_covers_by_speaker_and_not_by_utterance() -> None:
+def test_wer_interval_covers_by_speaker_and_not_by_utterance() -> None:
     """Speakers differ in how well they are recognised: WER of 15 speakers with 20 utterances each."""
     rng = np.random.default_rng(3)
     hits = np.zeros((500, 2), dtype=bool)

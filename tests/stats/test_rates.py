@@ -11,7 +11,7 @@ from voiceveil import InputError, stats
 from voiceveil.stats import Difference, Estimate
 
 
-def test_estimates_print_as_people_write_them() -> None:
+def test_estimates_are_formatted_with_their_interval() -> None:
     assert str(Estimate(0.075, 0.059, 0.092, unit="%")) == "7.5 % [5.9, 9.2]"
     assert str(Estimate(0.312345, 0.2501, 0.4512, unit="bit")) == "0.31 bit [0.25, 0.45]"
     assert str(Estimate(0.5, 0.5, 0.5, unit="%")) == "50.0 % [50.0, 50.0]"
@@ -30,13 +30,13 @@ def test_estimates_are_valid_json() -> None:
     # Newcombe (1998), Table I, method 3
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
-def test_wilson_as_published(successes: int, n: int, low: float, high: float) -> None:
+def test_wilson_equals_published_figures(successes: int, n: int, low: float, high: float) -> None:
     estimate = stats.wilson(successes, n)
     assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=5e-5)
     assert estimate.value == successes / n
 
 
-def test_wilson_refuses_nonsense() -> None:
+def test_wilson_rejects_invalid_counts() -> None:
     for successes, n in ((-1, 5), (6, 5), (0, 0)):
         with pytest.raises(InputError):
             stats.wilson(successes, n)
@@ -60,7 +60,7 @@ def test_ratio_resamples_speakers_with_all_their_utterances() -> None:
     assert 0.5 * spread < estimate.se < 2 * spread
 
 
-def test_names_and_order_of_utterances_do_not_matter() -> None:
+def test_invariant_to_utterance_names_and_order() -> None:
     rng = np.random.default_rng(0)
     speaker = rng.integers(0, 7, 60)
     errors, words = rng.integers(0, 5, 60), rng.integers(5, 20, 60)
@@ -69,7 +69,7 @@ def test_names_and_order_of_utterances_do_not_matter() -> None:
     assert stats.ratio(errors, words, speaker) == stats.ratio(errors[order], words[order], renamed[order])
 
 
-def test_uar_is_the_mean_recall_and_accuracy_the_share() -> None:
+def test_uar_is_the_mean_recall_and_accuracy_the_proportion() -> None:
     refs = np.array(["ang", "ang", "ang", "sad", "hap", "hap"])
     hyps = np.array(["ang", "ang", "sad", "sad", "ang", "hap"])
     speaker = np.array([1, 2, 2, 1, 2, 3])
@@ -83,7 +83,7 @@ def test_uar_is_the_mean_recall_and_accuracy_the_share() -> None:
     assert perfect.low == pytest.approx(1 - stats.wilson(0, 3).high)
 
 
-def test_mean_has_any_sign() -> None:
+def test_mean_may_be_negative() -> None:
     rng = np.random.default_rng(0)
     speaker = np.repeat(np.arange(12), 5)
     values = rng.normal(-0.3, 0.1, 60) + rng.normal(0, 0.2, 12)[speaker]
@@ -118,7 +118,7 @@ def test_average_of_women_and_men() -> None:
         stats.average([])
 
 
-def test_bad_utterances_are_refused() -> None:
+def test_invalid_utterances_are_rejected() -> None:
     with pytest.raises(InputError, match="no utterances"):
         stats.ratio([], [], [])
     with pytest.raises(InputError, match="one entry an utterance"):
