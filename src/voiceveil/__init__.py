@@ -1,33 +1,79 @@
 """VoiceVeil: voice anonymization and its evaluation.
 
 ``import voiceveil as vv`` costs almost nothing: each name below is imported when it is first used.
+
+    wave = vv.load("a.wav")                                     a recording
+    vv.save("b.wav", vv.system("veil").convert(wave))           its anonymized version
+    vv.anonymize("recordings", "hidden", jobs=4)                a folder
+    vv.compare("a.wav", "b.wav")                                what is left of voice, words and quality
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from voiceveil.audio import Waveform, load, save
+    from voiceveil.api import Comparison, Transcripts, compare, save, systems, transcribe
+    from voiceveil.audio import Waveform, load
     from voiceveil.core.errors import InputError
     from voiceveil.corpus import Corpus, open_corpus
     from voiceveil.systems.batch import anonymize
     from voiceveil.systems.contract import Anonymizer, system
+    from voiceveil.systems.keys import Key
 
-__all__ = ["Anonymizer", "Corpus", "InputError", "Waveform", "anonymize", "load", "open_corpus", "save", "system"]
+    __version__: str
+
+__all__ = [
+    "Anonymizer",
+    "Comparison",
+    "Corpus",
+    "InputError",
+    "Key",
+    "Transcripts",
+    "Waveform",
+    "__version__",
+    "anonymize",
+    "compare",
+    "load",
+    "open_corpus",
+    "save",
+    "system",
+    "systems",
+    "transcribe",
+]
 
 _HOME = {
     "Anonymizer": "voiceveil.systems.contract",
+    "Comparison": "voiceveil.api",
     "Corpus": "voiceveil.corpus",
     "InputError": "voiceveil.core.errors",
+    "Key": "voiceveil.systems.keys",
+    "Transcripts": "voiceveil.api",
     "Waveform": "voiceveil.audio",
     "anonymize": "voiceveil.systems.batch",
+    "compare": "voiceveil.api",
     "load": "voiceveil.audio",
     "open_corpus": "voiceveil.corpus",
-    "save": "voiceveil.audio",
+    "save": "voiceveil.api",
     "system": "voiceveil.systems.contract",
+    "transcribe": "voiceveil.api",
 }
+#: Packages that are also functions, see `voiceveil.core.callable_package`.
+_CALLABLE = ("systems",)
 
-__getattr__ = lazy_exports(__name__, _HOME)
+_get, _ = lazy_exports(__name__, _HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # here: it takes 0.1 s
+
+        return version("voiceveil")
+    return import_module(f"voiceveil.{name}") if name in _CALLABLE else _get(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

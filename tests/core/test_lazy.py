@@ -14,10 +14,11 @@ from voiceveil.core.lazy import lazy_exports
 def test_name_is_imported_at_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "vv_home.py").write_text("answer = 42\n")
-    get = lazy_exports("vv_package", {"answer": "vv_home", "question": "vv_home"})
+    get, _names = lazy_exports("vv_package", {"answer": "vv_home", "question": "vv_home"})
     assert "vv_home" not in sys.modules
     assert get("answer") == 42
     assert sys.modules.pop("vv_home").answer == 42
+    assert names() == ["answer", "question"]
     with pytest.raises(AttributeError, match="module 'vv_package' has no attribute 'nonsense'"):
         get("nonsense")
     with pytest.raises(AttributeError, match="question"):  # its home does not have it
@@ -30,4 +31,4 @@ def test_packages_list_their_lazy_names(name: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nonsense'"):
         importlib.import_module(name).nonsense  # noqa: B018
     package = importlib.import_module(name)
-    assert sorted(package.__all__) == sorted(package._HOME)
+    assert dir(package) == sorted(package.__all__)

@@ -348,7 +348,7 @@ mutant(remembers_the_first_draw, "workers-do-not-matter")
 class WrongRate(Gain):
     """Says 16 kHz, gives what came in."""
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:  # type: ignore[override]
         return Waveform(self.transform(wave.samples, rng), 22050)
 
 
@@ -356,7 +356,7 @@ class WrongRate(Gain):
 class IgnoresTheRate(Gain):
     """Takes every input for 16 kHz."""
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:  # type: ignore[override]
         return Waveform(self.transform(wave.samples, rng), self.rate)
 
 
@@ -364,7 +364,7 @@ class IgnoresTheRate(Gain):
 class GivesAnArray(Gain):
     """Forgets the Waveform around the samples."""
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:  # type: ignore[override]
         return self.transform(wave.samples, rng)  # type: ignore[return-value]
 
 
@@ -372,7 +372,7 @@ class GivesAnArray(Gain):
 class LetsNanThrough(Gain):
     """Does not look at what comes in."""
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:  # type: ignore[override]
         return Waveform(self.transform(wave.resampled(self.rate).samples, rng), self.rate)
 
 
@@ -380,7 +380,7 @@ class LetsNanThrough(Gain):
 class WrongError(Gain):
     """Refuses NaN, but not with the exception that users are shown."""
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:  # type: ignore[override]
         if not np.isfinite(wave.samples).all():
             raise FloatingPointError("NaN")
         return super().convert(wave, rng)
@@ -390,7 +390,7 @@ class WrongError(Gain):
 class WantsSamples(Gain):
     """Has no mind for an empty recording."""
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
+    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:  # type: ignore[override]
         return Waveform(wave.resampled(self.rate).samples * (0.5 / np.float32(wave.samples[0] != 7)), self.rate)
 
 

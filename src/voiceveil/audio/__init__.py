@@ -35,6 +35,7 @@ __all__ = [
     "MixedDownWarning",
     "Samples",
     "Waveform",
+    "check_waveform",
     "create_audio",
     "encoded",
     "info",
@@ -61,9 +62,22 @@ class MixedDownWarning(UserWarning):
     """Several channels were averaged into one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Waveform:
-    """Mono audio: ``samples`` float32 of shape (n,), nominally in [-1, 1], at ``rate`` Hz."""
+    """Mono audio; in a notebook it shows a player.
+
+    Parameters
+    ----------
+    samples
+        Floating-point samples of shape (n,), nominally in [-1, 1]; kept as float32.
+    rate
+        Sampling rate in Hz.
+
+    Examples
+    --------
+    >>> Waveform(np.zeros(8000), 16000).duration
+    0.5
+    """
 
     samples: Samples
     rate: int
@@ -84,6 +98,9 @@ class Waveform:
     def __len__(self) -> int:
         return len(self.samples)
 
+    def __repr__(self) -> str:
+        return f"Waveform({self.duration:.3f} s, {self.rate} Hz)"
+
     @property
     def duration(self) -> float:
         """Length in seconds."""
@@ -93,9 +110,41 @@ class Waveform:
         """The same sound at ``rate`` Hz (soxr, very high quality); itself if it has that rate already."""
         return self if rate == self.rate else Waveform(resample(self.samples, self.rate, rate), rate)
 
+    def _repr_html_(self) -> str:
+        """Return an audio player that holds the recording as 16-bit WAV."""
+        import base64
+
+        text = f"{self.duration:.2f} s, {self.rate} Hz"
+        if not len(self) or not np.isfinite(self.samples).all():
+            return f"<p>{text}: nothing to play</p>"
+        data = base64.b64encode(_wav_bytes(self)).decode()
+        return f'<audio controls src="data:audio/wav;base64,{data}"></audio><p>{text}</p>'
+
     def int16(self) -> NDArray[np.int16]:
         """16-bit PCM: rounded to the nearest step of 1/32768; what is outside [-1, 1) is clipped."""
         return to_int16(self.samples)
+
+
+def check_waveform(wave: object) -> None:
+    """Raise ``InputError`` unless ``wave`` is a :class:`Waveform`; say what to do with a numpy array."""
+    if isinstance(wave, Waveform):
+        return
+    if isinstance(wave, np.ndarray):
+        raise InputError(
+            f"a numpy array of shape {wave.shape} was given, which has no sampling rate",
+            fix="give voiceveil.Waveform(samples, rate)",
+        )
+    raise InputError(f"a Waveform is needed, not {type(wave).__name__}", fix="read one with voiceveil.load(path)")
+
+
+def _wav_bytes(wave: Waveform) -> bytes:
+    """Return the recording as a WAV file, 16-bit PCM."""
+    import soundfile
+
+    buffer = io.BytesIO()
+    with soundfile.SoundFile(buffer, "w", **_output_format(Path("player.wav"), wave.rate, "int16")) as file:
+        file.write(wave.int16())
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -191,10 +240,33 @@ def info(path: str | os.PathLike[str]) -> AudioInfo:
 def load(
     path: str | os.PathLike[str], *, rate: int | None = None, start: float = 0.0, duration: float | None = None
 ) -> Waveform:
-    """Read a file (or ``duration`` seconds of it from ``start``) as mono float32, resampled to ``rate`` if given.
+    """Read a recording, or a part of it; several channels are averaged, with a :class:`MixedDownWarning`.
 
-    Several channels are averaged, with a :class:`MixedDownWarning`.
-    A file that ends before its header says so is an ``InputError``: half an utterance is not the utterance.
+    Parameters
+    ----------
+    path
+        Audio file.
+    rate
+        Sampling rate in Hz to resample to (default: that of the file).
+    start, duration
+        Part of the file, in seconds (default: all of it).
+
+    Returns
+    -------
+    Waveform
+        Mono, float32.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or ends before its header says so.
+
+    Examples
+    --------
+    >>> import numpy as np, voiceveil as vv
+    >>> sha256 = vv.save("hello.wav", vv.Waveform(np.zeros(8000), 16000))
+    >>> vv.load("hello.wav", rate=8000)
+    Waveform(0.500 s, 8000 Hz)
     """
     with open_audio(path) as file:
         length = file.frames if duration is None else duration * file.samplerate
@@ -264,6 +336,7 @@ def save(path: str | os.PathLike[str], wave: Waveform, *, encoding: Encoding = "
     """
     import soundfile
 
+    check_waveform(wave)
     if not np.isfinite(wave.samples).all():
         raise InputError("samples that are not finite cannot be written", where=path)
     if len(wave) == 0 and Path(path).suffix.lower() == ".flac":  # its header would say that the length is unknown

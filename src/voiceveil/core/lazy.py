@@ -9,11 +9,21 @@ from typing import Any
 __all__ = ["lazy_exports"]
 
 
-def lazy_exports(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` (PEP 562) of a package whose public names live in other modules: ``home[name]`` says where.
+def lazy_exports(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` (PEP 562) of a package whose public names live in other modules.
 
-    >>> lazy_exports("voiceveil", {"InputError": "voiceveil.core.errors"})("InputError").__name__
-    'InputError'
+    Parameters
+    ----------
+    package
+        Name of the package, for the error message.
+    home
+        Public name -> module that defines it.
+
+    Examples
+    --------
+    >>> get, names = lazy_exports("voiceveil", {"InputError": "voiceveil.core.errors"})
+    >>> get("InputError").__name__, names()
+    ('InputError', ['InputError'])
     """
 
     def get(name: str) -> Any:
@@ -21,4 +31,4 @@ def lazy_exports(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(home[name]), name)
 
-    return get
+    return get, lambda: sorted(home)

@@ -43,14 +43,34 @@ corpora: Registry[Reader] = Registry(
 
 
 def open_corpus(spec: str | Path) -> Corpus:
-    """Read a corpus; ``spec`` is one of
+    """Read a corpus; no audio file is opened.
 
-    * an audio file, or a folder of audio (speaker = first sub-folder);
-    * a Kaldi data directory (it has ``wav.scp``);
-    * a ``.csv`` or ``.jsonl`` manifest, or a Lhotse manifest ``.jsonl.gz``;
-    * ``"NAME:PATH"``: a named corpus as it is distributed, see :data:`corpora`.
+    Parameters
+    ----------
+    spec
+        One of
 
-    No audio file is opened. The first fault is raised as an ``InputError``.
+        * an audio file, or a folder of audio (speaker = first sub-folder);
+        * a Kaldi data directory (it has ``wav.scp``);
+        * a ``.csv`` or ``.jsonl`` manifest, or a Lhotse manifest ``.jsonl.gz``;
+        * ``"NAME:PATH"``: a named corpus as it is distributed, see :data:`corpora`.
+
+    Returns
+    -------
+    Corpus
+        Its utterances, with speakers, texts and labels as far as they are known.
+
+    Raises
+    ------
+    InputError
+        The first fault; :func:`voiceveil.corpus.check` lists all.
+
+    Examples
+    --------
+    >>> import numpy as np, voiceveil as vv
+    >>> sha256 = vv.save("recordings/ann/hello.wav", vv.Waveform(np.zeros(8000), 16000))
+    >>> [(utterance.id, utterance.speaker) for utterance in vv.open_corpus("recordings")]
+    [('ann/hello', 'ann')]
     """
     name, path = find_reader(spec)
     return corpora[name](path, strict)

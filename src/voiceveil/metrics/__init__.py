@@ -139,4 +139,4 @@ _HOME = {
     "zebra": "voiceveil.metrics.disclosure",
 }
 
-__getattr__ = lazy_exports(__name__, _HOME)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -84,4 +84,4 @@ _HOME = {
     "word_error_rate": "voiceveil.models.asr.recognition",
 }
 
-__getattr__ = lazy_exports(__name__, _HOME)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -43,4 +43,4 @@ _HOME = {
     "read_table": "voiceveil.risk.embeddings",
 }
 
-__getattr__ = lazy_exports(__name__, _HOME)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -45,4 +45,4 @@ _HOME = {
     "wilson": "voiceveil.stats.intervals",
 }
 
-__getattr__ = lazy_exports(__name__, _HOME)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

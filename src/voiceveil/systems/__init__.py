@@ -1,7 +1,11 @@
-"""Systems that hide who speaks, and the runner that applies them to corpora."""
+"""Systems that hide who speaks, and the runner that applies them to corpora.
+
+Calling the package lists the systems: ``vv.systems()``.
+"""
 
 from __future__ import annotations
 
+from voiceveil.core.callable_package import make_callable
 from voiceveil.systems.batch import Failure, Summary, anonymize
 from voiceveil.systems.contract import Anonymizer, Stream, register, system, systems
 from voiceveil.systems.parameters import Range, parameter
@@ -20,3 +24,5 @@ __all__ = [
     "system",
     "systems",
 ]
+
+make_callable(__name__)

@@ -7,6 +7,7 @@ process does not grow with a manifest.
 from __future__ import annotations
 
 import errno
+import html
 import time
 import warnings
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp
 from voiceveil.core.output_guard import refuse_existing, refuse_files
+from voiceveil.core.terminal import escaped
 from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
@@ -50,10 +52,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did: new items, items that were there already, failures, seconds of output audio and of the clock.
+    """Counts of a run: new items, items that were done before, failures, seconds of output audio and of the clock.
 
     ``left_over``: ids in the output, from an earlier run, that the input does not have any more. ``published``: the
-    release, if one was asked for and there was something to publish.
+    release, if one was asked for and there was something to publish. ``print`` shows all of it.
     """
 
     output: Path
@@ -65,6 +67,28 @@ class Summary:
     audio_seconds: float
     seconds: float
     published: Published | None = None
+
+    def __str__(self) -> str:
+        lines = []
+        if self.left_over:
+            lines.append(
+                f"{len(self.left_over)} file(s) of an earlier run are in the output, but not in the input any more, "
+                f"e.g. {self.left_over[0]}"
+            )
+        if self.mixed_down:
+            lines.append(f"{self.mixed_down} recording(s) with several channels were mixed down to one")
+        lines += [f"failed: {failure.id}: {failure.error}" for failure in self.failures]
+        before = f", {self.already_done} were there already" if self.already_done else ""
+        failed = f", {len(self.failures)} FAILED" if self.failures else ""
+        speed = self.audio_seconds / self.seconds if self.seconds else 0.0
+        lines.append(
+            f"{self.done} anonymized{before}{failed}: {self.audio_seconds / 3600:.2f} h of audio "
+            f"in {self.seconds:.1f} s ({speed:.0f}x real time)"
+        )
+        return "\n".join(map(escaped, [*lines, f"output: {self.output}"]))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def anonymize(
@@ -80,33 +104,81 @@ def anonymize(
     key: Key | None = None,
     draws: Draws = "keyed",
     rate: int | None = None,
-    format: Format = "wav",
+    format: Format | None = None,
     encoding: Encoding = "int16",
     suffix: str | None = None,
     overwrite: bool | Literal["changed"] = False,
     publish: str | Path | Release | None = None,
     quiet: bool = True,
 ) -> Summary:
-    """Anonymize a file, folder, Kaldi directory, manifest, ``"name:path"`` or Corpus into ``output``.
+    """Anonymize a recording or a corpus into ``output``.
 
-    ``system``: its name or the system itself; by default that of the command line, ``veil``, or ``b2`` with a warning
-    where ``veil`` cannot be used.
-    ``level``: a pseudo-speaker for each utterance, or for each speaker (and role: enrollment, trial).
-    ``seed`` or ``key_file`` make the run repeatable; without them a fresh key is drawn and forgotten. The draws of a
-    key file depend on the name of the corpus as well, so that equal ids in two corpora get different pseudo-speakers;
-    ``key_namespace`` takes the place of that name. ``key``: a fresh key that several runs share, in place of both.
-    ``rate``: sampling rate of the output in Hz (default: the system's). ``suffix``: ending of the name of a Kaldi
-    directory (default: ``_`` and the system). A run that was interrupted goes on where it stopped; one with other
-    settings is refused unless ``overwrite``, which starts again (``"changed"``: only if it must). A file in the output
-    that the program did not write, or that was changed since, stops the run before anything is written unless
-    ``overwrite`` is True; an output that is, holds or lies in the input is always refused. Bad recordings are in the
-    summary's ``failures``; the rest is done.
+    A run that was interrupted goes on where it stopped. A file in the output that the program did not write, or that
+    was changed since, stops the run before anything is written unless ``overwrite`` is True; an output that is, holds
+    or lies in the input is always refused.
 
-    ``publish``: a new folder for a release of the result, without names, order and times of the input, or a
-    :class:`~voiceveil.systems.release.Release` that says more.
+    Parameters
+    ----------
+    source
+        Audio file, folder of audio, Kaldi directory, ``.csv`` or ``.jsonl`` manifest, ``"NAME:PATH"``, or a Corpus.
+    output
+        Folder; for a single recording also a name that ends in ``.wav`` or ``.flac``.
+    system
+        Name of a system or the system itself. Default: ``veil``, or ``b2`` with a warning where the packages that
+        ``veil`` needs are not installed.
+    level
+        Draw a pseudo-speaker for each ``"utterance"``, or for each ``"speaker"`` (and role: enrollment, trial).
+    jobs
+        Number of processes, or an executor (:mod:`voiceveil.run.executor`) for a cluster. With more than one process,
+        scripts need the usual ``if __name__ == "__main__":``.
+    seed
+        Makes the run repeatable by everybody: for experiments, not for protection.
+    key_file
+        Secret key file: only those who have it can repeat the run. Without ``seed`` and ``key_file`` a fresh key is
+        drawn and forgotten.
+    key_namespace
+        Other names give other pseudo-speakers under the same key file (default: the name of the corpus, so that equal
+        ids in two corpora get different pseudo-speakers).
+    key
+        Key that several runs share, instead of ``seed`` and ``key_file``.
+    draws
+        ``"official"``: the random sequences of the challenge's own scripts.
+    rate
+        Sampling rate of the output in Hz (default: that of the system).
+    format
+        ``"wav"`` or ``"flac"`` (default: by the suffix of ``output``, else ``"wav"``).
+    encoding
+        ``"int16"`` or ``"int24"``.
+    suffix
+        End of the name of an output Kaldi directory (default: ``_`` and the name of the system).
+    overwrite
+        True: start again where another run left its results, and replace files that are in the way. ``"changed"``:
+        start again only if the settings have changed.
+    publish
+        New folder for a release of the result without names, order and times of the input, or a
+        :class:`~voiceveil.systems.release.Release`.
+    quiet
+        Show no progress.
 
-    ``jobs``: processes, or an executor (:mod:`voiceveil.run.executor`) that has a cluster do the work. With more than
-    one, scripts need the usual ``if __name__ == "__main__":``.
+    Returns
+    -------
+    Summary
+        Counts, failures and times; prints them. Recordings that cannot be read are in its ``failures``, the others
+        are anonymized.
+
+    Raises
+    ------
+    InputError
+        If an argument or the output cannot be used, or nothing could be read.
+
+    Examples
+    --------
+    >>> import numpy as np, voiceveil as vv
+    >>> noise = vv.Waveform(np.random.default_rng(0).normal(0, 0.1, 8000), 16000)
+    >>> written = [vv.save(f"recordings/{name}.wav", noise) for name in ("a", "b")]
+    >>> summary = vv.anonymize("recordings", "hidden", system="b2", seed=1)
+    >>> summary.done, summary.failures
+    (2, ())
     """
     start = time.monotonic()
     check_jobs(jobs)
@@ -114,6 +186,7 @@ def anonymize(
         system, warning = default_system()
         if warning:
             warnings.warn(warning, UserWarning, stacklevel=2)
+    chosen_format = format or _format_of(Path(output))
     settings = make_settings(
         system,
         level=level,
@@ -123,7 +196,7 @@ def anonymize(
         key_namespace=key_namespace,
         key=key,
         rate=rate,
-        format=format,
+        format=chosen_format,
         encoding=encoding,
     )
     corpus: Listing = source if isinstance(source, Corpus) else open_listing(source)
@@ -134,7 +207,7 @@ def anonymize(
         corpus,
         Path(output),
         suffix=f"_{settings.system.name}" if suffix is None else suffix,
-        extension=f".{format}",
+        extension=f".{chosen_format}",
         manifest_name=None if isinstance(source, Corpus) else Path(source).name,
         key_file=None if key_file is None else Path(key_file),
     )
@@ -184,6 +257,11 @@ def anonymize(
         seconds=time.monotonic() - start,
         published=published,
     )
+
+
+def _format_of(output: Path) -> Format:
+    """Return the audio format that the name of the output asks for."""
+    return "flac" if output.suffix.lower() == ".flac" else "wav"
 
 
 def _planned_release(

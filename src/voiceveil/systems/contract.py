@@ -22,10 +22,11 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from voiceveil.audio import Samples, Waveform
+from voiceveil.audio import Samples, Waveform, check_waveform
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Utterance
+from voiceveil.systems.keys import Key
 from voiceveil.systems.parameters import check_parameters
 
 __all__ = ["Anonymizer", "Stream", "register", "system", "systems"]
@@ -74,8 +75,33 @@ class Anonymizer(ABC):
         ``rng`` is bound to the utterance (or speaker): draw the pseudo-speaker from it and from nothing else.
         """
 
-    def convert(self, wave: Waveform, rng: np.random.Generator) -> Waveform:
-        """Anonymize a waveform of any rate; the result is at ``self.rate``."""
+    def convert(self, wave: Waveform, rng: np.random.Generator | None = None, *, key: Key | None = None) -> Waveform:
+        """Anonymize one recording; the pseudo-speaker is drawn at random unless ``rng`` or ``key`` is given.
+
+        Parameters
+        ----------
+        wave
+            Recording of any rate.
+        rng
+            Generator that the pseudo-speaker is drawn from.
+        key
+            Secret key that the pseudo-speaker is drawn from instead: one key gives one pseudo-speaker.
+
+        Returns
+        -------
+        Waveform
+            The anonymized recording at ``self.rate``.
+
+        Raises
+        ------
+        InputError
+            If ``wave`` is no :class:`Waveform`, has samples that are not finite, or both ``rng`` and ``key`` are given.
+        """
+        check_waveform(wave)
+        if rng is None:
+            rng = np.random.default_rng() if key is None else key.rng("convert")
+        elif key is not None:
+            raise InputError("both rng and key were given", fix="give one of them, or neither for a random draw")
         check_finite(wave.samples, wave.rate)
         samples = wave.resampled(self.rate).samples
         if len(samples) == 0:
@@ -154,7 +180,21 @@ def register(name: str) -> Callable[[S], S]:
 
 
 def system(name: str, **parameters: Any) -> Anonymizer:
-    """A system by name, with its parameters: ``vv.system("b2", alpha=(0.5, 0.9))``."""
+    """Return a system by name.
+
+    Parameters
+    ----------
+    name
+        A name from :func:`voiceveil.systems`.
+    **parameters
+        Parameters of the system.
+
+    Examples
+    --------
+    >>> import voiceveil as vv
+    >>> vv.system("b2", alpha=(0.5, 0.9)).alpha
+    (0.5, 0.9)
+    """
     from voiceveil.systems.parameters import check_names
 
     cls = systems[name]

@@ -1,0 +1,86 @@
+"""The list of systems, with what each does and which parameters it has."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, overload
+
+from voiceveil.core.tables import Table, Tabular
+from voiceveil.systems.contract import systems
+from voiceveil.systems.parameters import describe
+
+__all__ = ["SystemInfo", "SystemList", "list_systems"]
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """What is known about a system.
+
+    ``summary`` is the first line of ``text``; ``rate`` is in Hz; ``parameters`` have name, type, default and help.
+    """
+
+    name: str
+    summary: str
+    text: str
+    source: str
+    rate: int
+    parameters: tuple[dict[str, Any], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "parameters": list(self.parameters)}
+
+
+@dataclass(frozen=True)
+class SystemList(Tabular, Sequence[SystemInfo]):
+    """Systems in alphabetical order."""
+
+    systems: tuple[SystemInfo, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> SystemInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SystemInfo, ...]: ...
+    def __getitem__(self, index: int | slice) -> SystemInfo | tuple[SystemInfo, ...]:
+        return self.systems[index]
+
+    def __len__(self) -> int:
+        return len(self.systems)
+
+    def __iter__(self) -> Iterator[SystemInfo]:
+        return iter(self.systems)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per system; parameters as ``name=default`` separated by spaces."""
+        return [
+            {
+                "name": system.name,
+                "summary": system.summary,
+                "source": system.source,
+                "rate": system.rate,
+                "parameters": " ".join(f"{entry['name']}={entry['default']}" for entry in system.parameters),
+            }
+            for system in self.systems
+        ]
+
+    def table(self) -> Table:
+        """Return names, summaries and sources."""
+        rows = tuple((system.name, system.summary, system.source) for system in self.systems)
+        return Table(("system", "summary", "source"), rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON."""
+        return {"systems": [system.as_dict() for system in self.systems]}
+
+
+def list_systems(names: Iterable[str] | None = None) -> SystemList:
+    """Return what is known about the systems of these names (default: all)."""
+    return SystemList(tuple(_info(name) for name in (systems if names is None else names)))
+
+
+def _info(name: str) -> SystemInfo:
+    cls = systems[name]
+    text = inspect.cleandoc(cls.__doc__ or "")
+    return SystemInfo(name, text.partition("\n")[0], text, cls.source, cls.rate, tuple(describe(cls)))
