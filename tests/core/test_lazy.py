@@ -14,7 +14,7 @@ from voiceveil.core.lazy import lazy_exports
 def test_name_is_imported_at_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "vv_home.py").write_text("answer = 42\n")
-    get, _names = lazy_exports("vv_package", {"answer": "vv_home", "question": "vv_home"})
+    get, names = lazy_exports("vv_package", {"answer": "vv_home", "question": "vv_home"})
     assert "vv_home" not in sys.modules
     assert get("answer") == 42
     assert sys.modules.pop("vv_home").answer == 42
