@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from voiceveil.api import Comparison, Transcripts, compare, save, systems, transcribe
+    from voiceveil.api import Comparison, Transcripts, compare, save, transcribe
     from voiceveil.audio import Waveform, load
     from voiceveil.core.errors import InputError
     from voiceveil.corpus import Corpus, open_corpus
     from voiceveil.systems.batch import anonymize
     from voiceveil.systems.contract import Anonymizer, system
     from voiceveil.systems.keys import Key
+    from voiceveil.systems.listing import list_systems as systems
 
     __version__: str
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from voiceveil import audio
-from voiceveil.core.tables import refuse_to_replace
+from voiceveil.core.output_guard import refuse_files
 
 __all__ = ["as_waveform", "save"]
 
@@ -57,5 +57,5 @@ def save(
     >>> vv.load("tone.wav").duration
     1.0
     """
-    refuse_to_replace(Path(path), overwrite=overwrite)
+    refuse_files([Path(path)], overwrite=overwrite, audio=True)
     return audio.save(path, wave, encoding=encoding)

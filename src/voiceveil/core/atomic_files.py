@@ -19,8 +19,8 @@ from typing import Protocol
 from voiceveil.core.errors import InputError, OutputError
 
 __all__ = [
-    "PART_PREFIX", "RECORDS", "Guard", "atomic_path", "clear_path", "guarded", "is_part", "is_recorded", "may_replace",
-    "part_beside", "remove_if_recorded", "remove_parts", "scratch_path",
+    "PART_PREFIX", "RECORDS", "Guard", "atomic_path", "clear_path", "guarded", "is_part", "is_recorded", "part_beside",
+    "remove_if_recorded", "remove_parts", "scratch_path",
 ]  # fmt: skip
 
 #: Temporary files start with this; a killed run may leave some behind.
@@ -131,12 +131,6 @@ def is_recorded(path: Path) -> bool:
     return guard is not None and guard.owns(path)
 
 
-def may_replace(path: Path) -> bool:
-    """Return whether the guard of the file's folder lets it be replaced; False where there is no guard."""
-    guard = _guard_of(path)
-    return guard is not None and guard.may_replace(path)
-
-
 def remove_if_recorded(path: Path) -> bool:
     """Remove a file that the guard of its folder knows as the program's own; return whether nothing is there now."""
     if not os.path.lexists(path):
@@ -149,6 +143,7 @@ def remove_if_recorded(path: Path) -> bool:
 
 def clear_path(path: Path) -> bool:
     """Remove a file that the guard of its folder lets be replaced; return whether nothing is there now."""
-    if os.path.lexists(path) and may_replace(path):
+    guard = _guard_of(path)
+    if guard is not None and os.path.lexists(path) and guard.may_replace(path):
         path.unlink()
     return not os.path.lexists(path)

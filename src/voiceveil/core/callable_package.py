@@ -1,6 +1,6 @@
-"""Packages that share their name with a public function, such as ``voiceveil.attack`` and ``vv.attack(...)``.
+"""Packages that share their name with a public function, such as ``voiceveil.systems`` and ``vv.systems()``.
 
-Importing ``voiceveil.attack.engine`` makes Python bind the package as the attribute ``attack`` of ``voiceveil``: a
+Importing ``voiceveil.systems.contract`` makes Python bind the package as the attribute ``systems`` of ``voiceveil``: a
 function of that name would not last there. Instead the package itself is callable and has the function's signature.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -16,20 +16,21 @@ __all__ = ["CallablePackage", "make_callable"]
 
 
 class CallablePackage(ModuleType):
-    """A package whose call is that of the function of the same name in :mod:`voiceveil.api`."""
+    """A package that can be called as a function."""
+
+    call: Callable[..., Any]
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call the function of the same name."""
-        return self._function()(*args, **options)
+        """Call the function."""
+        return self.call(*args, **options)
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self._function())
-
-    def _function(self) -> Any:
-        return getattr(import_module("voiceveil.api"), self.__name__.rpartition(".")[2])
+        return inspect.signature(self.call)
 
 
-def make_callable(package: str) -> None:
-    """Make the package of this name, which is being imported, callable."""
-    sys.modules[package].__class__ = CallablePackage
+def make_callable(package: str, function: Callable[..., Any]) -> None:
+    """Make the package of this name, which is being imported, callable as ``function``."""
+    module = sys.modules[package]
+    module.__class__ = CallablePackage
+    module.__dict__["call"] = function

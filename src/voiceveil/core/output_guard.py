@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 #: The fix for a file that is in the way.
-REPLACE = "give another output, or --overwrite to replace what is there"
+REPLACE = "give another output, or --overwrite (in Python overwrite=True) to replace what is there"
 _NOT_OURS = "this file exists, and the run did not write it, or somebody has changed it since"
 _RENAME = "give a name that ends as such a file does, e.g. in .html or .svg"
 _ELSEWHERE = "give an output outside of the data"

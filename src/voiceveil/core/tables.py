@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from voiceveil.core.atomic_files import atomic_path, may_replace
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_files
 from voiceveil.core.terminal import escaped
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Table", "Tabular", "write_new_text"]
+__all__ = ["Table", "Tabular"]
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -168,21 +169,7 @@ class Tabular(ABC):
             raise InputError(
                 f"no format has the suffix {target.suffix!r}", where=target, fix=f"use {', '.join(writers)}"
             )
-        return write_new_text(target, writer(), overwrite=overwrite)
-
-
-def write_new_text(path: Path, text: str, *, overwrite: bool = False) -> Path:
-    """Write a text file atomically, with a line break at its end; refuse to replace a file unless ``overwrite``.
-
-    Below a guarded folder (:func:`voiceveil.core.atomic_files.guarded`) the guard decides instead.
-    """
-    refuse_to_replace(path, overwrite=overwrite)
-    with atomic_path(path) as part:
-        part.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-    return path
-
-
-def refuse_to_replace(path: Path, *, overwrite: bool = False) -> None:
-    """Raise ``InputError`` if the file exists, unless ``overwrite`` or a guard of its folder lets it be replaced."""
-    if os.path.lexists(path) and not overwrite and not may_replace(path):
-        raise InputError("this file exists", where=path, fix="give another name, or overwrite=True to replace it")
+        refuse_files([target], overwrite=overwrite)
+        with atomic_path(target) as part:
+            part.write_text(writer().rstrip("\n") + "\n", encoding="utf-8")
+        return target

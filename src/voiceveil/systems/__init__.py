@@ -8,6 +8,7 @@ from __future__ import annotations
 from voiceveil.core.callable_package import make_callable
 from voiceveil.systems.batch import Failure, Summary, anonymize
 from voiceveil.systems.contract import Anonymizer, Stream, register, system, systems
+from voiceveil.systems.listing import SystemInfo, SystemList, list_systems
 from voiceveil.systems.parameters import Range, parameter
 from voiceveil.systems.release import Release
 
@@ -18,11 +19,14 @@ __all__ = [
     "Release",
     "Stream",
     "Summary",
+    "SystemInfo",
+    "SystemList",
     "anonymize",
+    "list_systems",
     "parameter",
     "register",
     "system",
     "systems",
 ]
 
-make_callable(__name__)
+make_callable(__name__, list_systems)

@@ -76,7 +76,19 @@ class SystemList(Tabular, Sequence[SystemInfo]):
 
 
 def list_systems(names: Iterable[str] | None = None) -> SystemList:
-    """Return what is known about the systems of these names (default: all)."""
+    """Return the anonymization systems, with summaries and parameters; prints a table.
+
+    Parameters
+    ----------
+    names
+        Names of systems (default: all).
+
+    Examples
+    --------
+    >>> import voiceveil as vv
+    >>> [system.name for system in vv.systems() if system.name.startswith("b2")]
+    ['b2', 'b2-2020', 'b2-2022']
+    """
     return SystemList(tuple(_info(name) for name in (systems if names is None else names)))
 
 
