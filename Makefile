@@ -4,7 +4,7 @@ PIP = .venv/bin/pip install --quiet --disable-pip-version-check
 HASHED = $(PIP) --require-hashes --no-deps --requirement
 PINNED = $(PIP) --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test torture lint bench wheel clean
+.PHONY: demo test torture lint docs bench wheel clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/demo.done  ## the whole way on a small corpus, to a report
@@ -21,6 +21,9 @@ lint: .venv/dev.done  ## what must be clean before a commit
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 
+docs: .venv/dev.done  ## the documentation in site/; a broken link or a page outside of the menu is an error
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+
 bench: .venv/dev.done  ## speed, as ratios against plain implementations in the same run
 	.venv/bin/python benchmarks/b2.py
 	.venv/bin/python benchmarks/metrics.py
@@ -29,7 +32,7 @@ wheel: .venv/dev.done  ## the wheel of this commit in dist/, the same bytes whoe
 	scripts/wheel.sh dist
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo build dist site
 
 .venv/bin/python: scripts/venv.sh
 	scripts/venv.sh

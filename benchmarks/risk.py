@@ -8,7 +8,7 @@ python benchmarks/risk.py design SPEECH OUT
     sets A and B, ten utterances each, of every speaker of libri_dev, libri_train and libri_pool with 20 or more
 
 python benchmarks/risk.py real SPEECH OUT SYSTEM=FOLDER[,SIMILAR_FOLDER] ... [--cache FILE]
-    the table of docs/risk.md: FOLDER holds NAME_SUFFIX directories of anonymized speech, as `voiceveil evaluate`
+    the table of docs/how-to/risk.md: FOLDER holds NAME_SUFFIX directories of anonymized speech, as `voiceveil evaluate`
     writes them; a semi-informed attacker has learned from SIMILAR_FOLDER
 """
 

@@ -35,7 +35,7 @@ REASONS = {
 }
 #: Page -> commands that make what the reader of the page has by then.
 BEFORE = {
-    "docs/submission.md": """
+    "docs/how-to/submission.md": """
         for set in libri_dev_enrolls libri_dev_trials_f libri_dev_trials_m IEMOCAP_dev IEMOCAP_test train-clean-360; do
             voiceveil anonymize data/$set data --system b2 --suffix _mine --quiet
         done
@@ -45,7 +45,7 @@ BEFORE = {
 
 
 #: Pages that have a test of their own, which looks at what the commands print.
-TESTED_ELSEWHERE = {"docs/tutorial.md"}  # tests/documentation/test_tutorial.py
+TESTED_ELSEWHERE = {"docs/guide/tutorial.md"}  # tests/documentation/test_tutorial.py
 
 
 def name_of(page: Path) -> str:

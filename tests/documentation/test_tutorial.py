@@ -1,4 +1,4 @@
-"""The tutorial, exactly as it stands in docs/tutorial.md, on a few synthetic voices; and other pages' examples."""
+"""The tutorial (docs/guide/tutorial.md), exactly as it stands, on a few synthetic voices; and other pages' examples."""
 
 from __future__ import annotations
 

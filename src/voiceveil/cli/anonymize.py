@@ -29,8 +29,8 @@ examples:
   voiceveil anonymize data/libri_dev_trials_f data --system b2 --draws official --set edges=official
   voiceveil anonymize librispeech:/corpora/LibriSpeech/dev-clean out --system d1
   voiceveil anonymize recordings/ hidden/ --system b1b --weights exp/decoder --set gender=random
-  voiceveil anonymize recordings/ hidden/ --publish release             see docs/anonymize.md, "Before you publish"
-  voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/cluster.md
+  voiceveil anonymize recordings/ hidden/ --publish release       see docs/guide/anonymize.md, "Before you publish"
+  voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/how-to/cluster.md
 """
 AFTER_INTERRUPTION = "; the same command goes on where it stopped (at speaker level only with --seed or --key-file)"
 
@@ -161,7 +161,7 @@ def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seed
             f"before you publish {summary.output}:",
             *private,
             "  names and order of recordings and speakers are still those of the input, and so are texts and labels",
-            "  or give --publish DIR: it writes a release folder without all that, see docs/anonymize.md",
+            "  or give --publish DIR: it writes a release folder without all that, see docs/guide/anonymize.md",
         ]
     if "text" in release.fields:
         private.append("  read the texts: the words can tell who speaks (--publish-fields '' leaves them out)")

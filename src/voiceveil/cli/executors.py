@@ -18,7 +18,7 @@ def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
         "--executor",
         choices=("local", "ray"),
         default="local",
-        help="ray: all cores of a running Ray cluster instead of --jobs; see docs/cluster.md (default: local)",
+        help="ray: all cores of a running Ray cluster instead of --jobs; see docs/how-to/cluster.md (default: local)",
     )
     parser.add_argument(
         "--address", metavar="HOST:PORT", help="head of the Ray cluster (default: the cluster of this machine)"

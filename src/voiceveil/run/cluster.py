@@ -64,7 +64,7 @@ def ray_executor(address: str | None = None, *, block: float | None = None) -> I
         ray.init(address=address or "auto", job_config=job, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         what = f"no Ray cluster to connect to: {str(error).strip().splitlines()[0]}"
-        raise InputError(what, fix="start one: ray start --head, see docs/cluster.md") from error
+        raise InputError(what, fix="start one: ray start --head, see docs/how-to/cluster.md") from error
     try:
         if not ray.cluster_resources().get("CPU"):
             raise InputError("the Ray cluster has no cores", fix="let nodes join it: ray start --address HOST:PORT")

@@ -4,7 +4,7 @@ What identifies a speaker behind another voice is the way of making sounds, whic
 and rhythm; room and noise. The bottleneck of content lets through what a few of 2,048 codes can say; loudness, room and
 noise are those that the network expects of the words, as they are no input of it, and so is, from a second network, the
 movement of F0. Its height and reach and the effort of the voice carry the feeling, where they are unusual together.
-`docs/veil.md` says what each does to privacy, to words and to feelings.
+`docs/reference/veil.md` says what each does to privacy, to words and to feelings.
 """
 
 from __future__ import annotations

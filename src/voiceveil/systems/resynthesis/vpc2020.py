@@ -2,7 +2,7 @@
 
 The overview of the challenge (Tomashenko et al. 2022, section 3.2, tables 4 and 5) describes them as changes to B1;
 here they are changes to ``b1b`` with the decoder that ships, or to ``b1a`` where a system treats the acoustic model and
-the waveform model differently. `docs/vpc2020.md` says for each what was published and what we had to decide.
+the waveform model differently. `docs/reference/vpc2020.md` says for each what was published and what we had to decide.
 """
 
 from __future__ import annotations
