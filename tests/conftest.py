@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tests.support.loopback import loopback_only
 from tests.support.paths import SHARED
+from tests.support.quick import skip_heavy_imports
 
 # One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,6 +25,26 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # Compiled functions take their time at the first call: no limit for a single example.
 settings.register_profile("voiceveil", deadline=None)
 settings.load_profile("voiceveil")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="skip tests that are slow or need torch, a browser, a cluster or a database",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        skip_heavy_imports()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]
 
 
 @pytest.fixture(scope="session", autouse=True)
