@@ -41,7 +41,7 @@ def each(count: int) -> NDArray[np.str_]:
 PLAIN = (Candidate(Cosine()), Candidate(Wccn(0.1)), Candidate(Lda(6)), Candidate(Plda(6)))
 
 
-def test_the_best_on_held_out_speakers_is_chosen() -> None:
+def test_best_candidate_on_held_out_speakers_is_chosen() -> None:
     found = adapt(training(), PLAIN)
     assert found.candidate.name != "cosine"
     assert found.validation_eer < 0.6 * found.unadapted
@@ -51,13 +51,13 @@ def test_the_best_on_held_out_speakers_is_chosen() -> None:
     assert (found.speakers, found.utterances) == (40, 480)
 
 
-def test_nothing_to_learn_is_chance() -> None:
+def test_random_embeddings_validate_at_chance() -> None:
     """The same speakers in training and validation would show as an EER far below one half."""
     for candidate in PLAIN:
         assert validate(candidate, training(3, signal=0.0)) == pytest.approx(0.47, abs=0.06)  # a hull is below 0.5
 
 
-def test_validation_sees_no_speaker_twice() -> None:
+def test_validation_folds_share_no_speakers() -> None:
     """A back-end that remembers its training speakers finds none of them again."""
 
     class Remembers:
@@ -87,7 +87,7 @@ def test_candidates_on_the_trunk_need_a_last_layer() -> None:
         validate(Candidate(Cosine(), on_trunk=True), data)
 
 
-def test_training_accuracy_leaves_the_utterance_out() -> None:
+def test_training_accuracy_is_leave_one_out() -> None:
     """Vectors without any structure: a speaker's mean that contained the utterance would be found at once."""
     rng = np.random.default_rng(0)
     x, speaker = rng.standard_normal((200, 30)), np.repeat(np.arange(20), 10)
@@ -96,12 +96,12 @@ def test_training_accuracy_leaves_the_utterance_out() -> None:
     assert training_accuracy(scorer, np.eye(20, 30)[speaker] + 0.01 * x, speaker) == 1.0
 
 
-def test_too_few_speakers_to_validate() -> None:
+def test_too_few_speakers_are_rejected() -> None:
     with pytest.raises(InputError, match="too few to validate"):
         adapt(training(speakers=6), PLAIN)
 
 
-def test_speakers_with_one_utterance_are_of_use_as_others() -> None:
+def test_speakers_with_one_utterance_serve_as_impostors() -> None:
     data = training()
     rng = np.random.default_rng(9)
     more = TrainingSet(
@@ -118,7 +118,7 @@ def spoken(*names: tuple[str, str]) -> list[Utterance]:
     return [Utterance(key, Path(f"{key}.wav"), speaker=speaker) for key, speaker in names]
 
 
-def test_sessions_are_read_out_of_ids() -> None:
+def test_sessions_are_read_from_ids() -> None:
     several = [(f"84-{session}-000{i}", "84") for session in (121123, 121550) for i in range(2)]
     single = [("174-50561-0000", "174"), ("174-50561-0001", "174"), ("174-84280-0000", "174")]  # one utterance: none
     other = [("p225_001", "p225"), ("x-y-z", "p225")]  # no session is known
@@ -126,7 +126,7 @@ def test_sessions_are_read_out_of_ids() -> None:
     assert found == ["84 121123", "84 121123", "84 121550", "84 121550", *(key for key, _ in single + other)]
 
 
-def test_sessions_are_not_on_both_sides() -> None:
+def test_sessions_are_not_in_both_enrollment_and_test() -> None:
     """Speakers who cannot be told apart, in two rooms each: who hears a room again knows its speaker, and must not."""
     rng = np.random.default_rng(1)
     data = training(1, signal=0.0)

@@ -29,7 +29,7 @@ def world(
     return 1.0 + y[speaker] + within * rng.standard_normal((len(speaker), d)), speaker
 
 
-def test_cosine_by_hand() -> None:
+def test_cosine_equals_hand_computation() -> None:
     scorer = Cosine().fit(np.zeros((0, 2)), np.zeros(0, np.int64))
     scores = scorer(
         np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1, 2]), np.array([[0.0, 2.0], [3.0, 3.0], [0.0, 0.0]])
@@ -38,7 +38,7 @@ def test_cosine_by_hand() -> None:
     np.testing.assert_allclose(scores, [[0.0, root, 0.0], [root, 1.0, 0.0]], atol=1e-12)
 
 
-def test_scales_do_not_matter_to_a_scaled_back_end() -> None:
+def test_scaled_backend_is_invariant_to_units() -> None:
     """Dimension by dimension in other units, and the same scores; a dimension that says nothing does no harm."""
     rng = np.random.default_rng(0)
     x, speaker = world(rng, 12, 6)
@@ -76,7 +76,7 @@ def test_scatter_equals_plain_loops() -> None:
     assert found.speakers == len(several)
 
 
-def test_lda_and_wccn_whiten_what_varies_within_speakers() -> None:
+def test_lda_and_wccn_whiten_within_speaker_variance() -> None:
     x, speaker = world(np.random.default_rng(1), 50, 20)
     for backend in (Wccn(0.0), Lda(5, 0.0)):
         matrix = backend.fit(x, speaker).matrix
@@ -93,7 +93,7 @@ def test_lda_and_wccn_whiten_what_varies_within_speakers() -> None:
     "backend",
     [Wccn(0.1), Lda(6), Plda(6), Plda(6, by_count=False), MarginSoftmax(), SNorm(Lda(6), 20), SNorm(Plda(6), 20)],
 )
-def test_what_is_learned_helps_on_other_speakers(backend: Backend) -> None:
+def test_learned_backends_improve_on_unseen_speakers(backend: Backend) -> None:
     rng = np.random.default_rng(2)
     x, speaker = world(rng, 60, 20)
     new, who = world(rng, 40, 16)
@@ -151,7 +151,7 @@ def likelihood(model: TwoCovariance, x: Floats, speaker: Codes) -> float:
     return total
 
 
-def test_em_climbs_and_finds_the_truth() -> None:
+def test_em_increases_the_likelihood_and_recovers_the_model() -> None:
     rng = np.random.default_rng(4)
     d = 3
     a, b = rng.standard_normal((2, d, d))
@@ -167,21 +167,21 @@ def test_em_climbs_and_finds_the_truth() -> None:
     np.testing.assert_allclose(model.within, within, atol=0.2 * np.trace(within) / d)
 
 
-def test_more_enrollment_utterances_make_a_surer_score() -> None:
+def test_more_enrollment_utterances_increase_the_score() -> None:
     x, speaker = world(np.random.default_rng(5), 40, 10)
     scorer = Plda(6).fit(x, speaker)
     one, ten = scorer(np.repeat(x[:1], 2, axis=0), np.array([1, 10]), x[200:300])
     assert np.abs(ten).mean() > np.abs(one).mean()
 
 
-def test_too_few_speakers() -> None:
+def test_too_few_speakers_are_rejected() -> None:
     with pytest.raises(InputError, match="2 training speaker"):
         Wccn().fit(np.eye(4), np.array([0, 0, 1, 1]))
     with pytest.raises(InputError, match="with two utterances"):
         Plda().fit(np.eye(4), np.arange(4))
 
 
-def test_length_norm_leaves_zero() -> None:
+def test_length_norm_keeps_zero_vectors() -> None:
     np.testing.assert_allclose(length_norm(np.array([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0.0, 0.0]])
 
 
@@ -257,7 +257,7 @@ def test_s_norm_equals_a_plain_loop(backend: Backend) -> None:
             assert found[i, j] == pytest.approx(normed, rel=1e-6)
 
 
-def test_s_norm_forgives_voices_that_score_high_with_everybody() -> None:
+def test_s_norm_corrects_speakers_who_score_high_with_everybody() -> None:
     """Half of the speakers add a constant to all their scores: one threshold for all errs, unless it is removed."""
     rng = np.random.default_rng(4)
     x, speaker = world(rng, 60, 10, nuisance=0.5)

@@ -142,7 +142,7 @@ def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
     json.dumps(result.as_dict())
 
 
-def test_scores_are_those_of_a_plain_loop(made: Path) -> None:
+def test_scores_equal_a_plain_loop(made: Path) -> None:
     """Enrollment by the unweighted mean of raw embeddings; cosine; the order of the list."""
     one = find_sets(made, anon="_b2")[0]
     encoder = PitchBumps()
@@ -158,7 +158,7 @@ def test_scores_are_those_of_a_plain_loop(made: Path) -> None:
         assert scores[i] == pytest.approx(cosine, abs=1e-6)
 
 
-def test_enrollment_and_score_files_by_hand(tmp_path: Path) -> None:
+def test_enrollment_and_score_files_equal_hand_computation(tmp_path: Path) -> None:
     embedded = Embedded(("a1", "a2", "b1"), np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 8.0]]))
     enrolled = enroll(embedded, {"a": ("a1", "a2"), "b": ("b1",)})
     np.testing.assert_array_equal(enrolled.means, [[1.0, 1.0], [0.0, 8.0]])
@@ -176,7 +176,7 @@ def test_enrollment_and_score_files_by_hand(tmp_path: Path) -> None:
         enroll(embedded, {"c": ()})
 
 
-def test_a_second_run_comes_from_the_cache(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_run_uses_the_cache(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("computed again"))
     second = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
@@ -184,14 +184,14 @@ def test_a_second_run_comes_from_the_cache(made: Path, tmp_path: Path, monkeypat
     assert first.strongest is None  # original speech alone
 
 
-def test_the_control_of_a_good_attacker_is_one_half(made: Path) -> None:
+def test_control_eer_of_a_good_attacker_is_one_half(made: Path) -> None:
     one = find_sets(made)[0]
     rng = np.random.default_rng(0)
     honest = rng.standard_normal(len(one.trials)) + 3.0 * one.trials.target
     assert control_eer(one, honest) == pytest.approx(0.5, abs=0.07)
 
 
-def test_warnings_have_reasons(tmp_path: Path) -> None:
+def test_weak_attackers_give_warnings(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text(json.dumps({"data": "anonymized", "accuracy": 0.2, "peak_reached": False, "speakers": 5, "x": 1}))
     (weak,) = attacker(f"pitch-bumps:{path}")
@@ -207,7 +207,7 @@ def test_warnings_have_reasons(tmp_path: Path) -> None:
     assert attacker(f"pitch-bumps:{path}")[0].conditions() == {"aa": "similar-system"}
 
 
-def test_bad_records(tmp_path: Path) -> None:
+def test_invalid_training_records_are_rejected(tmp_path: Path) -> None:
     for text in ("no json", '{"data": "other"}', "[1]"):
         (tmp_path / "r.json").write_text(text)
         with pytest.raises(InputError, match=r"record\.json that `voiceveil train` wrote"):
@@ -253,7 +253,7 @@ def spoil_folder(data: Path) -> None:
         (spoil_folder, "needs the enrollment toy_enrolls_b2"),
     ],
 )
-def test_bad_data_is_found_before_the_work_begins(
+def test_invalid_data_is_found_before_the_work(
     data: Path, spoil: Any, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("the work has begun"))
@@ -277,7 +277,7 @@ def test_bad_data_is_found_before_the_work_begins(
         ({"anon": "_b2", "scoring": "pdla"}, "unknown scoring 'pdla'.*cosine, plda"),
     ],
 )
-def test_bad_options(made: Path, options: dict[str, Any], what: str) -> None:
+def test_invalid_options_are_rejected(made: Path, options: dict[str, Any], what: str) -> None:
     with pytest.raises(InputError, match=what):
         attack.run(made, **{"attackers": ["pitch-bumps"], **options})
 
@@ -291,7 +291,7 @@ def test_bad_options(made: Path, options: dict[str, Any], what: str) -> None:
         ("ecapa:speechbrain/spkrec-ecapa-voxceleb", "give the folder that `voiceveil train asv` wrote"),  # a hub id
     ],
 )
-def test_models_of_the_wrong_kind_are_found_before_the_work_begins(
+def test_wrong_models_are_found_before_the_work(
     made: Path, spec: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("the work has begun"))
@@ -300,14 +300,16 @@ def test_models_of_the_wrong_kind_are_found_before_the_work_begins(
     assert what in capsys.readouterr().err
 
 
-def test_training_speakers_must_be_others(made: Path) -> None:
+def test_training_speakers_must_not_be_in_the_trials(made: Path) -> None:
     with pytest.raises(InputError, match=r"8 training speaker.* are among those attacked"):
         attack.run(made, anon="_b2", attackers=["pitch-bumps-adapted"], train=[made / "toy_enrolls_b2"])
     with pytest.raises(InputError, match="needs anonymized speech"):
         attack.run(made, attackers=["pitch-bumps-adapted"], train=[made / "train_b2"])
 
 
-def test_command(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attack_command_writes_scores_and_results(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--data", str(made), "--anon", "_b2", "--attacker", "pitch-bumps,free:f0", "--resamples", "20"]
     assert main(["attack", *options, "--sets", "toy", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
@@ -369,7 +371,7 @@ trials = [{ set = "toy_trials_x", gender = "f" }]
 """
 
 
-def test_a_protocol_with_plda_gets_plda_where_there_is_training_speech(made: Path, tmp_path: Path) -> None:
+def test_protocol_with_plda_uses_plda_given_training_speech(made: Path, tmp_path: Path) -> None:
     (tmp_path / "toy.toml").write_text(_PROTOCOL)
     protocol = load_protocol(tmp_path / "toy.toml")
     tools = Tools(("pitch-bumps",), "", Cache(None))
@@ -383,7 +385,7 @@ def test_a_protocol_with_plda_gets_plda_where_there_is_training_speech(made: Pat
     assert "no Cllr of pitch-bumps" in notes[1]
 
 
-def test_a_set_that_was_not_anonymized_is_not_left_out_in_silence(data: Path) -> None:
+def test_set_without_anonymized_version_is_reported(data: Path) -> None:
     shutil.copytree(data / "toy_trials_x", data / "toy_trials_y")
     with pytest.raises(
         InputError, match=r"no anonymized speech toy_trials_y_b2.*anonymize it too.*--sets toy_trials_x"
@@ -392,14 +394,14 @@ def test_a_set_that_was_not_anonymized_is_not_left_out_in_silence(data: Path) ->
     assert [one.name for one in find_sets(data, anon="_b2", names=["toy_trials_x"])] == ["toy_trials_x"]
 
 
-def test_original_speech_is_not_proposed_as_anonymized(data: Path) -> None:
+def test_original_sets_are_not_suggested_as_anonymized(data: Path) -> None:
     for name in ("toy_enrolls", "toy_trials_x"):
         shutil.rmtree(data / f"{name}_b2")
     with pytest.raises(InputError, match=r"no anonymized speech toy_trials_x_b2 \(anonymize it first"):
         find_sets(data, anon="_b2")
 
 
-def test_a_directory_elsewhere_and_several_versions(data: Path, tmp_path: Path) -> None:
+def test_anonymized_data_may_be_elsewhere_among_other_versions(data: Path, tmp_path: Path) -> None:
     """Other systems' directories beside the original ones are not taken for original."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

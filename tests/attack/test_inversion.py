@@ -86,18 +86,18 @@ def test_pole_angles_of_a_resonance() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.6, 0.7, 0.8, 0.9])
-def test_the_coefficient_of_other_speakers_is_estimated(model: AngleModel, alpha: float) -> None:
+def test_coefficient_of_unseen_speakers_is_estimated(model: AngleModel, alpha: float) -> None:
     anonymized = [McAdams(alpha)(voice(speaker, 2)).astype(np.float32) for speaker in range(6)]
     errors = np.array([model.estimate(samples) for samples in anonymized]) - alpha
     assert np.abs(errors).max() < 0.08
     assert abs(errors.mean()) < 0.04
 
 
-def test_original_speech_is_taken_for_original(model: AngleModel) -> None:
+def test_original_speech_is_estimated_as_original(model: AngleModel) -> None:
     assert [model.estimate(voice(speaker, 2)) for speaker in range(4)] == pytest.approx([1.0] * 4, abs=0.06)
 
 
-def test_estimates_stay_within_the_grid_whatever_the_audio(model: AngleModel) -> None:
+def test_estimates_stay_within_the_grid_for_any_audio(model: AngleModel) -> None:
     rng = np.random.default_rng(0)
     for samples in (np.zeros(0), np.zeros(100), np.zeros(16000), rng.standard_normal(16000), np.ones(320)):
         alpha = model.estimate(samples.astype(np.float32))
@@ -111,7 +111,7 @@ def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
 
 
 @pytest.mark.parametrize(("alpha", "least"), [(0.7, 0.6), (0.8, 0.65), (0.9, 0.7)])
-def test_what_is_undone_is_like_the_original(alpha: float, least: float) -> None:
+def test_inverted_speech_resembles_the_original(alpha: float, least: float) -> None:
     pairs = [(voice(s, 3), McAdams(alpha)(voice(s, 3)).astype(np.float32)) for s in range(5)]
     before = np.mean([abs(correlation(source, hidden)) for source, hidden in pairs])
     after = np.mean([correlation(source, invert(hidden, alpha)) for source, hidden in pairs])
@@ -136,7 +136,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("system", ["b2", "d1"])
-def test_the_attacker_does_better_than_the_ignorant_one(data: Path, system: str) -> None:
+def test_inversion_beats_the_ignorant_attacker(data: Path, system: str) -> None:
     names = ["angles", "mcadams-inversion:angles"]
     result = attack.run(data, anon=f"_{system}", attackers=names, resamples=20)
     ignorant, inverting = result.mean("angles", "oa").value, result.mean("mcadams-inversion:angles", "oa").value
@@ -147,7 +147,7 @@ def test_the_attacker_does_better_than_the_ignorant_one(data: Path, system: str)
     assert health.original_eer == result.health[0].original_eer
 
 
-def test_the_command_and_its_cache(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attack_command_uses_the_cache(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["attack", "--data", str(data), "--anon", "_b2", "--attacker", "mcadams-inversion:angles", "--json"]
     options += ["--resamples", "20", "--cache", str(tmp_path / "cache.sqlite")]
     assert main([*options, "--jobs", "2"]) == 0
@@ -164,7 +164,7 @@ def test_the_command_and_its_cache(data: Path, tmp_path: Path, capsys: pytest.Ca
         attacker("mcadams-inversoin")
 
 
-def test_it_is_among_the_usual_attackers_of_the_systems_it_was_made_for(tmp_path: Path) -> None:
+def test_inversion_is_a_default_attacker_of_mcadams_systems(tmp_path: Path) -> None:
     from tests.support.small_challenge import make_challenge
 
     made = make_challenge(tmp_path / "data", only=("dev",))
@@ -175,7 +175,7 @@ def test_it_is_among_the_usual_attackers_of_the_systems_it_was_made_for(tmp_path
 
 
 @pytest.mark.skipif(not SPEECH.is_dir(), reason="needs real speech")
-def test_the_coefficient_of_real_speech_is_estimated() -> None:
+def test_coefficient_of_real_speech_is_estimated() -> None:
     enrolled = list(open_corpus(SPEECH / "libri_dev_enrolls"))[::30]
     tried = (
         list(open_corpus(SPEECH / "libri_dev_trials_f"))[::150]
@@ -192,7 +192,7 @@ def test_the_coefficient_of_real_speech_is_estimated() -> None:
     assert np.sqrt(np.mean(np.square(errors))) < 0.03
 
 
-def test_a_plan_knows_what_is_in_the_cache(tmp_path: Path) -> None:
+def test_plan_accounts_for_the_cache(tmp_path: Path) -> None:
     from tests.support.small_challenge import make_challenge
     from voiceveil.evaluation.evaluate import evaluate
     from voiceveil.evaluation.plan import make_plan

@@ -11,7 +11,7 @@ from voiceveil.testing import synthetic_voice
 
 
 @pytest.mark.parametrize("hertz", [80.0, 123.0, 210.0, 333.0])
-def test_f0_of_a_buzz(hertz: float) -> None:
+def test_f0_of_a_pulse_train(hertz: float) -> None:
     t = np.arange(16000) / 16000
     buzz = np.sum([np.sin(2 * np.pi * hertz * k * t) / k for k in range(1, 12)], axis=0)
     mean, spread = mean_f0(0.1 * buzz.astype(np.float32))
@@ -34,7 +34,7 @@ def test_noise_and_silence_have_no_f0() -> None:
         np.testing.assert_array_equal(mean_f0(samples), [0.0, 0.0])
 
 
-def test_silence_pattern_by_hand() -> None:
+def test_silence_pattern_equals_hand_computation() -> None:
     """0.3 s of silence, 0.5 s of noise, 0.2 s pause, 0.5 s of noise, 0.05 s (no pause), 0.25 s of noise, 0.2 s."""
     rng = np.random.default_rng(0)
     parts = [(0.3, 0), (0.5, 1), (0.2, 0), (0.5, 1), (0.05, 0), (0.25, 1), (0.2, 0)]
@@ -55,7 +55,7 @@ def test_cues_of_any_audio_are_finite() -> None:
     assert np.exp(Cues()(synthetic_voice(1, seconds=3.0))[CUES["duration"]]) == pytest.approx(3.0)
 
 
-def test_distance_by_hand() -> None:
+def test_distance_equals_hand_computation() -> None:
     distance = Distance.of(np.array([[0.0, 5.0], [4.0, 5.0]]))  # spreads 2 and 0
     scores = distance(np.array([[1.0, 5.0]]), np.array([3]), np.array([[1.0, 5.0], [5.0, 5.0], [1.0, 8.0]]))
     np.testing.assert_allclose(scores, [[0.0, -2.0, -3.0]])

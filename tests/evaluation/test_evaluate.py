@@ -60,7 +60,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-def test_an_inventory_says_what_is_missing_and_what_differs(data: Path, tmp_path: Path) -> None:
+def test_inventory_lists_missing_and_different_sets(data: Path, tmp_path: Path) -> None:
     inventory = prepare(data, tmp_path, system=vv.system("b2")).inventory
     assert "train-clean-360" in inventory.missing
     assert "IEMOCAP_dev" in inventory.missing
@@ -77,7 +77,7 @@ def evaluated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 
 @pytest.mark.slow
-def test_every_figure_says_what_it_is(evaluated: tuple[Path, Results]) -> None:
+def test_every_figure_is_complete(evaluated: tuple[Path, Results]) -> None:
     out, results = evaluated
     eers = {(f.dataset, f.gender, f.condition, f.evaluator) for f in results.find("eer")}
     for gender in "fm":
@@ -93,7 +93,7 @@ def test_every_figure_says_what_it_is(evaluated: tuple[Path, Results]) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_run_computes_nothing(evaluated: tuple[Path, Results], data: Path) -> None:
+def test_second_run_computes_nothing(evaluated: tuple[Path, Results], data: Path) -> None:
     out, results = evaluated
     before = {path: path.stat().st_mtime_ns for path in (out / "data").rglob("*.wav")}
     evaluation = prepare(data, out, system=vv.system("b2"), emotion=["emotions"])
@@ -103,7 +103,7 @@ def test_a_second_run_computes_nothing(evaluated: tuple[Path, Results], data: Pa
 
 
 @pytest.mark.slow
-def test_data_that_somebody_else_anonymized(evaluated: tuple[Path, Results], data: Path, tmp_path: Path) -> None:
+def test_externally_anonymized_data_is_evaluated(evaluated: tuple[Path, Results], data: Path, tmp_path: Path) -> None:
     out, results = evaluated
     theirs = tmp_path / "data"
     shutil.copytree(data, theirs)
@@ -119,7 +119,7 @@ def test_data_that_somebody_else_anonymized(evaluated: tuple[Path, Results], dat
         prepare(theirs, tmp_path / "out2", anon="_theirs")
 
 
-def test_plan_does_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_option_computes_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["evaluate", "--data", str(data), "--system", "b2", "--out", str(tmp_path / "out"), "--plan"]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_plan_does_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFix
         (["--system", "b2", "--protocol", "vpc2023"], "did you mean vpc202"),
     ],
 )
-def test_bad_input(
+def test_invalid_input_is_rejected(
     data: Path, tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["evaluate", "--data", str(data), "--out", str(tmp_path / "out"), *arguments])
@@ -146,12 +146,12 @@ def test_bad_input(
     assert not (tmp_path / "out").exists()
 
 
-def test_emotions_are_checked_before_the_work(data: Path, tmp_path: Path) -> None:
+def test_emotion_labels_are_checked_before_the_work(data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no emotion labels"):
         prepare(data, tmp_path / "out", system=vv.system("b2"), emotion=["libri_dev_enrolls"])
 
 
-def test_nothing_of_the_protocol(tmp_path: Path) -> None:
+def test_data_without_any_set_of_the_protocol_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing of VoicePrivacy 2024"):
         prepare(tmp_path, tmp_path / "out", system=vv.system("b2"))
 

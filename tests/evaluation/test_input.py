@@ -51,7 +51,7 @@ def refusal(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *mor
     return capsys.readouterr().err.removeprefix("voiceveil evaluate: ").rstrip("\n")
 
 
-def test_audio_without_metadata_is_evaluated_as_with_it(source: Path, tmp_path: Path) -> None:
+def test_audio_without_metadata_gives_the_same_results(source: Path, tmp_path: Path) -> None:
     """The official layout; the data folder is not written to."""
     before = sorted(source.rglob("*"))
     evaluation = prepare(source, tmp_path / "out", anon="_theirs")
@@ -85,7 +85,7 @@ def test_commands_in_wav_scp_are_not_run_and_not_needed(
     assert not victim.exists()
 
 
-def test_audio_of_another_project_is_not_taken(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audio_of_another_project_is_not_used(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `wav.scp` with official paths, read in the folder of another project that has the same sets."""
     other = shutil.copytree(data, tmp_path / "other" / "data")
     folder = data / "libri_dev_trials_f_theirs"
@@ -96,7 +96,7 @@ def test_audio_of_another_project_is_not_taken(data: Path, tmp_path: Path, monke
     assert {u.path.parent for u in found} == {(folder / "wav").resolve()}
 
 
-def test_a_wav_scp_of_another_machine_is_made_anew(data: Path, tmp_path: Path) -> None:
+def test_wav_scp_of_another_machine_is_rebuilt(data: Path, tmp_path: Path) -> None:
     folder = data / "libri_dev_trials_f_theirs"
     ids = sorted(path.stem for path in (folder / "wav").iterdir())
     (folder / "wav.scp").write_text("".join(f"{key} /somewhere/else/{key}.wav\n" for key in ids))
@@ -197,7 +197,7 @@ F = "libri_dev_trials_f_theirs"
         ),
     ],
 )  # fmt: skip
-def test_spoiled_data(
+def test_damaged_data_is_reported(
     data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -216,7 +216,7 @@ def test_spoiled_data(
         (["--system", "b2", "--recogniser", "monshine"], "did you mean moonshine"),
     ],
 )
-def test_bad_arguments_are_found_before_the_work(
+def test_invalid_arguments_are_found_before_the_work(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert message in refusal(data, tmp_path, capsys, *arguments)
@@ -251,7 +251,7 @@ def test_results_of_another_protocol_are_not_overwritten(
         (["vpc2024", "vpc2020"], "2024", "s1: results of vpc2020, not of vpc2024"),
     ],
 )
-def test_rank_refuses_results_of_another_protocol(
+def test_rank_rejects_results_of_another_protocol(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     protocols: list[str],
@@ -266,7 +266,7 @@ def test_rank_refuses_results_of_another_protocol(
     assert message in capsys.readouterr().err
 
 
-def test_a_half_finished_evaluation_has_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unfinished_evaluation_has_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "cache.sqlite").write_bytes(b"")
     for verb in ("rank", "submit"):
         assert main([verb, str(tmp_path)]) == 1
@@ -276,7 +276,7 @@ def test_a_half_finished_evaluation_has_no_results(tmp_path: Path, capsys: pytes
         )
 
 
-def test_results_say_how_they_came_about(source: Path, tmp_path: Path) -> None:
+def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
     """Hashes of sets are those that sha256sum gives; no path of this machine is in the file."""
     out = tmp_path / "out"
     info = evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), recogniser="counter", seed=3).info
@@ -304,7 +304,7 @@ def test_results_say_how_they_came_about(source: Path, tmp_path: Path) -> None:
     assert not (out / "exp/asv_anon_theirs").exists()
 
 
-def test_only_what_was_written_before_is_removed(source: Path, tmp_path: Path) -> None:
+def test_rerun_removes_only_its_own_files(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     evaluate(prepare(source, out, anon="_theirs"), attackers=ATTACKERS, recogniser="counter")
     mine = out / "exp" / "asv_anon_theirs" / "notes.txt"
@@ -318,6 +318,6 @@ def test_only_what_was_written_before_is_removed(source: Path, tmp_path: Path) -
     assert (out / "exp/results_summary/eval_orig_theirs/results_orig.txt").read_bytes() == before
 
 
-def test_prepare_refuses_both_a_system_and_data(data: Path, tmp_path: Path) -> None:
+def test_prepare_rejects_a_system_together_with_data(data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one of a system and the suffix of anonymized data is needed"):
         prepare(data, tmp_path / "out")

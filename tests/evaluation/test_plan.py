@@ -102,7 +102,7 @@ def audio(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (out / "data").rglob("*.wav")}
 
 
-def test_what_is_planned_is_what_happens(data: Path, tmp_path: Path, work: Counter[str]) -> None:
+def test_plan_equals_what_is_computed(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     evaluation = small(data, tmp_path / "out")
     steps = planned(evaluation)
     assert not (tmp_path / "out").exists()
@@ -125,7 +125,7 @@ def test_what_is_planned_is_what_happens(data: Path, tmp_path: Path, work: Count
     assert audio(tmp_path / "out") == before
 
 
-def test_another_seed_starts_only_its_descendants(data: Path, tmp_path: Path, work: Counter[str]) -> None:
+def test_new_seed_recomputes_only_dependent_steps(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     evaluation = small(data, tmp_path / "out")
     run(evaluation)
     work.clear()
@@ -137,14 +137,14 @@ def test_another_seed_starts_only_its_descendants(data: Path, tmp_path: Path, wo
     assert {name: steps[name].left for name in ("free cues", "pitch")} == dict(work)
 
 
-def test_another_parameter_too(data: Path, tmp_path: Path) -> None:
+def test_new_parameter_recomputes_only_dependent_steps(data: Path, tmp_path: Path) -> None:
     run(small(data, tmp_path / "out"))
     step = planned(small(data, tmp_path / "out", alpha=(0.8, 0.8)))["anonymize"]
     assert step.left == step.utterances
     assert "parameters was" in step.again
 
 
-def test_a_changed_recording_starts_only_its_descendants(data: Path, tmp_path: Path, work: Counter[str]) -> None:
+def test_changed_recording_recomputes_only_dependent_steps(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     mine = tmp_path / "data"
     shutil.copytree(data, mine)
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):  # paths of a copy are its own
@@ -160,7 +160,7 @@ def test_a_changed_recording_starts_only_its_descendants(data: Path, tmp_path: P
     assert dict(work) == {"free cues": 1, "pitch": 2}
 
 
-def test_a_copy_of_the_data_is_not_anonymized_again(data: Path, tmp_path: Path) -> None:
+def test_copied_data_is_not_anonymized_again(data: Path, tmp_path: Path) -> None:
     mine = tmp_path / "data"
     shutil.copytree(data, mine)
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):
@@ -192,7 +192,7 @@ def cached(out: Path) -> int:
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_ends_as_if_undisturbed(data: Path, tmp_path: Path) -> None:
+def test_killed_evaluation_resumes_to_the_same_results(data: Path, tmp_path: Path) -> None:
     run(small(data, tmp_path / "undisturbed"))
     out = tmp_path / "out"
     command = [sys.executable, "-m", "voiceveil.cli.main", "evaluate", "--data", str(data), "--out", str(out)]
@@ -211,7 +211,7 @@ def test_killed_in_the_middle_it_ends_as_if_undisturbed(data: Path, tmp_path: Pa
     assert results_of(out) == results_of(tmp_path / "undisturbed")
 
 
-def test_a_plan_imports_no_network_and_is_quick(data: Path, tmp_path: Path) -> None:
+def test_plan_imports_no_torch_and_is_fast(data: Path, tmp_path: Path) -> None:
     code = (
         "import sys, time; from voiceveil.cli.main import main; code = main(sys.argv[1:]); "
         "print(code, 'torch' in sys.modules, time.process_time())"
@@ -224,7 +224,7 @@ def test_a_plan_imports_no_network_and_is_quick(data: Path, tmp_path: Path) -> N
     assert needs.startswith("needs: about 0:00:")
 
 
-def test_a_sample_stands_for_many(data: Path, tmp_path: Path) -> None:
+def test_plan_of_a_large_corpus_is_sampled(data: Path, tmp_path: Path) -> None:
     mine = tmp_path / "data"
     shutil.copytree(data, mine)
     one = next(iter(sorted((data / "audio").iterdir())))
@@ -244,7 +244,7 @@ def test_a_sample_stands_for_many(data: Path, tmp_path: Path) -> None:
     assert plan.disk == pytest.approx(32_000 * MANY * 13.0, rel=0.02)
 
 
-def test_needs() -> None:
+def test_plan_prints_time_and_disk_needed() -> None:
     step = Step("anonymize", 10, 4, 3600.0, 0.01)
     mine = Step("mine", 10, 10, 0.0, None)
     assert _needs(Plan((step, mine), 5e9, 4e9, False), 2) == (
@@ -254,7 +254,7 @@ def test_needs() -> None:
     assert "and what mine takes, which nobody has timed here" in _needs(Plan((step, slow), 0.0, 4e9, True), 1)
 
 
-def test_stand_ins_are_used_and_said(data: Path, tmp_path: Path) -> None:
+def test_substitute_training_sets_are_used_and_named(data: Path, tmp_path: Path) -> None:
     mine = tmp_path / "data"
     shutil.copytree(data, mine)
     shutil.copytree(data / "libri_dev_enrolls", mine / "libri_pool")
@@ -269,7 +269,7 @@ def test_stand_ins_are_used_and_said(data: Path, tmp_path: Path) -> None:
     assert named.training == ("libri_dev_enrolls",)
 
 
-def test_without_options(
+def test_defaults_of_the_command(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

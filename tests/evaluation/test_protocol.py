@@ -11,7 +11,7 @@ from voiceveil.evaluation.protocol import load_protocol
 
 
 @pytest.mark.parametrize("name", ["vpc2020", "vpc2022", "vpc2024"])
-def test_totals_are_those_of_the_plans(name: str) -> None:
+def test_set_sizes_equal_the_evaluation_plans(name: str) -> None:
     """Same- and different-speaker pairs, both genders: Table 4 of 2024, Table 3 of 2022."""
     totals = {
         (v.dataset, v.subset): tuple(sum(getattr(t, kind) for t in v.trials) for kind in ("target", "nontarget"))
@@ -26,13 +26,13 @@ def test_totals_are_those_of_the_plans(name: str) -> None:
         assert totals["vctk_test", "common"] == (700, 9790)
 
 
-def test_2024_anonymizes_nine_sets_on_the_utterance_level() -> None:
+def test_edition_2024_anonymizes_nine_sets_on_the_utterance_level() -> None:
     protocol = load_protocol("vpc2024")
     assert len(protocol.roles()) == 9
     assert {protocol.levels[role] for role in protocol.roles().values()} == {"utterance"}
 
 
-def test_2022_levels() -> None:
+def test_edition_2022_has_speaker_and_utterance_levels() -> None:
     protocol = load_protocol("vpc2022")
     roles = protocol.roles()
     assert protocol.levels[roles["libri_test_enrolls"]] == protocol.levels[roles["vctk_dev_trials_f"]] == "speaker"
@@ -40,12 +40,12 @@ def test_2022_levels() -> None:
     assert protocol.minimum_pitch_correlation == 0.3
 
 
-def test_unknown_protocol() -> None:
+def test_unknown_protocol_is_rejected() -> None:
     with pytest.raises(InputError, match="did you mean vpc2024"):
         load_protocol("vpc204")
 
 
-def test_a_protocol_of_ones_own(tmp_path: Path) -> None:
+def test_own_protocol_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         'name = "mine"\ntitle = "Mine"\nmetrics = ["eer"]\nlevels = { enroll = "utterance", trial = "utterance" }\n'
@@ -58,7 +58,7 @@ def test_a_protocol_of_ones_own(tmp_path: Path) -> None:
         load_protocol(path)
 
 
-def test_real_data_has_the_counts_of_the_plan(speech: Path) -> None:
+def test_real_data_has_the_counts_of_the_evaluation_plan(speech: Path) -> None:
     from voiceveil.corpus import open_corpus
 
     (dev,) = (v for v in load_protocol("vpc2024").verification if v.dataset == "libri_dev")

@@ -72,7 +72,7 @@ def places(ranking: Ranking, by: str, minimum: float) -> list[tuple[int, str, tu
     return [(p.place, p.system, p.tied_with) for p in ranking.places[by][minimum]]
 
 
-def test_conditions_and_places() -> None:
+def test_systems_are_ranked_within_their_conditions() -> None:
     ranking = rank_systems(
         [
             system("low", (0.05, 0.1), 0.01),
@@ -138,7 +138,7 @@ def test_intervals_of_averages() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 0.6), st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.2)), min_size=1, max_size=8)
 )
-def test_ranks_against_a_slow_twin(rows: list[tuple[float, float, float, float]]) -> None:
+def test_ranks_equal_a_slow_twin(rows: list[tuple[float, float, float, float]]) -> None:
     systems = [system(f"s{i}", (e, e), w, u, reach=r) for i, (e, w, u, r) in enumerate(rows)]
     ranking = rank_systems(systems)
     for low, high in ((0.1, 0.2), (0.2, 0.3), (0.3, 0.4), (0.4, 2.0)):
@@ -159,7 +159,7 @@ def test_ranks_against_a_slow_twin(rows: list[tuple[float, float, float, float]]
                 assert not apart & set(found[f"s{i}"].tied_with)
 
 
-def test_whose_eers_count() -> None:
+def test_eers_of_the_strongest_attacker_count() -> None:
     weak = system("x", (0.4, 0.4), 0.05, attacker="net", knowledge="lazy-informed")
     strong = system("x", (0.1, 0.1), None, None, attacker="net-adapted", knowledge="semi-informed")
     both = replace(weak, figures=weak.figures + strong.figures)
@@ -188,7 +188,7 @@ def test_pitch_correlation_must_be_above_the_minimum_in_2022(tmp_path: Path) -> 
     assert ranking.standing("x").fault == "pitch correlation 0.300 on vctk_test_trials_m_common"
 
 
-def test_what_cannot_be_ranked() -> None:
+def test_invalid_results_are_rejected() -> None:
     good = system("x", (0.2, 0.2), 0.05)
     for results, what in (
         ([good, good], "two results of 'x'"),
@@ -210,7 +210,7 @@ def test_what_cannot_be_ranked() -> None:
     assert (len(partial.places["wer"][0.2]), len(partial.places["uar"][0.2])) == (1, 0)
 
 
-def test_published_averages_of_2024() -> None:
+def test_averages_equal_those_published_in_2024() -> None:
     files = sorted((GOLDEN / "vpc2024").iterdir())
     for split, wanted in (("test", PUBLISHED_2024), ("dev", PUBLISHED_2024_DEV)):
         ranking = rank_systems([read_results(path) for path in files], split=split)  # type: ignore[arg-type]
@@ -226,7 +226,7 @@ def test_published_averages_of_2024() -> None:
     assert round(100 * ranking.original.eer.value, 4) == 4.5895
 
 
-def test_published_averages_of_2022() -> None:
+def test_averages_equal_those_published_in_2022() -> None:
     """To their three decimals: from the summaries, and from the full results."""
     for path in sorted((GOLDEN / "vpc2022").glob("RESULTS_summary_*")):
         summary = read_results(path)
@@ -250,7 +250,9 @@ def files(tmp_path: Path) -> list[str]:
     return [str(tmp_path / name) for name in names]
 
 
-def test_the_command(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_command_prints_and_writes_the_ranking(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files[0] = f"B2={files[0]}"
     assert main(["rank", *files, "--svg", str(tmp_path / "plane.svg")]) == 0
     out = capsys.readouterr().out
@@ -267,7 +269,7 @@ def test_the_command(files: list[str], tmp_path: Path, capsys: pytest.CaptureFix
     assert data["original"]["utility"]["uar"]["value"] == pytest.approx(0.710618)
 
 
-def test_the_command_tells_what_is_wrong(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_command_explains_errors(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rank", files[0], files[0]]) == 1
     assert "NAME=PATH" in capsys.readouterr().err
     assert main(["rank", "nowhere"]) == 1
@@ -278,7 +280,7 @@ def test_the_command_tells_what_is_wrong(files: list[str], capsys: pytest.Captur
     assert caught.value.code == 2
 
 
-def test_notes_on_attackers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_name_differing_attackers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     system("a", (0.2, 0.2), 0.05, attacker="net", knowledge="lazy-informed").save(tmp_path / "a.json")
     system("b", (0.2, 0.2), 0.05, None).save(tmp_path / "b.json")
     assert main(["rank", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
@@ -294,7 +296,7 @@ def circles(svg: str) -> list[tuple[float, float]]:
     return [(float(c.get("cx", "nan")), float(c.get("cy", "nan"))) for c in found]
 
 
-def test_the_figure_is_drawn_to_scale() -> None:
+def test_figure_is_drawn_to_scale() -> None:
     ranking = rank_systems(
         [
             system("B1", (0.1, 0.1), 0.02, 0.5),
@@ -317,7 +319,7 @@ def test_the_figure_is_drawn_to_scale() -> None:
     assert privacy_utility_svg(ranking, baselines=["t/one", "t/two"]).count('class="base"') == 4
 
 
-def test_the_figure_of_any_systems() -> None:
+def test_figure_accepts_any_systems() -> None:
     """Names with markup, intervals beyond the axes, ties, systems at one point, one system, none of the metric."""
     names = ["<b>&\"'", "x" * 80, "a/b", "a/c", "ü\x00\udce4"]
     crowd = [system(name, (0.45, 0.47), 0.05, 0.4, reach=0.3) for name in names]
@@ -333,13 +335,13 @@ def test_the_figure_of_any_systems() -> None:
     assert ">–<" in privacy_utility_svg(rank_systems([system("x", (0.05, 0.05), 1.5)]))
 
 
-def test_the_figure_stands_alone() -> None:
+def test_figure_is_self_contained() -> None:
     svg = privacy_utility_svg(rank_systems([system("x", (0.2, 0.2), 0.05)]))
     assert "prefers-color-scheme:dark" in svg
     for word in ("<script", "href", "url(", "@import"):
         assert word not in svg
 
 
-def test_baselines_by_name() -> None:
+def test_baselines_are_recognized_by_name() -> None:
     assert all(map(is_baseline, ("B1", "b2", "B1.a", "B1b", "B6")))
     assert not any(map(is_baseline, ("B7", "baseline", "mcadams", "B1.a/x")))

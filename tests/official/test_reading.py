@@ -34,12 +34,12 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("mine/results_summary.txt", "results_summary"),
     ],
 )
-def test_the_name_of_the_system(path: str, system: str) -> None:
+def test_system_is_named_after_the_file(path: str, system: str) -> None:
     assert system_name(Path(path)) == system
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_kind_is_told_by_the_first_line(tmp_path: Path, name: str) -> None:
+def test_kind_of_file_is_known_by_its_first_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / "a file"
     path.write_text(SAMPLES[name])
     results = read_results(path, system="mine")
@@ -50,7 +50,7 @@ def test_the_kind_is_told_by_the_first_line(tmp_path: Path, name: str) -> None:
     assert read_results(path).figures == results.figures
 
 
-def test_our_own_results(tmp_path: Path) -> None:
+def test_own_results_are_read(tmp_path: Path) -> None:
     ours = Results("mine", "vpc2024", (Figure("eer", 0.25, "libri_dev", condition="aa"),))
     ours.save(tmp_path / "results.json")
     assert read_results(tmp_path / "results.json") == ours
@@ -72,7 +72,7 @@ def test_our_own_results(tmp_path: Path) -> None:
         (b"ASV-libri_dev_enrolls-libri_dev_trials_f\n", "no results below the names"),
     ],
 )
-def test_what_is_no_file_of_results(tmp_path: Path, content: bytes, what: str) -> None:
+def test_other_files_are_rejected(tmp_path: Path, content: bytes, what: str) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(InputError, match=what):
         read_results(tmp_path / "x")
@@ -121,7 +121,7 @@ def _kinds(results: Results) -> set[tuple[str, ...]]:
 
 @settings(max_examples=600)
 @given(broken_files())
-def test_no_file_raises_anything_else(scratch: Path, broken: tuple[str, bytes]) -> None:
+def test_broken_files_raise_only_input_error(scratch: Path, broken: tuple[str, bytes]) -> None:
     """A file is read or refused; what was read can be written, and what was written reads the same again."""
     name, data = broken
     (scratch / name).write_bytes(data)
@@ -142,7 +142,7 @@ def test_no_file_raises_anything_else(scratch: Path, broken: tuple[str, bytes]) 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=200))
-def test_any_bytes(scratch: Path, data: bytes) -> None:
+def test_arbitrary_bytes_raise_input_error(scratch: Path, data: bytes) -> None:
     (scratch / "x").write_bytes(data)
     with pytest.raises(InputError):
         read_results(scratch / "x")
@@ -156,7 +156,7 @@ def test_any_bytes(scratch: Path, data: bytes) -> None:
         max_leaves=12,
     )
 )
-def test_any_layout(scratch: Path, layout: object) -> None:
+def test_arbitrary_layout_raises_only_input_error(scratch: Path, layout: object) -> None:
     """The layout comes from a JSON file that anybody may have written."""
     (scratch / "result_for_rank_x").write_text(SAMPLES["result_for_rank_mcadams"])
     results = read_results(scratch / "result_for_rank_x")

@@ -24,7 +24,7 @@ def read(tmp_path: Path, name: str, text: str) -> Results:
     return read_results(tmp_path / name)
 
 
-def test_figures_of_a_summary(tmp_path: Path) -> None:
+def test_summary_has_the_published_figures(tmp_path: Path) -> None:
     results = read(tmp_path, "RESULTS_summary_mcadams", SUMMARY_2022)
     assert (results.system, results.protocol, len(results.figures)) == ("mcadams", "vpc2022", 34)
     eer = results.one("eer", dataset="vctk_test", gender="m", subset="common", condition="aa")
@@ -46,7 +46,7 @@ def test_figures_of_a_summary(tmp_path: Path) -> None:
     assert results.one("average_gvd").value == -1.633
 
 
-def test_figures_of_results(tmp_path: Path) -> None:
+def test_results_have_the_published_figures(tmp_path: Path) -> None:
     results = read(tmp_path, "results.anon_mcadams", RESULTS_2022)
     assert (results.system, results.protocol) == ("mcadams", "vpc2022")
     values = {f.metric: f.value for f in results.figures if f.condition == "oo"}
@@ -72,7 +72,7 @@ def test_figures_of_results(tmp_path: Path) -> None:
     )
 
 
-def test_files_are_written_again_byte_by_byte(tmp_path: Path) -> None:
+def test_files_round_trip_byte_by_byte(tmp_path: Path) -> None:
     """From the figures alone: their order does not matter."""
     results = read(tmp_path, "RESULTS_summary_mcadams", SUMMARY_2022)
     shuffled = replace(results, figures=tuple(sorted(results.figures, key=lambda f: f"{f.value}")), info={})
@@ -104,7 +104,7 @@ def test_averages_are_those_of_the_printed_figures(tmp_path: Path) -> None:
     assert "Average WER test anon: 9.030" in text
 
 
-def test_results_of_our_own(tmp_path: Path) -> None:
+def test_own_results_are_written_in_the_official_layout(tmp_path: Path) -> None:
     """An attacker of several, words without a decode folder, an infinite Cllr."""
     place: dict[str, Any] = {"dataset": "libri_dev", "split": "dev", "gender": "f", "condition": "aa"}
     figures = [
@@ -163,7 +163,7 @@ def test_results_of_our_own(tmp_path: Path) -> None:
         ("Average WER", "Avarage WER", 31, "not a line of a summary"),
     ],
 )
-def test_faults_of_summaries(tmp_path: Path, old: str, new: str, line: int, what: str) -> None:
+def test_faulty_summaries_are_rejected(tmp_path: Path, old: str, new: str, line: int, what: str) -> None:
     assert old in SUMMARY_2022
     with pytest.raises(InputError, match=re.escape(what)) as caught:
         read(tmp_path, "RESULTS_summary_x", SUMMARY_2022.replace(old, new, 1))
@@ -184,14 +184,14 @@ def test_faults_of_summaries(tmp_path: Path, old: str, new: str, line: int, what
         ("De-Identification : 0.7", "Identification : 0.7", 27, "not a line of results"),
     ],
 )
-def test_faults_of_results(tmp_path: Path, old: str, new: str, line: int, what: str) -> None:
+def test_faulty_results_are_rejected(tmp_path: Path, old: str, new: str, line: int, what: str) -> None:
     assert old in RESULTS_2022
     with pytest.raises(InputError, match=re.escape(what)) as caught:
         read(tmp_path, "results.anon_x", RESULTS_2022.replace(old, new, 1))
     assert caught.value.line == line
 
 
-def test_names() -> None:
+def test_attack_names_round_trip() -> None:
     name = "vctk_test_enrolls_anon-vctk_test_trials_m_common_anon"
     fields = attack_fields(name)
     assert fields == {"dataset": "vctk_test", "split": "test", "gender": "m", "subset": "common", "condition": "aa"}
@@ -202,7 +202,7 @@ def test_names() -> None:
     assert speech_fields("libri_dev_asr_anon") == {"dataset": "libri_dev", "split": "dev", "condition": "a"}
 
 
-def test_all_published_files() -> None:
+def test_all_published_files_round_trip() -> None:
     published = json.loads((GOLDEN / "published.json").read_text())
     files = sorted((GOLDEN / "vpc2022").iterdir()) + sorted((GOLDEN / "vpc2020").iterdir())
     assert len(files) == 18

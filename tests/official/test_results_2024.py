@@ -28,7 +28,7 @@ def rank_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_figures_of_a_summary(rank_file: Path) -> None:
+def test_summary_has_the_published_figures(rank_file: Path) -> None:
     results = read_results(rank_file)
     assert (results.system, results.protocol, len(results.figures)) == ("mcadams", "vpc2024", 16)
     eer = results.one("eer", dataset="libri_test", gender="f", condition="aa")
@@ -41,7 +41,7 @@ def test_figures_of_a_summary(rank_file: Path) -> None:
     assert all(figure.low is None and figure.high is None for figure in results.figures)
 
 
-def test_a_summary_is_written_again_byte_by_byte(rank_file: Path, tmp_path: Path) -> None:
+def test_summary_round_trips_byte_by_byte(rank_file: Path, tmp_path: Path) -> None:
     results = read_results(rank_file)
     summary2024.write_summary(results, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == rank_file.read_bytes()
@@ -58,7 +58,7 @@ def test_hand_edits_of_the_layout_are_kept(tmp_path: Path) -> None:
     assert summary2024.summary_text(read_results(path)) == text
 
 
-def test_results_of_our_own_have_the_official_layout(rank_file: Path) -> None:
+def test_own_results_are_written_in_the_official_layout(rank_file: Path) -> None:
     """Figures in any order and without a layout: all but the time is as the challenge's scripts print it."""
     results = read_results(rank_file)
     bare = replace(results, figures=tuple(sorted(results.figures, key=str)), info={})
@@ -69,7 +69,7 @@ def test_results_of_our_own_have_the_official_layout(rank_file: Path) -> None:
     assert summary2024.summary_text(bare, part="anon", time=datetime(2024, 3, 29, 10, 45)) == f"---- Time{second}"
 
 
-def test_the_numbers_come_from_the_figures(rank_file: Path) -> None:
+def test_written_numbers_come_from_the_figures(rank_file: Path) -> None:
     results = read_results(rank_file)
     changed = tuple(replace(f, value=f.value + 0.01) for f in results.figures)
     text = summary2024.summary_text(replace(results, figures=changed))
@@ -79,7 +79,7 @@ def test_the_numbers_come_from_the_figures(rank_file: Path) -> None:
         assert after in text
 
 
-def test_attackers_of_our_own(rank_file: Path) -> None:
+def test_semi_informed_attacker_is_written_as_asv_eval_anon(rank_file: Path) -> None:
     """The semi-informed attacker stands as ASV_eval^anon, unless another one is asked for."""
     results = read_results(rank_file)
     ours = [
@@ -124,7 +124,7 @@ def test_attackers_of_our_own(rank_file: Path) -> None:
         ("11   libri", "x11   libri", 32, "the number of the row is 'x11'"),
     ],
 )
-def test_every_fault_has_its_line(tmp_path: Path, old: str, new: str, line: int, what: str) -> None:
+def test_faults_have_their_line(tmp_path: Path, old: str, new: str, line: int, what: str) -> None:
     assert RANK_2024.count(old) >= 1
     path = tmp_path / "result_for_rank_x"
     path.write_text(RANK_2024.replace(old, new, 1))
@@ -133,7 +133,7 @@ def test_every_fault_has_its_line(tmp_path: Path, old: str, new: str, line: int,
     assert (caught.value.where, caught.value.line) == (str(path), line)
 
 
-def test_a_table_needs_rows_and_a_summary_tables(tmp_path: Path) -> None:
+def test_empty_tables_and_summaries_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "result_for_rank_x"
     for text in ("---- ASR results ----\n", "---- ASR results ----\n  dataset split asr WER\n", "---- Time: 1 ----\n"):
         path.write_text(text)
@@ -141,7 +141,7 @@ def test_a_table_needs_rows_and_a_summary_tables(tmp_path: Path) -> None:
             read_results(path)
 
 
-def test_a_broken_layout_is_an_input_error(rank_file: Path) -> None:
+def test_broken_layout_is_an_input_error(rank_file: Path) -> None:
     results = read_results(rank_file)
     for layout in ([{"table": "ASR"}], [5], [{"table": "XXX", "keys": [], "index": [], "emotions": []}]):
         with pytest.raises(InputError):
@@ -150,7 +150,7 @@ def test_a_broken_layout_is_an_input_error(rank_file: Path) -> None:
         summary2024.summary_text(Results("none", "vpc2024", ()))
 
 
-def test_tables_are_those_of_pandas() -> None:
+def test_tables_equal_those_of_pandas() -> None:
     """The output of pandas 2.3 and 3.1 for these frames, written out."""
     one = Frame([3, 10], [Column("split", ["dev", "test"]), Column("EER", [0.5, 12.25]), Column("x", [1.0, 2.0])])
     assert one.to_string() == ["   split    EER    x", "3    dev   0.50  1.0", "10  test  12.25  2.0"]
@@ -169,7 +169,7 @@ def test_tables_are_those_of_pandas() -> None:
     ("table", "text"),
     [("asv", ASV_CSV_2024), ("asr", ASR_CSV_2024), ("ser", SER_CSV_2024), ("ser_folds", FOLDS_CSV_2024)],
 )
-def test_tables_as_csv(tmp_path: Path, table: exp2024.Table, text: str) -> None:
+def test_tables_are_read_from_csv(tmp_path: Path, table: exp2024.Table, text: str) -> None:
     path = tmp_path / "exp" / "results_mcadams.csv"
     path.parent.mkdir()
     path.write_text(text)
@@ -179,7 +179,7 @@ def test_tables_as_csv(tmp_path: Path, table: exp2024.Table, text: str) -> None:
     assert (tmp_path / "again.csv").read_text() == text
 
 
-def test_the_folder_tells_the_attacker(tmp_path: Path) -> None:
+def test_folder_name_gives_the_attacker(tmp_path: Path) -> None:
     for folder, model in (("asv_orig", "ASV_eval"), ("asv_anon_mcadams", "ASV_eval^anon")):
         path = tmp_path / folder / "results_mcadams.csv"
         path.parent.mkdir()
@@ -207,7 +207,7 @@ def test_folds_are_averaged(tmp_path: Path) -> None:
         ("1,libri,dev,f,original,anon", "1,libri,dev,f,original,original", 3),
     ],
 )
-def test_faults_of_tables(tmp_path: Path, old: str, new: str, line: int) -> None:
+def test_faulty_tables_are_rejected(tmp_path: Path, old: str, new: str, line: int) -> None:
     path = tmp_path / "results.csv"
     path.write_text(ASV_CSV_2024.replace(old, new, 1))
     with pytest.raises(InputError) as caught:
@@ -215,7 +215,7 @@ def test_faults_of_tables(tmp_path: Path, old: str, new: str, line: int) -> None
     assert caught.value.line == line
 
 
-def test_tables_that_cannot_be_written(rank_file: Path) -> None:
+def test_unwritable_tables_are_rejected(rank_file: Path) -> None:
     results = read_results(rank_file)
     with pytest.raises(InputError, match="no UAR of single folds"):
         exp2024.csv_text(results, "ser_folds")
@@ -228,7 +228,7 @@ def test_tables_that_cannot_be_written(rank_file: Path) -> None:
         exp2024.csv_text(replace(results, figures=(*results.figures, weak)), "asv")
 
 
-def test_scores_and_eers(tmp_path: Path) -> None:
+def test_score_and_eer_files_round_trip(tmp_path: Path) -> None:
     trials = Trials(np.array(["s1", "s1"]), np.array(["u2", "u1"]), np.array([True, False]))
     exp2024.write_scores(tmp_path / "scores", trials, [0.1 + 0.2, -1e-9])
     assert (tmp_path / "scores").read_text() == "s1 u2 0.30000000000000004\ns1 u1 -1e-09\n"
@@ -247,7 +247,7 @@ def test_scores_and_eers(tmp_path: Path) -> None:
         exp2024.write_eer(tmp_path / "EER", 4.52)
 
 
-def test_all_published_files(tmp_path: Path) -> None:
+def test_all_published_files_round_trip(tmp_path: Path) -> None:
     published = json.loads((GOLDEN / "published.json").read_text())["vpc2024"]
     files = sorted((GOLDEN / "vpc2024").iterdir())
     assert len(files) == len(published) == 7

@@ -35,7 +35,7 @@ def of_2020(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return out, evaluate(evaluation, attackers=["bumps", "free:duration"], recogniser="counter", seed=1)
 
 
-def test_2020_reports_all_its_metrics(of_2020: tuple[Path, Results]) -> None:
+def test_edition_2020_reports_all_its_metrics(of_2020: tuple[Path, Results]) -> None:
     """Those of trials with intervals; Cllr of PLDA scores only, and why there is none of others."""
     _, results = of_2020
     for metric in ("eer", "min_cllr", "d_sys", "zebra_population", "cllr"):
@@ -54,7 +54,7 @@ def test_2020_reports_all_its_metrics(of_2020: tuple[Path, Results]) -> None:
     )
 
 
-def test_2020_writes_the_official_tree(of_2020: tuple[Path, Results], data: Path) -> None:
+def test_edition_2020_writes_the_official_tree(of_2020: tuple[Path, Results], data: Path) -> None:
     out, results = of_2020
     (home,) = (out / "exp").iterdir()
     assert home.name.startswith("results-2")
@@ -85,7 +85,7 @@ def test_2020_writes_the_official_tree(of_2020: tuple[Path, Results], data: Path
     assert results.info["official"]["names"]["ASV_eval"] == "bumps"
 
 
-def test_2020_has_no_place_for_an_attacker_who_learned_from_anonymized_speech(data: Path, tmp_path: Path) -> None:
+def test_edition_2020_files_omit_semi_informed_attackers(data: Path, tmp_path: Path) -> None:
     evaluation = prepare(data, tmp_path, system=vv.system("b2-2020"), protocol="vpc2020")
     results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
     assert any(f.attacker.startswith("bumps-anon") for f in results.find("eer"))
@@ -98,7 +98,7 @@ def test_2020_has_no_place_for_an_attacker_who_learned_from_anonymized_speech(da
         assert written.value == pytest.approx(figure.detail["official"]["eer"], abs=5e-6)
 
 
-def test_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: Path) -> None:
+def test_edition_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: Path) -> None:
     """Without training speech scores are cosines: no Cllr, and the files say so."""
     for name in ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m"):
         (tmp_path / "data").mkdir(exist_ok=True)
@@ -131,7 +131,7 @@ def eer(evaluator: str, condition: str, value: float = 0.1, **more: str) -> Figu
     return Figure("eer", value, attacker=attacker, knowledge=knowledge, detail=detail, **place)
 
 
-def test_the_strongest_semi_informed_attacker_has_the_name() -> None:
+def test_strongest_semi_informed_attacker_is_named_asv_eval_anon() -> None:
     figures = (
         eer("campplus (unprotected)", "oo"),
         eer("campplus (lazy-informed)", "aa"),
@@ -146,7 +146,7 @@ def test_the_strongest_semi_informed_attacker_has_the_name() -> None:
     assert (labels.original, labels.anonymized) == ("ecapa:z", "ecapa:y")
 
 
-def test_nobody_bears_the_name_of_an_attacker_that_has_learned() -> None:
+def test_untrained_attackers_are_never_named_asv_eval_anon() -> None:
     figures = (eer("campplus (lazy-informed)", "aa"), eer("mine (similar-system)", "aa"))
     results = Results("b2", "vpc2024", figures, {"notes": ["missing: x"]})
     labels = labels_of(results)

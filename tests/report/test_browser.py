@@ -33,7 +33,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize(("width", "dark"), VIEWS)
-def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, dark: bool) -> None:
+def test_page_is_readable_in_light_and_dark(browser: Browser, page: Path, width: int, dark: bool) -> None:
     browser.open(page, width=width, dark=dark)
     assert browser.complaints() == []
     assert browser.requests() == [page.resolve().as_uri()]
@@ -52,7 +52,7 @@ def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, dark: b
     assert max(shades, key=lambda colour: shades[colour]) == background
 
 
-def test_a_phone_can_read_the_figures(browser: Browser, page: Path) -> None:
+def test_figures_are_readable_on_a_phone(browser: Browser, page: Path) -> None:
     browser.open(page, width=390)
     sizes = browser.evaluate(
         "[...document.querySelectorAll('main svg text')].map(t => { const m = t.getScreenCTM();"
@@ -71,7 +71,7 @@ def test_recordings_play_from_the_page(browser: Browser, page: Path) -> None:
     assert browser.complaints() == []
 
 
-def test_the_policy_stops_scripts_and_addresses(browser: Browser, page: Path, tmp_path: Path) -> None:
+def test_content_policy_blocks_scripts_and_requests(browser: Browser, page: Path, tmp_path: Path) -> None:
     """Were something to slip through the escaping, the policy would stop it."""
     html = page.read_text()
     script, image = (

@@ -82,7 +82,7 @@ def plain(text: str) -> str:
 # -- figures against slow, obvious twins
 
 
-def test_the_eer_of_a_speaker_is_that_of_their_trials(material: Material) -> None:
+def test_speaker_eer_is_computed_from_their_trials(material: Material) -> None:
     scored = material.scores_of(material.strongest() or pytest.fail("no attack"))[0]
     lines = [line.split() for line in (material.folder / str(scored.figure.detail["scores"])).read_text().splitlines()]
     for one in by_speaker(scored, resamples=50):
@@ -97,7 +97,7 @@ def test_the_eer_of_a_speaker_is_that_of_their_trials(material: Material) -> Non
         assert one.eer.low <= one.eer.value <= one.eer.high
 
 
-def test_the_worst_protected_come_first_and_few_trials_have_no_interval(material: Material) -> None:
+def test_worst_protected_come_first_and_few_trials_have_no_interval(material: Material) -> None:
     scored = material.scored[-1]
     rates = [one.eer.value for one in by_speaker(scored, resamples=50)]
     assert rates == sorted(rates)
@@ -109,7 +109,7 @@ def test_the_worst_protected_come_first_and_few_trials_have_no_interval(material
     assert np.isnan(one.eer.low)
 
 
-def test_lost_words_are_counted() -> None:
+def test_lost_words_equal_plain_counting() -> None:
     rows = [
         Heard("1", reference="A CAT SAT", heard_original="A CAT SAT", heard_anonymized="A HAT"),
         Heard("2", reference="A CAT", heard_original="A HAT", heard_anonymized="A BAT"),
@@ -144,7 +144,7 @@ def test_det_curves_have_probit_axes(material: Material) -> None:
     assert all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairwise(vertices))  # misses rise
 
 
-def test_the_similarity_matrix_is_composed_as_in_the_findings_of_2020(material: Material) -> None:
+def test_similarity_matrix_is_arranged_as_in_the_2020_findings(material: Material) -> None:
     one = replace(
         material.details.similarity["libri_dev_trials_f"],
         speakers=("a", "b"),
@@ -158,7 +158,7 @@ def test_the_similarity_matrix_is_composed_as_in_the_findings_of_2020(material: 
     assert cells == {(0, 0), (1, 1), (3, 0), (0, 3), (3, 3)}
 
 
-def test_published_baselines_are_those_of_the_files() -> None:
+def test_published_baselines_equal_the_official_files() -> None:
     for edition in (2020, 2022, 2024):
         for one in published(edition):
             official = read_results(GOLDEN / f"vpc{edition}" / str(one.info["source"]))
@@ -175,7 +175,7 @@ def test_published_baselines_are_those_of_the_files() -> None:
                 assert same == [pytest.approx(figure.value, abs=1e-6)], (edition, one.system, str(figure))
 
 
-def test_published_figures_of_the_evaluation_plans() -> None:
+def test_published_figures_equal_the_evaluation_plans() -> None:
     b3 = next(one for one in published(2024) if one.system == "B3")
     assert [f.value for f in b3.find("eer", split="dev")] == [0.28426, 0.22044]
     assert b3.one("wer", dataset="libri_test").value == 0.04352
@@ -183,7 +183,7 @@ def test_published_figures_of_the_evaluation_plans() -> None:
     assert published(2021) == ()
 
 
-def test_the_plane_averages_what_the_evaluation_has(material: Material) -> None:
+def test_plot_averages_the_sets_of_the_evaluation(material: Material) -> None:
     plane = next(one for one in planes(material) if one.metric == "wer")
     point = {p.label: p for p in plane.points}
     assert point["B3"].x.value == pytest.approx((0.28426 + 0.22044) / 2)
@@ -198,7 +198,7 @@ def test_the_plane_averages_what_the_evaluation_has(material: Material) -> None:
     assert "other" in planes(material, [other])[0].left_out  # it has no EER
 
 
-def test_the_command_of_a_report_is_quoted_for_the_shell(material: Material) -> None:
+def test_command_in_the_report_is_quoted_for_the_shell(material: Material) -> None:
     results = replace(material.results, system="x; rm -rf ~", info={**material.results.info, "attackers": ["$(id)"]})
     shown = command(Material(results, material.folder))
     assert "--system 'x; rm -rf ~' " in shown
@@ -210,7 +210,7 @@ def test_the_command_of_a_report_is_quoted_for_the_shell(material: Material) -> 
 
 @settings(max_examples=25)
 @given(text=st.text(max_size=20), value=st.floats(0, 1e6))
-def test_details_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, text: str, value: float) -> None:
+def test_details_round_trip(tmp_path_factory: pytest.TempPathFactory, text: str, value: float) -> None:
     text = text.encode("utf-8", "ignore").decode().replace("\r", " ").replace("\0", "")
     folder = tmp_path_factory.mktemp("details")
     row = Heard(
@@ -230,14 +230,14 @@ def test_details_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, t
         ("utterance\tspeaker\nu\n", "a row is not of the right form: zip() argument"),
     ],
 )
-def test_bad_details(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_details_are_rejected(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "details").mkdir()
     (tmp_path / "details" / "set.tsv").write_text(content)
     with pytest.raises(InputError, match=re.escape(message)):
         read_details(tmp_path)
 
 
-def test_bad_matrices(tmp_path: Path) -> None:
+def test_invalid_matrices_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "details").mkdir()
     (tmp_path / "details" / "s.similarity.json").write_text('{"speakers": ["a"], "oo": [[1, 2]], "oa": [], "aa": []}')
     with pytest.raises(InputError, match="not similarity matrices: a matrix is not of 1 rows and columns"):
@@ -247,7 +247,7 @@ def test_bad_matrices(tmp_path: Path) -> None:
 # -- the page
 
 
-def test_every_eer_says_who_attacked_what_with_an_interval(folder: Path, tmp_path: Path) -> None:
+def test_every_eer_has_attacker_condition_and_interval(folder: Path, tmp_path: Path) -> None:
     html = write_report(folder, tmp_path / "r.html").read_text()
     section = html[html.index('id="attackers"') : html.index("What the attackers know")]
     rows = [
@@ -286,7 +286,7 @@ def test_without_a_trained_attacker_the_report_warns(material: Material, tmp_pat
     assert "No attacker has learned from speech of this system" in text
 
 
-def test_data_is_never_code(folder: Path, tmp_path: Path) -> None:
+def test_page_escapes_data(folder: Path, tmp_path: Path) -> None:
     """The same tags whatever the data are called, and none that could run or load anything."""
     # names of speakers and utterances stand in score files, where blanks would separate columns
     bad = make_results(tmp_path / "bad", rename=HOSTILE)
@@ -312,7 +312,7 @@ def test_data_is_never_code(folder: Path, tmp_path: Path) -> None:
         assert "src" not in attributes
 
 
-def test_the_policy_allows_the_style_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+def test_content_policy_allows_only_the_style(folder: Path, tmp_path: Path) -> None:
     html = write_report(folder, tmp_path / "r.html").read_text()
     policy = next(a["content"] for tag, a in Tags(html).tags if a.get("http-equiv") == "Content-Security-Policy")
     (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
@@ -323,7 +323,7 @@ def test_the_policy_allows_the_style_and_nothing_else(folder: Path, tmp_path: Pa
     assert "http" not in re.sub(r'xmlns="http://www.w3.org/2000/svg"|http-equiv', "", html)
 
 
-def test_recordings_only_when_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_recordings_are_included_only_on_request(folder: Path, tmp_path: Path) -> None:
     silent = page_of(folder, tmp_path / "silent.html")
     assert not any(tag == "audio" for tag, _ in silent.tags)
     assert "data:audio" not in (tmp_path / "silent.html").read_text()
@@ -355,7 +355,7 @@ def test_the_player_has_the_versions_of_compared_systems(folder: Path, tmp_path:
 
 
 @pytest.mark.parametrize("protocol", ["vpc2020", "vpc2022", "vpc2024"])
-def test_all_protocols(protocol: str, tmp_path: Path) -> None:
+def test_page_has_the_metrics_of_the_protocol(protocol: str, tmp_path: Path) -> None:
     text = plain(page_of(make_results(tmp_path / "r", protocol=protocol), tmp_path / "r.html").text)
     for word, edition in {"linkability D_sys": "vpc2020", "ZEBRA, individual": "vpc2020", "dB [": "vpc2020"}.items():
         assert (word in text) == (edition == protocol or (protocol == "vpc2022" and word == "dB ["))
@@ -363,19 +363,19 @@ def test_all_protocols(protocol: str, tmp_path: Path) -> None:
     assert "IEMOCAP_dev" in text
 
 
-def test_an_official_file_has_figures_alone(tmp_path: Path) -> None:
+def test_official_file_gives_a_page_without_details(tmp_path: Path) -> None:
     for file in ("vpc2020/RESULTS_mcadams", "vpc2022/RESULTS_summary_mcadams", "vpc2024/result_for_rank_mcadams"):
         text = plain(page_of(GOLDEN / file, tmp_path / f"{Path(file).name}.html").text)
         assert "Not shown: The results have no details" in text
         assert "ASV_eval" in text
 
 
-def test_the_same_results_give_the_same_page(folder: Path, tmp_path: Path) -> None:
+def test_page_is_reproducible(folder: Path, tmp_path: Path) -> None:
     pages = [write_report(folder, tmp_path / f"{i}.html").read_bytes() for i in range(2)]
     assert pages[0] == pages[1]
 
 
-def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_command_writes_the_page(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = make_results(tmp_path / "other")
     out = tmp_path / "report.html"
     arguments = ["--out", str(out), "--title", "For the officer", "--compare", f"theirs={other}", "--audio", "1"]
@@ -396,7 +396,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         ([".", "--compare", "nothing"], "no such file"),
     ],
 )
-def test_bad_input(
+def test_invalid_input_is_rejected(
     folder: Path,
     arguments: list[str],
     message: str,
@@ -409,7 +409,7 @@ def test_bad_input(
     assert not (folder / "report.html").exists()
 
 
-def test_bad_scores_are_said_with_their_line(folder: Path, tmp_path: Path) -> None:
+def test_invalid_scores_are_reported_with_their_line(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     file = copy / "scores" / "campplus" / "libri_dev_trials_f.oo.scores"
@@ -446,7 +446,7 @@ trials = [{ set = "mine_trials_f", gender = "f" }]
 """
 
 
-def test_an_evaluation_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From recordings to the page; a second one, with other options, is made without measuring anything."""
     data, out = tmp_path / "data", tmp_path / "out"
     (tmp_path / "mine.toml").write_text(PROTOCOL)

@@ -52,7 +52,7 @@ def test_every_point_has_an_interval_and_a_chance(found: Assessment) -> None:
         assert len(curve.chance) == len(curve.sizes) >= 1
 
 
-def test_a_weak_attacker_is_not_taken_for_privacy(found: Assessment) -> None:
+def test_weak_attackers_give_warnings(found: Assessment) -> None:
     assert any(line.startswith("The ignorant attacker is no better than guessing in: ") for line in found.warnings)
     assert not any("original attacker is no better than guessing in: Linkability" in line for line in found.warnings)
     alone = assess([attack("ignorant", 0.5)], PLAN)
@@ -61,7 +61,7 @@ def test_a_weak_attacker_is_not_taken_for_privacy(found: Assessment) -> None:
     assert any(line.startswith("Even on original speech (L = 1)") for line in weak.warnings)
 
 
-def test_the_gate_judges_the_strongest_protected_attacker(found: Assessment) -> None:
+def test_limits_apply_to_the_strongest_attacker_on_protected_speech(found: Assessment) -> None:
     (verdict,) = found.verdicts
     assert (verdict.attacker, verdict.exceeded, found.exceeded) == ("informed", True, True)
     assert verdict.high >= verdict.value > 0.05
@@ -74,13 +74,13 @@ def test_the_gate_judges_the_strongest_protected_attacker(found: Assessment) -> 
         Limits(linkability=5)
 
 
-def test_the_number_of_threads_does_not_matter(found: Assessment) -> None:
+def test_result_does_not_depend_on_the_number_of_threads(found: Assessment) -> None:
     attacks = [attack("original", 1.5), attack("ignorant", 0.0), attack("informed", 0.8)]
     again = assess(attacks, PLAN, limits=Limits(linkability=0.05), jobs=3)
     assert again.as_dict() == found.as_dict()
 
 
-def test_the_worst_protected_come_first(found: Assessment) -> None:
+def test_worst_protected_speakers_come_first(found: Assessment) -> None:
     rates = [one.linkability for one in found.worst]
     assert rates == sorted(rates, reverse=True)
     curve = found.strongest("linkability")
@@ -90,7 +90,7 @@ def test_the_worst_protected_come_first(found: Assessment) -> None:
     assert {one.attacker for one in found.worst} == {"informed"}
 
 
-def test_attackers_must_hear_the_same_people() -> None:
+def test_attackers_must_have_the_same_speakers() -> None:
     one, other = attack("original", 1.0), attack("informed", 1.0)
     a = other.parts[0].a
     fewer = Voices(a.names[:-1], a.codes[a.codes < 79], a.matrix[a.codes < 79])
@@ -100,7 +100,7 @@ def test_attackers_must_hear_the_same_people() -> None:
         assess([one, one], PLAN)
 
 
-def test_what_can_be_inferred_is() -> None:
+def test_attribute_in_the_embeddings_is_inferred() -> None:
     told = infer(attack("informed", 0.5, shift=1.0), "gender", 1)
     hidden = infer(attack("informed", 0.5), "gender", 1)
     assert told is not None
@@ -111,7 +111,7 @@ def test_what_can_be_inferred_is() -> None:
     assert hidden.low < 0.6
 
 
-def test_labels_that_do_not_serve() -> None:
+def test_unusable_labels_give_no_inference() -> None:
     one = attack("informed", 0.5)
     n = len(one.parts[0].a.codes)
     rare = np.where(one.parts[0].a.codes < 3, "x", "y")
@@ -123,7 +123,7 @@ def test_labels_that_do_not_serve() -> None:
     assert infer(other, "emotion", 1) is not None
 
 
-def test_extrapolation_holds_what_is_known() -> None:
+def test_extrapolation_over_speakers_covers_known_values() -> None:
     """The line through N' up to 200 holds what 400, 800 and 2,000 speakers really give."""
     world = EmbeddingWorld(speakers=2000, speakers_b=400, utterances=2000 * 6, utterances_b=400 * 30, dimension=48)
     a, b = world.draw(0.6)
@@ -144,7 +144,7 @@ def test_extrapolation_holds_what_is_known() -> None:
 
 
 @pytest.mark.parametrize("strength", [0.2, 0.35])
-def test_extrapolation_over_length_holds_what_is_known(strength: float) -> None:
+def test_extrapolation_over_length_covers_known_values(strength: float) -> None:
     """The line through conversations of 1, 2 and 3 utterances holds what 6, 12 and 30 really give."""
     world = EmbeddingWorld(speakers=300, speakers_b=300, utterances=300 * 60, utterances_b=300 * 30, dimension=48)
     a, b = world.draw(strength)
@@ -159,7 +159,7 @@ def test_extrapolation_over_length_holds_what_is_known(strength: float) -> None:
     assert told[6].low > short[-1].value[-1]
 
 
-def test_the_page_tells_all_three_criteria_and_runs_nothing(found: Assessment) -> None:
+def test_page_has_all_three_criteria_and_no_scripts(found: Assessment) -> None:
     page = render(found)
     for words in (
         "It is none:",
@@ -177,7 +177,7 @@ def test_the_page_tells_all_three_criteria_and_runs_nothing(found: Assessment) -
     assert 'http-equiv="Content-Security-Policy"' in page
 
 
-def test_data_on_the_page_is_never_code() -> None:
+def test_page_escapes_data() -> None:
     a, b = WORLD.draw(1.0)
     names = ("<script>alert(1)</script>", *a.names[1:])
     evil = Attack("informed", (Part(Voices(names, a.codes, a.matrix), Voices(names[:40], b.codes, b.matrix)),))
@@ -197,7 +197,7 @@ def save(folder: Path, name: str, strength: float) -> Path:
     return folder / name
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_report_and_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     informed = save(tmp_path, "informed.npz", 0.8)
     labels = tmp_path / "labels.csv"
     rows = [f"speaker{number:06d},{'young' if number % 2 else 'old'}" for number in range(80)]
@@ -231,7 +231,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--original", "nowhere"], "which utterances are in A and which in B?"),
     ],
 )
-def test_what_the_command_refuses(
+def test_command_rejects_invalid_arguments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], what: str
 ) -> None:
     file = str(save(tmp_path, "e.npz", 0.8))
@@ -239,7 +239,7 @@ def test_what_the_command_refuses(
     assert what in capsys.readouterr().err
 
 
-def test_labels_in_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_are_read_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = save(tmp_path, "e.npz", 0.8)
     labels = tmp_path / "labels.csv"
     for text, what in (

@@ -53,7 +53,7 @@ def command(data: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_command_from_audio(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_assesses_audio(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "risk.html"
     assert main([*command(data), "--report", str(report), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -71,7 +71,7 @@ def test_the_command_from_audio(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert "none of which has heard whom it attacks" in page
 
 
-def test_nobody_is_attacked_by_a_model_that_has_heard_them(data: Path) -> None:
+def test_adapted_models_attack_only_held_out_speakers(data: Path) -> None:
     split = read_split(data / "protocol.json")
     original = (open_corpus(str(data / "toy")),)
     recordings = Recordings(split, original, original)
@@ -91,7 +91,7 @@ def test_nobody_is_attacked_by_a_model_that_has_heard_them(data: Path) -> None:
     assert np.isfinite(other.parts[0].a.matrix).all()
 
 
-def test_what_audio_lacks(data: Path) -> None:
+def test_incomplete_recordings_are_rejected(data: Path) -> None:
     split = read_split(data / "protocol.json")
     toy = (open_corpus(str(data / "toy")),)
     few = (toy[0].filter(lambda u: u.id != "p03-02"),)

@@ -42,7 +42,7 @@ def write(path: Path, data: Columns) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])
-def test_a_file_is_read_as_it_was_written(tmp_path: Path, suffix: str) -> None:
+def test_file_round_trips(tmp_path: Path, suffix: str) -> None:
     data = columns()
     table = read_table(write(tmp_path / f"e{suffix}", data))
     np.testing.assert_array_equal(table.utterance, data["utterance"])
@@ -71,7 +71,7 @@ def broken(row: int, value: float) -> Columns:
         (broken(9, 2.0), "the vector of utterance s2-9 of speaker s2 has length 4.472, not 1 (and 0 others)"),
     ],
 )
-def test_bad_vectors_are_named(tmp_path: Path, suffix: str, data: Columns, what: str) -> None:
+def test_invalid_vectors_are_named(tmp_path: Path, suffix: str, data: Columns, what: str) -> None:
     path = write(tmp_path / f"e{suffix}", data)
     with pytest.raises(InputError) as caught:
         read_table(path)
@@ -79,7 +79,7 @@ def test_bad_vectors_are_named(tmp_path: Path, suffix: str, data: Columns, what:
     assert caught.value.where == str(path)
 
 
-def test_lengths_are_the_users_choice(tmp_path: Path) -> None:
+def test_norm_option_sets_the_vector_lengths(tmp_path: Path) -> None:
     data = columns()
     data["vector"] = data["vector"] * 3
     path = write(tmp_path / "e.npz", data)
@@ -89,7 +89,7 @@ def test_lengths_are_the_users_choice(tmp_path: Path) -> None:
         read_table(path)
 
 
-def test_vectors_of_different_dimensions(tmp_path: Path) -> None:
+def test_vectors_of_different_dimensions_are_rejected(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -100,7 +100,7 @@ def test_vectors_of_different_dimensions(tmp_path: Path) -> None:
     assert caught.value.what == "the vector of utterance c of speaker y has 1 dimensions, others 2"
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_table(tmp_path / "nothing.npz")
     for name in ("e.npz", "e.parquet"):
@@ -142,13 +142,13 @@ GOOD = table(["x", "x", "y", "y"], 0)
         (table(["x", "x"], 0), table(["x"], 10), "speaker x is alone in A"),
     ],
 )
-def test_bad_sets_name_the_speaker(a: Table, b: Table, what: str) -> None:
+def test_invalid_sets_name_the_speaker(a: Table, b: Table, what: str) -> None:
     with pytest.raises(InputError) as caught:
         check_sets(a, b)
     assert caught.value.what == what
 
 
-def test_the_split_of_a_protocol(tmp_path: Path) -> None:
+def test_split_of_a_protocol_is_read(tmp_path: Path) -> None:
     path = tmp_path / "protocol.json"
     path.write_text(json.dumps({"split": {"x": {"c_A": ["u0", "u1"], "c_B": ["u2"]}}}))
     split = read_split(path)

@@ -71,7 +71,7 @@ def test_identical_enrollment_and_test_give_one() -> None:
         assert (curve.low < 0.97).all()  # 40 of 40 speakers are not everybody
 
 
-def test_a_permutation_of_speakers_changes_nothing() -> None:
+def test_invariant_to_a_permutation_of_speakers() -> None:
     """The same voices under other names: what is linked does not depend on what people are called."""
     a, b = SMALL.draw(0.5)
     renamed = {name: f"p{number:03d}" for number, name in enumerate(a.names)}
@@ -82,7 +82,7 @@ def test_a_permutation_of_speakers_changes_nothing() -> None:
         np.testing.assert_array_equal(mine.value, theirs.value)
 
 
-def test_the_order_of_speakers_does_not_matter_to_linkability() -> None:
+def test_linkability_is_invariant_to_speaker_order() -> None:
     """Everybody is tested with all they have, so that nothing is drawn: then rows and names can come in any order."""
     a, b = SMALL.draw(0.5)
     rng = np.random.default_rng(3)
@@ -138,7 +138,7 @@ def test_one_pass_equals_the_plain_metrics() -> None:
     assert abs(found.eer[0] - metrics.eer(grid[np.arange(len(own)), own], grid[mask])) < 1e-9
 
 
-def test_blocks_do_not_matter_to_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     one = attack(0.4)
     plan = Plan(lengths=(1,), sizes=(20, 60), draws=2)
     whole = measure_linking(one, plan, 1)
@@ -159,7 +159,7 @@ def test_every_size_has_its_number_of_trials() -> None:
     assert (found.trials.target.sum(axis=1) == 1).all()
 
 
-def test_eer_interval_holds_the_truth() -> None:
+def test_eer_interval_covers_the_true_value() -> None:
     """Of 12 worlds eleven or so intervals hold the value of a large one."""
     big = EmbeddingWorld(speakers=1500, speakers_b=700, utterances=1500 * 7, utterances_b=700 * 31, dimension=24)
     truth = measure_linking(attack(0.5, big), Plan(lengths=(1,), sizes=(1500,), draws=1), 1)[1].value[0]
@@ -171,7 +171,7 @@ def test_eer_interval_holds_the_truth() -> None:
     assert held >= 9
 
 
-def test_parts_make_a_whole() -> None:
+def test_attacker_in_parts_equals_the_whole() -> None:
     """An attacker in parts with one and the same model is the attacker without parts, speaker by speaker."""
     whole = attack(0.5)
     part = whole.parts[0]
@@ -188,7 +188,7 @@ def test_parts_make_a_whole() -> None:
     assert sorted(single.speakers) == sorted(measure_singling_out(whole, plan, 1).speakers)
 
 
-def test_the_control_is_at_chance_where_the_attack_is_not() -> None:
+def test_control_is_at_chance_and_the_attack_is_not() -> None:
     single, linked, _ = curves(attack(1.2), Plan(lengths=(1,), draws=3), 1)
     assert linked.control is not None
     assert single.control is not None
@@ -198,14 +198,14 @@ def test_the_control_is_at_chance_where_the_attack_is_not() -> None:
     assert single.control[-1] < 0.55
 
 
-def test_speakers_with_too_little_are_left_out_at_large_l() -> None:
+def test_speakers_with_few_utterances_are_left_out_at_large_l() -> None:
     """Footnote 4: K >= 2, hence 2 L utterances in A."""
     counts = SMALL.draw(0.5)[0].counts
     single = measure_singling_out(attack(0.5), Plan(lengths=(10,), draws=1), 10)
     assert single.sizes[-1] == (counts >= 20).sum() < 60
 
 
-def test_sizes_of_a_plan() -> None:
+def test_curve_sizes_are_those_of_the_plan() -> None:
     assert Plan().curve_sizes(22024, 22024)[:2] == (21, 43)
     assert Plan(sizes=(20, 100)).curve_sizes(100, 70) == (20, 70)
     with pytest.raises(InputError, match=r"101 speakers asked for \(between 2 and 100 are possible here\)"):
@@ -216,14 +216,14 @@ def test_sizes_of_a_plan() -> None:
         Plan(draws=0)
 
 
-def test_lengths_that_nobody_has() -> None:
+def test_impossible_conversation_lengths_are_rejected() -> None:
     with pytest.raises(InputError, match=r"L = 900: 0 speaker\(s\) of A have 1800 utterances"):
         measure_singling_out(attack(0.5), Plan(), 900)
     with pytest.raises(InputError, match="L = 9000: no speaker of B has 9000 utterances"):
         measure_linking(attack(0.5), Plan(), 9000)
 
 
-def test_the_world_has_its_sizes() -> None:
+def test_embedding_world_has_the_sizes_of_the_paper() -> None:
     world = EmbeddingWorld()
     in_a, in_b = world.counts()
     assert (len(in_a), len(in_b), in_a.sum(), in_b.sum()) == (22_024, 4_949, 234_945, 996_971)

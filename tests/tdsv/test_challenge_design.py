@@ -36,7 +36,7 @@ def made(request: pytest.FixtureRequest) -> Design:
     return design(corpus(), Plan(task=request.param, join=(3, 5), impostor_wrong=4, language="English"))
 
 
-def test_speakers_are_in_one_part(made: Design) -> None:
+def test_speakers_are_in_one_part_only(made: Design) -> None:
     train = {one.speaker for one in made.train.values()}
     parts = {s: {key.test_speaker for key in keys} for s, keys in made.keys.items()}
     assert len(train) == 8
@@ -67,7 +67,7 @@ def test_passphrases_are_different_sequences_of_different_words(made: Design) ->
             assert said == units[int(one.phrase) - 1]
 
 
-def test_the_keys_are_true(made: Design) -> None:
+def test_keys_are_correct(made: Design) -> None:
     genders = {u.speaker: u.gender for u in corpus()}
     for subset, keys in made.keys.items():
         models = {model.id: model for model in made.models[subset]}
@@ -99,7 +99,7 @@ def test_task_2_has_unknown_passphrases_and_free_text_of_other_words() -> None:
                 assert not words & {part.phrase for part in made.enrollment[file].parts}
 
 
-def test_draws_follow_from_seed_and_names_alone() -> None:
+def test_draws_depend_on_seed_and_names_only() -> None:
     plan = Plan(join=(3, 5))
     one, again = design(corpus(), plan), design(Corpus("r", corpus().utterances[::-1]), plan)
     assert one == again
@@ -126,12 +126,12 @@ def test_without_joining_a_passphrase_is_a_phrase_of_the_corpus() -> None:
         ({"language": "Old English"}, "write it without blanks, e.g. English"),
     ],
 )
-def test_plans_that_cannot_be(options: dict[str, object], message: str) -> None:
+def test_impossible_plans_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Plan(**options)  # type: ignore[arg-type]
 
 
-def test_corpora_that_do_not_fit() -> None:
+def test_unsuitable_corpora_are_rejected() -> None:
     with pytest.raises(InputError, match="0 passphrases with 6 recordings by every speaker, not 10"):
         design(corpus(repetitions=5), Plan())
     with pytest.raises(InputError, match="8 passphrases with 6 recordings by every speaker, not 10"):
@@ -142,7 +142,7 @@ def test_corpora_that_do_not_fit() -> None:
         design(Corpus("none", (Utterance("a", Path("a.wav"), "s", phrase="x"),)), Plan(phrases=1, tests=1))
 
 
-def test_joined_recordings(tmp_path: Path) -> None:
+def test_recordings_are_joined_with_pauses(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     parts = [rng.normal(0, 0.01, n).astype(np.float32) for n in (1000, 2000)]
     wave = join(parts)
@@ -155,7 +155,7 @@ def test_joined_recordings(tmp_path: Path) -> None:
         join([np.zeros(100, np.float32)])
 
 
-def test_a_challenge_on_disk_is_good_and_whole(tmp_path: Path) -> None:
+def test_written_challenge_is_valid_and_complete(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     utterances = []
     for s in range(8):

@@ -33,7 +33,7 @@ def made(request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.
     return folder
 
 
-def test_the_whole_way(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_lead_from_a_corpus_to_a_submission(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     challenge, docs = made / "task", made / "task" / "docs"
     common = ["--cache", str(made / "cache.sqlite"), "--quiet"]
     lists = ["--trials", str(docs / "eval_trials.txt"), "--keys", str(docs / "eval_keys.txt")]
@@ -86,7 +86,7 @@ def test_the_whole_way(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{len(trials)} scores for" in capsys.readouterr().err
 
 
-def test_free_text_helps_or_not_but_it_is_used(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_free_text_option_changes_the_scores(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task = open_challenge(made / "task").task
     with_it, without = made / "with.txt", made / "without.txt"
     command = ["tdsv", "score", str(made / "system.npz"), str(made / "task"), "--quiet", "--subset", "dev"]
@@ -106,7 +106,7 @@ def test_free_text_helps_or_not_but_it_is_used(made: Path, capsys: pytest.Captur
         (["submit", "--trials", "CORPUS/text"], "one of an answer and --check ZIP is needed"),
     ],
 )
-def test_a_mistake_is_an_error_in_words(
+def test_mistakes_are_explained(
     corpus: Path, tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     filled = [a.replace("CORPUS", str(corpus)).replace("OUT", str(tmp_path / "out")) for a in arguments]
@@ -116,7 +116,7 @@ def test_a_mistake_is_an_error_in_words(
 
 
 @pytest.mark.parametrize("made", ["1"], indirect=True)  # it is the same in task 2
-def test_the_baseline_is_trained_on_the_training_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_baseline_is_trained_on_the_training_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, system, answer = str(made / "task"), made / "baseline.npz", made / "baseline.txt"
     options = ["--encoder", "ecapa", "--epochs", "1", "--channels", "16", "--content", "tdsv-bands", "--quiet"]
     assert main(["tdsv", "train", task, str(system), *options, "--cache", str(made / "cache.sqlite")]) == 0

@@ -57,7 +57,7 @@ def by_hand(chosen: list[int]) -> tuple[float, float]:
     return min(map(cost, [-np.inf, *target, *other])), cost(float(np.log(9.9)))
 
 
-def test_figures_of_all_parts_are_those_counted_by_hand() -> None:
+def test_figures_of_all_parts_equal_plain_counting() -> None:
     found = evaluate(SCORES, KEYS, resamples=50)
     assert found.units == "speakers"
     assert [(part.group, part.name) for part in found.parts] == [
@@ -91,7 +91,7 @@ def test_figures_of_all_parts_are_those_counted_by_hand() -> None:
     assert found.overall.min_dcf.n == 8
 
 
-def test_a_resample_counts_copies_of_speakers() -> None:
+def test_resampling_counts_repeated_speakers() -> None:
     """Copies of a speaker are people of their own: the twin builds the trials of every copy, one by one."""
     trials = scored_trials(SCORES, KEYS)
     codes = {speaker: int(trials.enroll[[k.speaker for k in KEYS].index(speaker)]) for speaker in SPEAKERS}
@@ -139,7 +139,7 @@ def test_impostors_with_wrong_words_are_allowed() -> None:
     assert "TC against IW: an impostor, wrong words" in table([found])
 
 
-def test_what_cannot_be_evaluated(tmp_path: Path) -> None:
+def test_invalid_keys_and_scores_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the keys have no targets \(TC\)"):
         evaluate([0.0], [Key("m", "t", "TW")])
     with pytest.raises(InputError, match="the keys have no nontargets"):
@@ -154,7 +154,7 @@ def test_what_cannot_be_evaluated(tmp_path: Path) -> None:
     assert [k.type for k in read_matching_keys(tmp_path / "trials.txt", tmp_path / "keys.txt")] == ["TC", "TW"]
 
 
-def test_answers_are_written_and_read(tmp_path: Path) -> None:
+def test_answers_round_trip(tmp_path: Path) -> None:
     scores = np.array([-6.1284, -97.8528, 4.4121])
     write_answer(tmp_path / "answer.txt", scores)
     assert (tmp_path / "answer.txt").read_text() == "-6.128400\n-97.852800\n4.412100\n"
@@ -186,7 +186,7 @@ def zipped(path: Path, **files: bytes) -> Path:
 
 
 @pytest.mark.parametrize(("data", "message"), BAD_ANSWERS)
-def test_bad_answers_are_refused_in_a_file_and_in_an_archive(tmp_path: Path, data: bytes, message: str) -> None:
+def test_invalid_answers_are_rejected_in_files_and_archives(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "answer.txt").write_bytes(data)
     with pytest.raises(InputError) as error:
         write_submission(tmp_path / "s.zip", tmp_path / "answer.txt", 3)
@@ -197,7 +197,7 @@ def test_bad_answers_are_refused_in_a_file_and_in_an_archive(tmp_path: Path, dat
     assert str(error.value) == f"{tmp_path}/s.zip/{message}"
 
 
-def test_a_submission_is_good_and_always_the_same(tmp_path: Path) -> None:
+def test_submission_is_valid_and_reproducible(tmp_path: Path) -> None:
     write_answer(tmp_path / "answer.txt", [1.0, 2.0, 3.0])
     first = write_submission(tmp_path / "a.zip", tmp_path / "answer.txt", 3).read_bytes()
     assert write_submission(tmp_path / "b.zip", tmp_path / "answer.txt", 3).read_bytes() == first
@@ -208,7 +208,7 @@ def test_a_submission_is_good_and_always_the_same(tmp_path: Path) -> None:
         write_submission(tmp_path / "a.tar", tmp_path / "answer.txt", 3)
 
 
-def test_archives_that_the_challenge_would_not_take(tmp_path: Path) -> None:
+def test_invalid_submission_archives_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "s.zip"
     fix = " (pack answer.txt alone: `voiceveil tdsv submit answer.txt --trials TRIALS --to s.zip`)"
     good = b"1\n2\n3\n"

@@ -60,7 +60,7 @@ ARPABET = {
 PERSIAN = {*PERSIAN_VOWELS, "AH", "SH", *"BDFGHKMNRSTVYZ"}
 
 
-def test_the_ten_phrases_are_tables_1_and_2() -> None:
+def test_phrases_are_those_of_tables_1_and_2() -> None:
     ten = phrases()
     assert list(ten) == [f"{n:02d}" for n in range(1, 11)]
     assert [p.language for p in ten.values()] == ["Persian"] * 5 + ["English"] * 5
@@ -76,7 +76,7 @@ def test_the_ten_phrases_are_tables_1_and_2() -> None:
     assert language_of("11") is None
 
 
-def test_the_examples_of_the_plan(tmp_path: Path) -> None:
+def test_examples_of_the_plan_are_read(tmp_path: Path) -> None:
     for name, text in (("1", TASK1), ("2", TASK2), ("t", TRIALS), ("l", LABELS)):
         (tmp_path / name).write_text(text)
     task, models = read_models(tmp_path / "1")
@@ -92,7 +92,7 @@ def test_the_examples_of_the_plan(tmp_path: Path) -> None:
     assert read_labels(tmp_path / "l")[1] == Label("trn_000002", "spk_000001", "FT", 3)
 
 
-def test_what_is_written_is_what_the_plan_prints(tmp_path: Path) -> None:
+def test_examples_of_the_plan_round_trip(tmp_path: Path) -> None:
     for number, text in ((1, TASK1), (2, TASK2)):
         (tmp_path / "in").write_text(text)
         write_models(tmp_path / "out", read_models(tmp_path / "in")[1].values())
@@ -143,7 +143,7 @@ def test_what_is_written_is_what_the_plan_prints(tmp_path: Path) -> None:
         (read_keys, "model-id evaluation-file-id\nm t\n", ":1: no column trial-type (name it in the header)"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_list(tmp_path: Path, reader: object, text: str, message: str) -> None:
+def test_faulty_lists_are_rejected(tmp_path: Path, reader: object, text: str, message: str) -> None:
     path = tmp_path / "list.txt"
     path.write_text(text)
     with pytest.raises(InputError) as error:
@@ -172,7 +172,7 @@ def small(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_good_challenge(small: Path) -> None:
+def test_valid_challenge_has_no_faults(small: Path) -> None:
     challenge, faults = check(small)
     assert list(faults) == []
     assert (challenge.task, len(challenge.labels), list(challenge.subsets)) == (1, 2, ["eval"])
@@ -205,7 +205,7 @@ def test_faults_of_a_challenge_name_file_and_line(small: Path) -> None:
         open_challenge(small)
 
 
-def test_keys_are_of_the_trials_in_their_order(small: Path) -> None:
+def test_keys_must_match_the_trials_in_order(small: Path) -> None:
     keys = small / "docs" / "eval_keys.txt"
     keys.write_text(
         "model-id evaluation-file-id trial-type\neval_model_000001 evl_000186 TW\neval_model_000001 evl_000122 TC\n"
@@ -219,7 +219,7 @@ def test_keys_are_of_the_trials_in_their_order(small: Path) -> None:
         open_challenge(small)
 
 
-def test_no_challenge(tmp_path: Path) -> None:
+def test_other_folders_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no challenge: it has no folder docs"):
         open_challenge(tmp_path)
     (tmp_path / "docs").mkdir()

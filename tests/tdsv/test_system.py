@@ -55,7 +55,7 @@ def slow_dtw(a: Array, b: Array) -> float:
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 10_000))
-def test_dtw_is_the_best_of_all_paths(n: int, m: int, seed: int) -> None:
+def test_dtw_equals_the_best_of_all_paths(n: int, m: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = unit(rng, n), unit(rng, m)
     assert dtw.distance(a, b) == pytest.approx(slow_dtw(a, b), abs=1e-6)
@@ -64,14 +64,14 @@ def test_dtw_is_the_best_of_all_paths(n: int, m: int, seed: int) -> None:
     assert dtw.distance(np.repeat(a, 3, axis=0), a) == pytest.approx(0.0, abs=1e-6)  # three times slower
 
 
-def test_the_mean_over_templates() -> None:
+def test_score_is_the_mean_over_templates() -> None:
     rng = np.random.default_rng(0)
     parts, test = [unit(rng, n) for n in (5, 3, 8)], unit(rng, 6)
     found = dtw.mean_distance(np.concatenate(parts), np.array([5, 8, 16]), test)
     assert found == pytest.approx(np.mean([slow_dtw(part, test) for part in parts]), abs=1e-6)
 
 
-def test_voices_are_scored_as_by_adaptive_s_norm() -> None:
+def test_speaker_scores_equal_adaptive_s_norm() -> None:
     rng = np.random.default_rng(1)
     speakers = np.repeat(np.arange(30), 6)
     train = rng.standard_normal((30, 16))[speakers] + 0.5 * rng.standard_normal((180, 16))
@@ -85,7 +85,7 @@ def test_voices_are_scored_as_by_adaptive_s_norm() -> None:
         VoiceSpace.fit(train, ["a"] * 180, "wcn")
 
 
-def test_logistic_regression_is_that_of_a_general_minimiser() -> None:
+def test_logistic_regression_equals_a_general_minimizer() -> None:
     rng = np.random.default_rng(2)
     target, other = rng.normal([2, 1], 1, (300, 2)), rng.normal([0, 0], 1.5, (900, 2))
     found = Logistic.fit(target, other)
@@ -129,7 +129,7 @@ def sounds(rng: np.random.Generator, course: list[int]) -> Array:
     return (frames + 0.3 * rng.standard_normal(frames.shape)).astype(np.float16)
 
 
-def test_a_match_tells_the_order_of_sounds() -> None:
+def test_phrase_match_distinguishes_the_order_of_sounds() -> None:
     rng = np.random.default_rng(5)
     training = [sounds(rng, rng.permutation(8)[:5].tolist()) for _ in range(40)]
     match = PhraseMatch.fit(training, ["FT"] * 40)
@@ -139,7 +139,7 @@ def test_a_match_tells_the_order_of_sounds() -> None:
     assert min(right) > max(wrong)
 
 
-def test_a_classifier_tells_known_phrases_and_knows_no_others() -> None:
+def test_classifier_recognizes_known_phrases_only() -> None:
     rng = np.random.default_rng(6)
     courses = {"01": [0, 1, 2, 3], "02": [3, 2, 1, 0], "03": [4, 5, 6, 7]}
     training = [(sounds(rng, course), phrase) for phrase, course in courses.items() for _ in range(20)]
@@ -202,7 +202,7 @@ def world(
 World = tuple[System, dict[str, Model], list[Trial], dict[str, Measured], list[str]]
 
 
-def test_a_system_accepts_the_right_person_with_the_right_words_alone(world: World) -> None:
+def test_system_accepts_only_the_right_speaker_with_the_right_words(world: World) -> None:
     system, models, trials, files, types = world
     llr = score_trials(system, models, trials, files, files).llr
     kinds = np.array(types)
@@ -212,7 +212,7 @@ def test_a_system_accepts_the_right_person_with_the_right_words_alone(world: Wor
     assert accepted["IC"] < 0.1
 
 
-def test_a_trial_alone_has_the_score_that_it_has_among_others(world: World) -> None:
+def test_score_of_a_trial_does_not_depend_on_other_trials(world: World) -> None:
     system, models, trials, files, _ = world
     together = score_trials(system, models, trials, files, files)
     order = np.random.default_rng(0).permutation(len(trials))
@@ -227,7 +227,7 @@ def test_a_trial_alone_has_the_score_that_it_has_among_others(world: World) -> N
         )  # fmt: skip
 
 
-def test_a_system_cannot_learn_from_trials(world: World) -> None:
+def test_training_on_trials_is_rejected(world: World) -> None:
     system = world[0]
     with pytest.raises(ValueError, match="read-only"):
         system.voices.cohort[0] = 0.0
@@ -256,7 +256,7 @@ def test_free_text_enrolls_the_voice_and_has_its_own_calibration(world: World) -
     assert system.score(without, test).llr == system.fusion(*system.score(without, test)[:2])
 
 
-def test_a_system_is_kept_in_a_file(world: World, tmp_path: Path) -> None:
+def test_system_round_trips_through_a_file(world: World, tmp_path: Path) -> None:
     system, models, trials, files, _ = world
     save_system(tmp_path / "system.npz", system)
     again = load_system(tmp_path / "system.npz")
@@ -266,7 +266,7 @@ def test_a_system_is_kept_in_a_file(world: World, tmp_path: Path) -> None:
     np.testing.assert_array_equal(after.llr, before.llr)
 
 
-def test_files_that_are_no_system(world: World, tmp_path: Path) -> None:
+def test_other_files_are_rejected(world: World, tmp_path: Path) -> None:
     path = tmp_path / "system.npz"
     fix = r" \(give the file that `voiceveil tdsv train` wrote\)$"
     with pytest.raises(InputError, match=r"no such file$"):
@@ -286,7 +286,7 @@ def test_files_that_are_no_system(world: World, tmp_path: Path) -> None:
         load_system(path)
 
 
-def test_too_little_to_learn_from() -> None:
+def test_too_little_training_data_is_rejected() -> None:
     rng = np.random.default_rng(8)
     labels = [Label(f"{s}-{k}", f"s{s}", f"0{k % 2}") for s in range(8) for k in range(6)]
     files = {label.file: measured(rng, rng.standard_normal(12), [0, 1]) for label in labels}

@@ -77,7 +77,7 @@ def build(path: Path, members: Members, order: Callable[[list[str]], list[str]] 
     return path
 
 
-def test_the_whole_way_through_the_command_line(
+def test_evaluate_pack_and_check_by_the_command_line(
     data: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = tmp_path / "mine.tar.gz"
@@ -95,7 +95,7 @@ def test_the_whole_way_through_the_command_line(
     assert verdict["notes"] == []
 
 
-def test_archives_are_the_same_byte_by_byte_and_name_nobody(out: Path, tmp_path: Path) -> None:
+def test_archives_are_reproducible_and_name_no_user(out: Path, tmp_path: Path) -> None:
     first, second = (pack(out, tmp_path / name) for name in ("a.tar.gz", "b.tar.gz"))
     assert first.sha256 == second.sha256
     assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
@@ -108,7 +108,7 @@ def test_archives_are_the_same_byte_by_byte_and_name_nobody(out: Path, tmp_path:
     assert {name.split("/")[1].removesuffix("_b2") for name in names if name.startswith("data/")} == set(SETS)
 
 
-def test_any_order_of_members_will_do(data: Path, members: Members, tmp_path: Path) -> None:
+def test_order_of_members_is_free(data: Path, members: Members, tmp_path: Path) -> None:
     path = build(tmp_path / "a.tar.gz", members, order=lambda names: sorted(names, reverse=True))
     assert check(path, data).faults == ()
 
@@ -222,7 +222,7 @@ A, B = f"{WAV}/10-103-0000.wav", f"{WAV}/10-103-0001.wav"
         ),
     ],
 )
-def test_tampering_is_found_and_named(
+def test_tampering_is_reported(
     data: Path, members: Members, tmp_path: Path, tamper: Callable[[Members], Members], expected: list[str]
 ) -> None:
     found = faults(build(tmp_path / "a.tar.gz", tamper(members)), data)
@@ -230,7 +230,7 @@ def test_tampering_is_found_and_named(
         assert any(line in fault for fault in found), found
 
 
-def test_messages_do_not_command_the_terminal(data: Path, members: Members, tmp_path: Path) -> None:
+def test_messages_have_no_control_characters(data: Path, members: Members, tmp_path: Path) -> None:
     spoiled = edited(members, RANK, "libri   dev      f   original", "l\x1b[2Ji  dev      f   original")
     verdict = check(build(tmp_path / "a.tar.gz", spoiled), data)
     said = [*map(str, verdict.faults), *verdict.notes]
@@ -238,7 +238,7 @@ def test_messages_do_not_command_the_terminal(data: Path, members: Members, tmp_
     assert all(line.isprintable() for line in said)
 
 
-def test_result_files_have_a_limit_of_size(
+def test_oversized_result_files_are_rejected(
     data: Path, members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = build(tmp_path / "a.tar.gz", members)
@@ -247,7 +247,9 @@ def test_result_files_have_a_limit_of_size(
         check(path, data)
 
 
-def test_a_swap_is_found_without_our_list_if_the_lengths_differ(data: Path, members: Members, tmp_path: Path) -> None:
+def test_swapped_files_of_different_lengths_are_found_without_checksums(
+    data: Path, members: Members, tmp_path: Path
+) -> None:
     longer = f"{WAV}/11-103-0002.wav"
     theirs = without(swapped(members, A, longer), SUMS)
     verdict = check(build(tmp_path / "a.tar.gz", theirs), data)
@@ -258,7 +260,7 @@ def test_a_swap_is_found_without_our_list_if_the_lengths_differ(data: Path, memb
     assert any("no SHA256SUMS" in note for note in verdict.notes)
 
 
-def test_a_summary_outside_that_differs_from_the_one_inside(data: Path, members: Members, tmp_path: Path) -> None:
+def test_differing_outer_summary_is_a_fault(data: Path, members: Members, tmp_path: Path) -> None:
     path = build(tmp_path / "a.tar.gz", members)
     with tarfile.open(path) as tar:
         kept = {h.name: tar.extractfile(h).read() for h in tar.getmembers()}  # type: ignore[union-attr]
@@ -280,7 +282,7 @@ def test_the_official_archive_has_no_scores_of_original_speech(data: Path, membe
     assert any("could not be recomputed, e.g. eer" in note for note in verdict.notes)
 
 
-def test_a_part_of_a_submission(data: Path, members: Members, tmp_path: Path) -> None:
+def test_partial_submission_needs_the_option(data: Path, members: Members, tmp_path: Path) -> None:
     part = {n: c for n, c in members.items() if "train-clean-360" not in n and "libri_test" not in n.split("/")[1]}
     path = build(tmp_path / "a.tar.gz", part)
     found = faults(path, data)
@@ -291,7 +293,7 @@ def test_a_part_of_a_submission(data: Path, members: Members, tmp_path: Path) ->
     assert "data/train-clean-360_b2: the whole set is missing" in verdict.notes
 
 
-def test_originals_that_are_not_at_hand(data: Path, members: Members, tmp_path: Path) -> None:
+def test_sets_without_originals_are_skipped_in_partial_checks(data: Path, members: Members, tmp_path: Path) -> None:
     dev = tmp_path / "data"
     for name in ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m"):
         shutil.copytree(data / name, dev / name)
@@ -302,7 +304,7 @@ def test_originals_that_are_not_at_hand(data: Path, members: Members, tmp_path: 
     assert not check(path, dev).is_good
 
 
-def test_results_alone_in_a_zip_file(data: Path, members: Members, tmp_path: Path) -> None:
+def test_zip_file_with_results_only_is_checked(data: Path, members: Members, tmp_path: Path) -> None:
     path = tmp_path / "results.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -313,9 +315,7 @@ def test_results_alone_in_a_zip_file(data: Path, members: Members, tmp_path: Pat
     assert verdict.recomputed == 80
 
 
-def test_hostile_archives_are_refused_by_the_command(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_rejects_hostile_archives(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "evil.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         header = tarfile.TarInfo("data/../../../etc/passwd")
@@ -360,11 +360,13 @@ def _other_rate(copy: Path) -> None:
         (lambda c: (c / "data/IEMOCAP_dev_b2/wav/70-ang.wav").unlink(), "no such audio file"),
     ],
 )
-def test_what_cannot_be_packed(out: Path, tmp_path: Path, spoil: Callable[[Path], None], message: str) -> None:
+def test_unpackable_folders_are_rejected(
+    out: Path, tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
     assert message in packing_fault(out, tmp_path, spoil)
 
 
-def test_usage(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_usage_is_explained(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit"]) == 1
     assert "one of a folder of results and --check ARCHIVE is needed" in capsys.readouterr().err
     assert main(["submit", "--check", "x.tar.gz"]) == 1
@@ -373,7 +375,7 @@ def test_usage(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "none.tar.gz: no such file" in capsys.readouterr().err
 
 
-def test_an_archive_replaces_no_file(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_archive_does_not_replace_a_file(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine.tar.gz"
     mine.write_text("mine")
     command = ["submit", str(out), "--partial", "--quiet", "--to"]
@@ -391,7 +393,7 @@ def test_an_archive_replaces_no_file(out: Path, tmp_path: Path, capsys: pytest.C
         assert (out / name).read_bytes() == before
 
 
-def test_the_official_files_say_what_results_json_says(out: Path) -> None:
+def test_official_files_equal_results_json(out: Path) -> None:
     """Each figure of the summary is one of results.json, under the name that the note explains."""
     results = Results.load(out / "results.json")
     names = results.info["official"]["names"]
@@ -430,6 +432,6 @@ def test_official_scores_give_the_official_eer(out: Path, data: Path) -> None:
     assert float((folder / "EER").read_text()) == pytest.approx((alarm + miss) / 2, abs=1e-7)  # float32, as theirs
 
 
-def test_verdicts_are_plain_values() -> None:
+def test_verdict_can_be_written_as_json() -> None:
     verdict = Verdict("a", "_b2", {"x": (1, 2)}, 0.5, 3, (), ())
     assert json.loads(json.dumps(verdict.as_dict()))["sets"] == {"x": [1, 2]}
