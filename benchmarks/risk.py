@@ -104,15 +104,15 @@ def design(speech: Path, out: Path) -> None:
 
 def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: int, only: list[str]) -> None:
     """Each system by the attackers that there is speech for."""
-    from voiceveil.attack.attackers import Means
     from voiceveil.report.risk import write_risk_report
     from voiceveil.risk.audio import Recordings, attacks_from_audio
     from voiceveil.run.cache import Cache
+    from voiceveil.run.context import RunContext
 
     original = tuple(open_corpus(str(speech / name)) for name in SETS)
     gender = {u.id: u.gender or "" for corpus in original for u in corpus}
     split = read_split(out / "protocol.json")
-    means = Means(Cache(cache), jobs=jobs, quiet=True)
+    context = RunContext(Cache(cache), jobs=jobs, quiet=True)
     for number, text in enumerate(systems):
         system, _, folders = text.partition("=")
         folder, _, similar = folders.partition(",")
@@ -125,7 +125,7 @@ def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: 
         if number == 0:
             wanted = {"original": "campplus", **wanted}
         wanted = {name: by for name, by in wanted.items() if not only or name in only}
-        attacks = attacks_from_audio(recordings, wanted, means, {"gender": gender})
+        attacks = attacks_from_audio(recordings, wanted, context, {"gender": gender})
         found = assess(attacks, Plan(lengths=(1, 3), sizes=SIZES), jobs=jobs)
         write_risk_report(found, out / f"risk_{system}.html", title=f"{system}: re-identification risk")
         print("\n".join(rows(system, found)), flush=True)

@@ -23,7 +23,9 @@ import numpy as np
 import side_by_side
 from side_by_side import SEED, Column, development, distinctiveness, folder_of, results_of, say, table, trial_sets
 from voiceveil import attack
-from voiceveil.attack.attackers import AdaptedAttacker, Means
+from voiceveil.attack import TrainingSpeech
+from voiceveil.attack.embedding import embed
+from voiceveil.attack.encoder_attackers import AdaptedAttacker
 from voiceveil.corpus import open_corpus
 from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
 from voiceveil.evaluation.ranking import rank_systems
@@ -32,6 +34,7 @@ from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.report.figures import privacy_utility_svg
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.systems.resolve import find_system
 from voiceveil.training.asv import train_asv
 
@@ -90,9 +93,11 @@ def feelings(evaluation: Evaluation, args: argparse.Namespace) -> None:
         return
     training = tuple(open_corpus(folder / f"{name}{suffix}") for name in evaluation.inventory.training)
     cache = Cache(args.scratch / "cache.sqlite")
-    means, attacker = Means(cache, args.jobs, args.quiet, training), AdaptedAttacker(encoder("campplus"))
-    learned = attacker.learn(means)
-    made = means.embed(open_corpus(folder / f"emodb{suffix}"), attacker.encoder, trunk=learned.candidate.on_trunk)
+    context, attacker = RunContext(cache, args.jobs, args.quiet), AdaptedAttacker(encoder("campplus"))
+    attacker.fit(TrainingSpeech(training), context)
+    learned = attacker.adapted
+    assert learned is not None
+    made = embed(open_corpus(folder / f"emodb{suffix}"), attacker.encoder, context, trunk=learned.candidate.on_trunk)
     cache.close()
     original = open_corpus(args.data / "emodb")
     scores = learned.scorer(made.vectors, np.ones(len(made.ids), dtype=np.int64), made.vectors)

@@ -7,9 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil import metrics
-from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Scaled, Wccn
-from voiceveil.attack.margin import MarginSoftmax
-from voiceveil.attack.normalization import SNorm
+from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, MarginSoftmax, Scaled, SNorm, Wccn
 from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.covariances import length_norm, scatter
 from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance, fit_two_covariance

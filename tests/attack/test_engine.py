@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 import voiceveil as vv
 from voiceveil import attack, metrics
-from voiceveil.attack.attackers import EncoderAttacker, attacker
+from voiceveil.attack.attacker import TrainingSpeech
 from voiceveil.attack.embedding import Embedded, enroll, score_trials, write_scores
+from voiceveil.attack.encoder_attackers import EncoderAttacker
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.model_free import mean_f0
 from voiceveil.attack.sets import find_sets
@@ -30,6 +31,7 @@ from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.testing import synthetic_voice
 
 PEOPLE = 8
@@ -41,6 +43,7 @@ class PitchBumps:
 
     record: TrainingRecord = field(default_factory=TrainingRecord)
     name: str = "pitch-bumps"
+    family: str = "pitch-bumps"
     rate, minimum, dimension = 16000, 0.05, 24
 
     def fingerprint(self) -> str:
@@ -118,7 +121,8 @@ def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
         ("pitch-bumps", "oa", "ignorant"),
         ("pitch-bumps", "aa", "lazy-informed"),
         ("pitch-bumps-adapted", "aa", "semi-informed"),
-        *((f"free:{cue}", "aa", "free") for cue in ("duration", "silence", "f0", "order")),
+        *((f"free:{cue}", "aa", "free") for cue in ("duration", "silence", "f0")),
+        ("free:order", "aa", "metadata"),
     ]
     value = {(row.attacker, row.condition): row.eer.value for row in result.rows}
     assert value["pitch-bumps", "oo"] < 0.25
@@ -146,9 +150,10 @@ def test_scores_equal_a_plain_loop(made: Path) -> None:
     """Enrollment by the unweighted mean of raw embeddings; cosine; the order of the list."""
     one = find_sets(made, anon="_b2")[0]
     encoder = PitchBumps()
-    from voiceveil.attack.attackers import Means
-
-    scores = EncoderAttacker(encoder).scores(one, "oa", Means(Cache(None)))
+    context = RunContext(Cache(None))
+    attacker = EncoderAttacker(encoder)
+    attacker.fit(TrainingSpeech(), context)
+    scores = attacker.score(one, "oa", context)
     assert one.anonymized is not None
     for i in (0, 37, 150):
         own = [encoder(vv.load(u.path)) for u in one.original[0] if u.speaker == one.trials.enroll[i]]
@@ -194,17 +199,17 @@ def test_control_eer_of_a_good_attacker_is_one_half(made: Path) -> None:
 def test_weak_attackers_give_warnings(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text(json.dumps({"data": "anonymized", "accuracy": 0.2, "peak_reached": False, "speakers": 5, "x": 1}))
-    (weak,) = attacker(f"pitch-bumps:{path}")
+    (weak,) = attack.make_attackers([f"pitch-bumps:{path}"])
     assert weak.conditions() == {"aa": "semi-informed"}
-    health = diagnose(weak, 0.3, 0.8, None, None)
+    health = diagnose(weak, control=0.8, original_eer=0.3)
     told = " ".join(health.warnings)
     for reason in ("weak on original", "shuffled", "never reached its peak", "5 speakers only", "only 20.0%"):
         assert reason in told
     assert (health.accuracy, health.peak_reached) == (0.2, False)
-    (good,) = attacker("pitch-bumps")
-    assert diagnose(good, 0.02, 0.5, None, None).warnings == ()
+    (good,) = attack.make_attackers(["pitch-bumps"])
+    assert diagnose(good, control=0.5, original_eer=0.02).warnings == ()
     path.write_text(json.dumps({"data": "similar", "accuracy": 1.0}))
-    assert attacker(f"pitch-bumps:{path}")[0].conditions() == {"aa": "similar-system"}
+    assert attack.make_attackers([f"pitch-bumps:{path}"])[0].conditions() == {"aa": "similar-system"}
 
 
 def test_invalid_training_records_are_rejected(tmp_path: Path) -> None:

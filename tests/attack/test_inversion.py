@@ -15,7 +15,6 @@ import voiceveil as vv
 from tests.attack.test_engine import corpus
 from tests.support.paths import SHARED
 from voiceveil import attack
-from voiceveil.attack.attackers import attacker
 from voiceveil.attack.inversion import ALPHAS, AngleCounts, AngleModel, count_angles, invert
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli.main import main
@@ -35,6 +34,7 @@ class Angles:
     """A small honest encoder of the spectral envelope, which McAdams' coefficient moves: how often poles are where."""
 
     name: str = "angles"
+    family: str = "angles"
     rate, minimum, dimension = 16000, 0.05, 104
 
     def fingerprint(self) -> str:
@@ -159,9 +159,9 @@ def test_attack_command_uses_the_cache(data: Path, tmp_path: Path, capsys: pytes
     assert main([*options[:3], "--attacker", "mcadams-inversion:angles"]) == 1
     assert "needs anonymized speech" in capsys.readouterr().err
     with pytest.raises(InputError, match="unknown encoder"):
-        attacker("mcadams-inversion:nobody")
+        attack.make_attackers(["mcadams-inversion:nobody"])
     with pytest.raises(InputError, match=r"unknown attacker 'mcadams-inversoin'.*did you mean mcadams-inversion"):
-        attacker("mcadams-inversoin")
+        attack.make_attackers(["mcadams-inversoin"])
 
 
 def test_inversion_is_a_default_attacker_of_mcadams_systems(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 import voiceveil as vv
 from tests.attack.test_engine import corpus
-from voiceveil.attack.attackers import Means
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
 from voiceveil.risk.audio import Recordings, attacks_from_audio
 from voiceveil.risk.sets import read_split
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 
 PEOPLE = 20
 
@@ -75,8 +75,8 @@ def test_adapted_models_attack_only_held_out_speakers(data: Path) -> None:
     split = read_split(data / "protocol.json")
     original = (open_corpus(str(data / "toy")),)
     recordings = Recordings(split, original, original)
-    means = Means(Cache(None))
-    (attack,) = attacks_from_audio(recordings, {"informed": "pitch-bumps-adapted"}, means, {})
+    context = RunContext(Cache(None))
+    (attack,) = attacks_from_audio(recordings, {"informed": "pitch-bumps-adapted"}, context, {})
     attacked = [speaker for part in attack.parts for speaker in sorted(part.only or ())]
     assert sorted(attacked) == sorted({str(u.speaker) for u in original[0]})
     models = [part.a.matrix for part in attack.parts]
@@ -85,7 +85,7 @@ def test_adapted_models_attack_only_held_out_speakers(data: Path) -> None:
     strangers = open_corpus(str(data / "toy")).filter(lambda u: (u.speaker or "") < "p16")
     some = {key: side for key, side in split.items() if key.startswith(("p16", "p17", "p18", "p19"))}
     (other,) = attacks_from_audio(
-        Recordings(some, original, original, (strangers,)), {"informed": "pitch-bumps-adapted"}, means, {}
+        Recordings(some, original, original, (strangers,)), {"informed": "pitch-bumps-adapted"}, context, {}
     )
     assert [part.only for part in other.parts] == [None]  # the release is not in the training speech: one model
     assert np.isfinite(other.parts[0].a.matrix).all()
@@ -95,10 +95,10 @@ def test_incomplete_recordings_are_rejected(data: Path) -> None:
     split = read_split(data / "protocol.json")
     toy = (open_corpus(str(data / "toy")),)
     few = (toy[0].filter(lambda u: u.id != "p03-02"),)
-    means = Means(Cache(None))
+    context = RunContext(Cache(None))
     with pytest.raises(InputError, match=r"1 utterance\(s\) of the protocol are not among the anonymized recordings"):
-        attacks_from_audio(Recordings(split, toy, few), {"ignorant": "pitch-bumps"}, means, {})
+        attacks_from_audio(Recordings(split, toy, few), {"ignorant": "pitch-bumps"}, context, {})
     with pytest.raises(InputError, match="needs speech of a similar system"):
-        attacks_from_audio(Recordings(split, toy, toy), {"semi-informed": "pitch-bumps-adapted"}, means, {})
+        attacks_from_audio(Recordings(split, toy, toy), {"semi-informed": "pitch-bumps-adapted"}, context, {})
     with pytest.raises(InputError, match="unknown attacker 'nosy'"):
-        attacks_from_audio(Recordings(split, toy, toy), {"nosy": "pitch-bumps"}, means, {})
+        attacks_from_audio(Recordings(split, toy, toy), {"nosy": "pitch-bumps"}, context, {})

@@ -32,6 +32,7 @@ class Bumps:
 
     name: str
     trained_on: str = "original"
+    family: str = "bumps"
     rate, minimum, dimension = 16000, 0.05, 24
 
     def fingerprint(self) -> str:

@@ -61,6 +61,7 @@ class Pitch:
     """Bumps on the axis of log F0."""
 
     name: str = "pitch"
+    family: str = "pitch"
     rate, minimum, dimension = 16000, 0.05, 32
 
     def fingerprint(self) -> str:

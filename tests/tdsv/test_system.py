@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from voiceveil.attack.backends import Centered
-from voiceveil.attack.normalization import SNorm
+from voiceveil.attack.backends import Centered, SNorm
 from voiceveil.core.errors import InputError
 from voiceveil.tdsv import dtw
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD

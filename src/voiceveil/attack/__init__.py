@@ -1,22 +1,28 @@
-"""Attackers: who wants to know who speaks, and how far they get.
+"""Attackers: who is speaking in anonymized recordings, and how often can a machine tell?
 
-``run`` attacks the sets of a folder and gives an :class:`AttackResult`; ``encoders`` is the registry of speaker
-encoders. Nothing here imports torch before an encoder is used.
+``run`` attacks the sets of a folder and returns an :class:`AttackResult`. ``attackers`` is the registry of attackers,
+``encoders`` that of speaker encoders. Nothing here imports torch before an encoder is used.
 """
 
 from __future__ import annotations
 
-from voiceveil.attack.engine import run
-from voiceveil.attack.result import AttackResult, Health, Row
+from voiceveil.attack.attacker import Attacker, Health, TrainingSpeech
+from voiceveil.attack.pipeline import AttackResult, AttackRow, run
+from voiceveil.attack.registry import AttackerOptions, attackers, make_attackers
 from voiceveil.models.speaker.encoders import SpeakerEncoder, TrainingRecord, encoder, encoders
 
 __all__ = [
     "AttackResult",
+    "AttackRow",
+    "Attacker",
+    "AttackerOptions",
     "Health",
-    "Row",
     "SpeakerEncoder",
     "TrainingRecord",
+    "TrainingSpeech",
+    "attackers",
     "encoder",
     "encoders",
+    "make_attackers",
     "run",
 ]

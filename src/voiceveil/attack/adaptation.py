@@ -22,9 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil import metrics
-from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Scaled, Scorer, Wccn
-from voiceveil.attack.margin import MarginSoftmax
-from voiceveil.attack.normalization import SNorm
+from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, MarginSoftmax, Scaled, Scorer, SNorm, Wccn
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.speaker.covariances import Codes, Floats
@@ -103,11 +101,6 @@ class Candidate:
     def name(self) -> str:
         """What the tables call it."""
         return f"{'trunk ' if self.on_trunk else ''}{self.backend.name}"
-
-    @property
-    def llr(self) -> bool:
-        """Whether its scores are log likelihood ratios."""
-        return isinstance(self.backend, Plda)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,11 @@
 """Embeddings of corpora, enrollment, scores of trials, score files.
 
-Conventions: as in :mod:`voiceveil.attack.backends`. A speaker is enrolled by the unweighted mean of the embeddings of
-all their enrollment utterances, as in the challenges (raw embeddings: a loud one weighs no more, a long one does not).
+Conventions: as in :mod:`voiceveil.attack.backends`. A speaker is enrolled by the unweighted mean of the raw embeddings
+of all their enrollment utterances, as in the challenges.
+
+An encoder with a trunk (:class:`~voiceveil.models.speaker.encoders.Layered`) is run up to its last layer: the output of
+the trunk is cached, and both the embedding and an adapted last layer follow from it. *Raw* vectors are the output of
+the trunk, or the embeddings of an encoder without one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,11 +25,21 @@ from voiceveil.corpus import Trials, Utterance
 from voiceveil.corpus.ids import safe_id
 from voiceveil.models.speaker.covariances import Codes, Floats
 from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder
-from voiceveil.run.cache import Cache
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import Evaluator, extract
+from voiceveil.run.context import RunContext
+from voiceveil.run.extract import Evaluator
 
-__all__ = ["Embedded", "Enrolled", "embed", "enroll", "score_trials", "write_scores"]
+__all__ = [
+    "Embedded",
+    "Enrolled",
+    "audio_model",
+    "embed",
+    "embed_raw",
+    "enroll",
+    "from_raw",
+    "has_trunk",
+    "score_trials",
+    "write_scores",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,46 +55,53 @@ class Embedded:
         return {key: number for number, key in enumerate(self.ids)}
 
     def of(self, ids: Iterable[str]) -> Floats:
-        """The vectors of some utterances, in their order."""
+        """Return the vectors of some utterances, in their order."""
         return self.vectors[[self.row[key] for key in ids]]
 
-    def through(self, weight: Floats, bias: Floats) -> Embedded:
-        """Behind a linear layer of shape (k, d)."""
-        return Embedded(self.ids, self.vectors @ np.asarray(weight, np.float64).T + bias)
+
+def has_trunk(encoder: SpeakerEncoder) -> TypeGuard[Layered]:
+    """Return whether an encoder has a trunk and a linear last layer."""
+    return isinstance(encoder, Layered)
 
 
-def embed(
-    utterances: Iterable[Utterance],
-    encoder: SpeakerEncoder,
-    *,
-    trunk: bool = False,
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
-) -> Embedded:
-    """Embeddings of utterances; or, with ``trunk``, what comes out of the encoder before its last layer.
+def audio_model(encoder: SpeakerEncoder) -> Evaluator[Any]:
+    """Return the part of an encoder that processes audio, whose results are cached."""
+    return encoder.trunk() if has_trunk(encoder) else encoder
 
-    Of an encoder with a trunk it is the trunk's result that is kept in the cache: both follow from it.
+
+def from_raw(encoder: SpeakerEncoder, raw: Floats) -> Floats:
+    """Return the embeddings (n, d) for raw vectors (n, w) of an encoder."""
+    if not has_trunk(encoder):
+        return raw
+    weight, bias = (np.asarray(array, dtype=np.float64) for array in encoder.last_layer())
+    return np.asarray(raw @ weight.T + bias)
+
+
+def embed_raw(utterances: Iterable[Utterance], encoder: SpeakerEncoder, context: RunContext) -> Embedded:
+    """Return the raw vectors of utterances, from the cache where they are known.
+
+    Raises
+    ------
+    InputError
+        If a vector is not finite.
     """
-    if isinstance(encoder, Layered):
-        result = _extract(utterances, encoder.trunk(), cache, jobs, quiet)
-        weight, bias = encoder.last_layer()
-        return result if trunk else result.through(np.asarray(weight, np.float64), np.asarray(bias, np.float64))
-    if trunk:
-        raise InputError(f"the encoder {encoder.name} has no last layer that can be adapted")
-    return _extract(utterances, encoder, cache, jobs, quiet)
-
-
-def _extract(
-    utterances: Iterable[Utterance], evaluator: Evaluator[object], cache: Cache | None, jobs: Jobs, quiet: bool
-) -> Embedded:
-    results = extract(utterances, evaluator, cache=cache, jobs=jobs, quiet=quiet)
+    results = context.extract(utterances, audio_model(encoder))
     vectors = np.asarray(list(results.values()), dtype=np.float64)
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():
         key = list(results)[int(bad.argmax())]
         raise InputError(f"the embedding of {key} is not finite", fix="listen to it: is it silent?")
     return Embedded(tuple(results), vectors)
+
+
+def embed(
+    utterances: Iterable[Utterance], encoder: SpeakerEncoder, context: RunContext, *, trunk: bool = False
+) -> Embedded:
+    """Return the embeddings of utterances or, with ``trunk``, the output of the trunk."""
+    if trunk and not has_trunk(encoder):
+        raise InputError(f"the encoder {encoder.name} has no last layer that can be adapted")
+    raw = embed_raw(utterances, encoder, context)
+    return raw if trunk else Embedded(raw.ids, from_raw(encoder, raw.vectors))
 
 
 @dataclass(frozen=True, eq=False)

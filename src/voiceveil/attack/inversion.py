@@ -12,29 +12,40 @@ Conventions: samples are float32 of shape (n,) at 16 kHz; angles are in radians;
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.attack.attacker import Attacker, Knowledge, ModelWork, SpeechPart
+from voiceveil.attack.backends import Cosine
+from voiceveil.attack.embedding import Embedded, audio_model, embed, enroll, score_trials
+from voiceveil.attack.encoder_attackers import EncoderAttacker, attacked_parts
+from voiceveil.attack.registry import AttackerOptions, attackers
+from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.audio import Samples, Waveform
+from voiceveil.corpus import Utterance
 from voiceveil.dsp.lpc import ORDER, pole_angles
 from voiceveil.dsp.mcadams import McAdams, analysis_window
-from voiceveil.models.speaker.encoders import Embedding, SpeakerEncoder
+from voiceveil.models.speaker.encoders import Embedding, SpeakerEncoder, encoder
+from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 
-__all__ = ["ALPHAS", "AngleCounts", "AngleModel", "InvertingEncoder", "invert"]
+__all__ = ["ALPHAS", "AngleCounts", "AngleModel", "InversionAttacker", "InvertingEncoder", "invert"]
 
 Floats = NDArray[np.float64]
 
 #: Coefficients whose distributions are learned; between them is interpolated.
 ALPHAS: tuple[float, ...] = tuple(np.round(np.arange(0.4, 1.16, 0.05), 2).tolist())
 
+_NAME = "mcadams-inversion"
 _RATE = 16000
 _EDGES = np.linspace(-4.0, 1.2, 105)  # of log angles; log(pi) is 1.14
 _ACTIVE = 10**-3.0  # of the loudest frames (95th percentile)
 _LONGEST = 6 * _RATE  # samples of an utterance that is learned from
+_LEARNED = 16  # enrollment utterances from which pole angles are learned
 
 
 def count_angles(samples: Samples) -> Floats:
@@ -128,3 +139,83 @@ class InvertingEncoder:
         """Return the embedding of the speech as it was before."""
         samples = invert(wave.samples, self.model.estimate(wave.samples))
         return self.encoder(Waveform(samples, wave.rate))
+
+
+@dataclass
+class InversionAttacker(Attacker):
+    """Estimate McAdams' coefficient of each trial, undo it, and compare with the original enrollment by cosines.
+
+    Parameters
+    ----------
+    encoder : SpeakerEncoder
+        Computes the embeddings.
+    """
+
+    encoder: SpeakerEncoder = field()
+
+    @property
+    def name(self) -> str:
+        """``mcadams-inversion``, with the name of the encoder unless it is CAM++."""
+        return _NAME if self.encoder.name == "campplus" else f"{_NAME}:{self.encoder.name}"
+
+    @property
+    def minimum(self) -> float:
+        """Shortest utterance in seconds."""
+        return max(self.encoder.minimum, AngleCounts.minimum)
+
+    @property
+    def backend(self) -> str:
+        """Cosine."""
+        return Cosine().name
+
+    @property
+    def reference(self) -> EncoderAttacker:
+        """The encoder with cosines."""
+        return EncoderAttacker(self.encoder)
+
+    def conditions(self, *, anonymized: bool = True) -> Mapping[Condition, Knowledge]:
+        """Return the only condition: original enrollment, anonymized trials."""
+        return {"oa": "inverting"} if anonymized else {}
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the encoder."""
+        return self.encoder.fingerprint()
+
+    def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
+        """Return the cosine of each trial, shape (trials,); angles are learned from the original enrollment."""
+        enrollment, trial = trial_set.speech(condition)
+        enrolled = enroll(embed(enrollment, self.encoder, context), trial_set.enrollment)
+        model = AngleModel.learn(context.extract(_learned_from(trial_set), AngleCounts()).values())
+        vectors = context.extract(trial, InvertingEncoder(self.encoder, model))
+        inverted = Embedded(tuple(vectors), np.array(list(vectors.values()), dtype=np.float64))
+        scorer = Cosine().fit(inverted.vectors[:0], np.zeros(0, np.int64))
+        return score_trials(trial_set.trials, enrolled, inverted, scorer)
+
+    def work(
+        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+    ) -> Iterator[ModelWork]:
+        """Yield the encoder, with the original speech, and for each set the encoder of inverted trials."""
+        yield ModelWork(self.encoder.name, audio_model(self.encoder), attacked_parts(sets, ["oo"]))
+        for trial_set in sets:
+            inverting = InvertingEncoder(self.encoder, _cached_angles(_learned_from(trial_set), cache))
+            trials = SpeechPart(trial_set.name, "a", list(trial_set.speaker_of))
+            yield ModelWork(f"{self.name}, {trial_set.name}", inverting, [trials])
+
+
+@attackers.register(_NAME)
+def make_inversion(options: AttackerOptions) -> list[Attacker]:
+    """Return the attacker of ``mcadams-inversion`` or ``mcadams-inversion:ENCODER``."""
+    return [InversionAttacker(encoder(options.argument or "campplus"))]
+
+
+def _learned_from(trial_set: TrialSet) -> list[Utterance]:
+    """Return original enrollment utterances from which pole angles are learned, always the same ones."""
+    enrollment = trial_set.speech("oo")[0]
+    return sorted(enrollment, key=lambda u: hashlib.sha256(u.id.encode()).digest())[:_LEARNED]
+
+
+def _cached_angles(utterances: Sequence[Utterance], cache: Cache) -> AngleModel:
+    """Return the model for which the cache has all counts, or else an empty one, of which nothing is cached."""
+    cached = {} if cache.empty() else cache.get_all(cache.keys(AngleCounts().fingerprint(), utterances))
+    counts = [value for value in cached.values() if value is not None]
+    return AngleModel.learn(counts) if utterances and len(counts) == len(utterances) else AngleModel(np.zeros(0))

@@ -18,10 +18,14 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, Trials, Utterance, read_kaldi
 
-__all__ = ["Condition", "TrialSet", "check_lengths", "find_sets"]
+__all__ = ["SIDES", "Condition", "Side", "TrialSet", "check_lengths", "find_sets"]
 
 #: Enrollment and trial: original or anonymized.
 Condition = Literal["oo", "oa", "aa"]
+Side = Literal["o", "a"]
+SIDES: tuple[Side, Side] = ("o", "a")
+
+_SIDES: dict[Condition, tuple[Side, Side]] = {"oo": ("o", "o"), "oa": ("o", "a"), "aa": ("a", "a")}
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,24 @@ class TrialSet:
     original: tuple[Corpus, Corpus]  # enrollment, trial
     anonymized: tuple[Corpus, Corpus] | None
 
+    @staticmethod
+    def sides(condition: Condition) -> tuple[Side, Side]:
+        """Return whether enrollment and trial of a condition are original, ``o``, or anonymized, ``a``."""
+        return _SIDES[condition]
+
     def corpora(self, condition: Condition) -> tuple[Corpus, Corpus]:
-        """The directories of enrollment and of trial speech that this condition compares."""
-        return self._side(condition[0])[0], self._side(condition[1])[1]
+        """Return the directories of enrollment and of trial speech that a condition compares."""
+        enroll, trial = self.sides(condition)
+        return self._side(enroll)[0], self._side(trial)[1]
 
     def speech(self, condition: Condition) -> tuple[tuple[Utterance, ...], tuple[Utterance, ...]]:
-        """The enrollment and the trial utterances that this condition compares."""
+        """Return the enrollment and the trial utterances that a condition compares."""
         enroll, trial = self.corpora(condition)
         enrolled = tuple(enroll[key] for ids in self.enrollment.values() for key in ids)
         return enrolled, tuple(trial[key] for key in self.speaker_of)
 
-    def _side(self, letter: str) -> tuple[Corpus, Corpus]:
-        if letter == "o":
+    def _side(self, side: Side) -> tuple[Corpus, Corpus]:
+        if side == "o":
             return self.original
         if self.anonymized is None:
             raise InputError(f"{self.name} has no anonymized speech", fix="give the suffix of its directories")

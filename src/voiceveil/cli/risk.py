@@ -192,13 +192,13 @@ def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]
 
 
 def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> tuple[list[Attack], list[Check]]:
-    from voiceveil.attack.attackers import Means
     from voiceveil.corpus import open_corpus
     from voiceveil.corpus.ids import with_safe_ids
     from voiceveil.risk import read_split
     from voiceveil.risk.audio import Recordings, attacks_from_audio
     from voiceveil.risk.sanity import check_recordings
     from voiceveil.run.cache import Cache
+    from voiceveil.run.context import RunContext
 
     if args.protocol is None:
         raise InputError("which utterances are in A and which in B?", fix="give --protocol (`corpus protocol --legal`)")
@@ -225,8 +225,8 @@ def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> 
         attributes[name] = dict(zip(keys, column, strict=True))
     used = {name: of for name, of in attributes.items() if any(of.values())}
     with chosen_jobs(args) as jobs:
-        means = Means(Cache(args.cache), jobs=jobs, quiet=args.quiet or args.json)
-        return attacks_from_audio(recordings, wanted, means, used), check_recordings(recordings, means.cache)
+        context = RunContext(Cache(args.cache), jobs=jobs, quiet=args.quiet or args.json)
+        return attacks_from_audio(recordings, wanted, context, used), check_recordings(recordings, context.cache)
 
 
 def _read_labels(path: Path) -> dict[str, dict[str, str]]:

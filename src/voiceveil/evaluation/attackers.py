@@ -6,14 +6,15 @@ In the challenges' files the attacker is ``ASV_eval``, trained on original speec
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from voiceveil.attack.registry import make_attackers
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.results import Figure
 
-__all__ = ["choose_attacker", "scoring_of"]
+__all__ = ["choose_attacker", "scoring_of", "usable_attackers", "uses_campplus"]
 
 
 def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
@@ -23,6 +24,26 @@ def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[st
     if inventory.training:
         return "plda", []
     return "cosine", ["scores are cosines: the PLDA of the protocol needs training speech, and there is none"]
+
+
+def usable_attackers(names: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
+    """Return the names of the attackers that the data allow: without a training set none that needs one.
+
+    Raises
+    ------
+    InputError
+        If there is speech to attack and a name is not known.
+    """
+    if not inventory.verification:
+        return tuple(names)
+    attackers = {name: make_attackers([name]) for name in names}
+    return tuple(name for name in names if inventory.training or not any(a.needs_training for a in attackers[name]))
+
+
+def uses_campplus(names: Sequence[str]) -> bool:
+    """Return whether one of the attackers has the encoder CAM++, by which voices are compared."""
+    attackers = make_attackers(names) if names else []
+    return any(a.encoder is not None and a.encoder.family == "campplus" for a in attackers)
 
 
 def choose_attacker(figures: Iterable[Figure], system: str, wanted: str | None = None) -> str:

@@ -1,6 +1,6 @@
 """What lies behind the figures of an evaluation, utterance by utterance: small plain files for the report and for you.
 
-Beside ``results.json`` and ``scores/`` (see :mod:`voiceveil.attack.engine`) an evaluation writes
+Beside ``results.json`` and ``scores/`` (see :mod:`voiceveil.attack.pipeline`) an evaluation writes
 
     details/<set>.tsv               one row an utterance: who speaks, where the audio is, what was heard, its pitch
     details/<set>.similarity.json   the speakers of a set of trials and its three voice similarity matrices

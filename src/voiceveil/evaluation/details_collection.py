@@ -15,6 +15,7 @@ from voiceveil import attack, metrics
 from voiceveil import models as utility
 from voiceveil.attack.embedding import embed
 from voiceveil.corpus import Corpus, Utterance
+from voiceveil.evaluation.attackers import uses_campplus
 from voiceveil.evaluation.details import Details, Heard, Similarity
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.measurement import Tools
@@ -35,9 +36,8 @@ def collect(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools
         words = _words(pairs, tools) if name in spoken_sets and "wer" in inventory.protocol.metrics else {}
         pitch = _pitch(pairs, tools) if name in trial_sets else {}
         utterances[name] = tuple(_heard(o, a, {**words.get(o.id, {}), **pitch.get(o.id, {})}) for o, a in pairs)
-    encoders = [one for one in tools.attackers if one.partition(":")[0] == "campplus"]
     similarity = {}
-    for name in trial_sets if encoders else []:
+    for name in trial_sets if uses_campplus(tools.attackers) else []:
         found = _similarity(inventory.corpora[name], anonymized[name], tools)
         if found is not None:
             similarity[name] = found
@@ -96,7 +96,7 @@ def _similarity(original: Corpus, anonymized: Corpus, tools: Tools) -> Similarit
     if len(enough) < 2:
         return None
     sides = [listed, [anonymized[u.id] for u in listed]]
-    o, a = (length_norm(embed(side, encoder, **tools.running()).vectors) for side in sides)
+    o, a = (length_norm(embed(side, encoder, tools.context()).vectors) for side in sides)
     speakers = [str(u.speaker) for u in listed]
     matrices = [metrics.similarity_matrix(x @ y.T, speakers) for x, y in ((o, o), (o, a), (a, a))]
     rows = [tuple(tuple(row) for row in matrix.values.round(4).tolist()) for matrix in matrices]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from voiceveil.attack.attackers import attacker as make_attacker
 from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import find_sets
 from voiceveil.core.atomic_files import remove_parts
@@ -20,6 +19,7 @@ from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.evaluation import measurement as measuring
+from voiceveil.evaluation.attackers import usable_attackers
 from voiceveil.evaluation.details import write_details
 from voiceveil.evaluation.details_collection import collect
 from voiceveil.evaluation.external_anonymization import find_anonymized
@@ -40,7 +40,7 @@ from voiceveil.run.outputs import refuse_corpora
 from voiceveil.systems import Anonymizer, anonymize
 from voiceveil.systems.keys import Key
 
-__all__ = ["USUAL_ATTACKERS", "Evaluation", "able", "evaluate", "prepare", "usual_attackers"]
+__all__ = ["USUAL_ATTACKERS", "Evaluation", "evaluate", "prepare", "usual_attackers"]
 
 #: Attackers that can attack any system.
 USUAL_ATTACKERS = ("campplus", "campplus-adapted", "free")
@@ -157,11 +157,8 @@ def evaluate(
     inventory = evaluation.inventory
     notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
     wanted = usual_attackers(evaluation) if attackers is None else tuple(attackers)
-    chosen = able(wanted, inventory)
+    chosen = usable_attackers(wanted, inventory)
     notes += [f"attacker {name} left out: no training set" for name in wanted if name not in chosen]
-    # A name that nobody has is found before the work begins.
-    for name in chosen if inventory.verification else ():
-        make_attacker(name)
     if "wer" in inventory.protocol.metrics and inventory.recognition:
         make_recogniser(recogniser)
     with _alone_with_cache(evaluation, cache_file) as cache:
@@ -220,11 +217,6 @@ def _alone_with_cache(evaluation: Evaluation, cache_file: Path | None) -> Iterat
 def usual_attackers(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the attackers of an evaluation for which none are named: those of any system, and those made for it."""
     return (*USUAL_ATTACKERS, *(() if evaluation.system is None else evaluation.system.attackers))
-
-
-def able(attackers: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
-    """Those that can do their work: without training data nobody learns."""
-    return tuple(name for name in attackers if inventory.training or not name.split(":")[0].endswith("-adapted"))
 
 
 def namespace_of(evaluation: Evaluation, key_file: str | Path | None, given: str | None) -> str | None:

@@ -25,6 +25,7 @@ from voiceveil.evaluation.protocol import Verification
 from voiceveil.evaluation.results import Figure
 from voiceveil.metrics import ScoredTrials, estimate_all
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs
 from voiceveil.stats import Estimate
 
@@ -49,6 +50,10 @@ class Tools:
     def running(self) -> dict[str, Any]:
         """The options of all that runs over a corpus."""
         return {"cache": self.cache, "jobs": self.jobs, "quiet": self.quiet}
+
+    def context(self) -> RunContext:
+        """Return the cache and the processes of the attackers."""
+        return RunContext(self.cache, self.jobs, self.quiet)
 
 
 def verification(
@@ -221,4 +226,4 @@ def _dominance(matrix: Any, weights: Any) -> Any:
 def _directions(utterances: list[Utterance], encoder: Any, tools: Tools) -> Any:
     from voiceveil.models.speaker.covariances import length_norm
 
-    return length_norm(embed(utterances, encoder, **tools.running()).vectors)
+    return length_norm(embed(utterances, encoder, tools.context()).vectors)

@@ -17,19 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from voiceveil import models as utility
 from voiceveil.attack import encoder
-from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, InversionAttacker, attacker
-from voiceveil.attack.inversion import AngleCounts, AngleModel, InvertingEncoder
-from voiceveil.attack.model_free import Cues
-from voiceveil.attack.sets import TrialSet, find_sets
+from voiceveil.attack.attacker import SpeechPart
+from voiceveil.attack.embedding import audio_model
+from voiceveil.attack.registry import make_attackers
+from voiceveil.attack.sets import SIDES, Side, find_sets
 from voiceveil.audio import info
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.evaluation.evaluate import Evaluation, able, namespace_of, usual_attackers
+from voiceveil.evaluation.attackers import usable_attackers, uses_campplus
+from voiceveil.evaluation.evaluate import Evaluation, namespace_of, usual_attackers
 from voiceveil.models.emotion.functionals import Functionals
-from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder
 from voiceveil.run.cache import Cache, result_key
 from voiceveil.run.extract import Evaluator
 from voiceveil.run.ledger import changed_settings, finished_items
@@ -130,18 +128,14 @@ def make_plan(
     return Plan(tuple(steps), disk, float(shutil.disk_usage(folder).free), looked.sampled)
 
 
-#: Utterances of the original set NAME, as they are ("o") or anonymized ("a").
-Part = tuple[str, str, Sequence[str]]
-
-
 def _work(
     evaluation: Evaluation, attackers: Sequence[str], recogniser: str, store: Cache
-) -> Iterator[tuple[str, Evaluator[Any], list[Part]]]:
+) -> Iterator[tuple[str, Evaluator[Any], list[SpeechPart]]]:
     """Which model looks at what: name, model, parts. The same model appears once."""
     inventory, wanted = evaluation.inventory, set(evaluation.inventory.protocol.metrics)
-    found: dict[str, tuple[list[str], Evaluator[Any], list[Part]]] = {}
+    found: dict[str, tuple[list[str], Evaluator[Any], list[SpeechPart]]] = {}
 
-    def add(name: str, evaluator: Evaluator[Any], parts: Iterable[Part]) -> None:
+    def add(name: str, evaluator: Evaluator[Any], parts: Iterable[SpeechPart]) -> None:
         names, _, known = found.setdefault(evaluator.fingerprint(), ([], evaluator, []))
         names += [name] if name not in names else []
         known += parts
@@ -149,62 +143,30 @@ def _work(
     if inventory.verification:
         names = [trials.set for one in inventory.verification for trials in one.trials]
         sets = find_sets(evaluation.data, names=names, opened=inventory.corpora)
-        for one in (made for spec in able(attackers, inventory) for made in attacker(spec)):
-            if isinstance(one, FreeAttacker):
-                if one.cue != "order":
-                    add("free cues", Cues(), _attacked(sets, ["aa"]))
-            elif isinstance(one, EncoderAttacker | AdaptedAttacker):  # its health needs the original speech as well
-                conditions = [*one.conditions(), "oo"]
-                training = inventory.training if isinstance(one, AdaptedAttacker) else ()
-                learned = [(name, "a", [u.id for u in inventory.corpora[name]]) for name in training]
-                add(one.name, _looks(one.encoder), [*_attacked(sets, conditions), *learned])
-            elif isinstance(one, InversionAttacker):
-                add(one.encoder.name, _looks(one.encoder), _attacked(sets, ["oo"]))
-                for trial_set in sets:
-                    inverting = InvertingEncoder(one.encoder, _known_angles(one.learned_from(trial_set), store))
-                    heard = [(trial_set.name, "a", list(trial_set.speaker_of))]
-                    add(f"{one.name}, {trial_set.name}", inverting, heard)
+        training = {name: [u.id for u in inventory.corpora[name]] for name in inventory.training}
+        for attacker in make_attackers(usable_attackers(attackers, inventory)):
+            for work in attacker.work(sets, training, store):
+                add(*work)
     if "wer" in wanted and inventory.recognition:
         names = [name for one in inventory.recognition for name in one.sets]
         add(recogniser, utility.recogniser(recogniser), _both(inventory.corpora, names))
     for emotional in inventory.emotion if "uar" in wanted else ():
         used = list(utility.emotion_folds(inventory.corpora[emotional.set]).fold)
-        add("emotion features", Functionals(), [(emotional.set, side, used) for side in "oa"])
+        add("emotion features", Functionals(), [SpeechPart(emotional.set, side, used) for side in SIDES])
     # The report wants the pitch of all trials and, where CAM++ attacks, how alike the voices are.
     trial_sets = list(dict.fromkeys(trials.set for one in inventory.verification for trials in one.trials))
-    heads = {name.partition(":")[0] for name in able(attackers, inventory)}
     if trial_sets:
         add("pitch", utility.tracker(), _both(inventory.corpora, trial_sets))
-    if trial_sets and ("gvd" in wanted or "campplus" in heads):
-        add("campplus", _looks(encoder("campplus")), _both(inventory.corpora, trial_sets))
+    if trial_sets and ("gvd" in wanted or uses_campplus(usable_attackers(attackers, inventory))):
+        add("campplus", audio_model(encoder("campplus")), _both(inventory.corpora, trial_sets))
     for names, evaluator, parts in found.values():
         yield ", ".join(names), evaluator, parts
 
 
-def _known_angles(learned: Sequence[Utterance], store: Cache) -> AngleModel:
-    """Return the model that the cache has the counts for; one that nothing was done with if it has not."""
-    found = store.get_all(store.keys(AngleCounts().fingerprint(), learned)) if not store.empty() else {}
-    counts = [value for value in found.values() if value is not None]
-    return AngleModel.learn(counts) if learned and len(counts) == len(learned) else AngleModel(np.zeros(0))
-
-
-def _looks(by: SpeakerEncoder) -> Evaluator[Any]:
-    """The part of an encoder whose results are kept."""
-    return by.trunk() if isinstance(by, Layered) else by
-
-
-def _attacked(sets: Iterable[TrialSet], conditions: Iterable[str]) -> Iterator[Part]:
-    for one in sets:
-        enrolled = [id for ids in one.enrollment.values() for id in ids]
-        for condition in conditions:
-            yield one.original[0].name, condition[0], enrolled
-            yield one.name, condition[1], list(one.speaker_of)
-
-
-def _both(corpora: dict[str, Corpus], names: Iterable[str]) -> Iterator[Part]:
+def _both(corpora: dict[str, Corpus], names: Iterable[str]) -> Iterator[SpeechPart]:
     for name in names:
-        for side in "oa":
-            yield name, side, [u.id for u in corpora[name]]
+        for side in SIDES:
+            yield SpeechPart(name, side, [u.id for u in corpora[name]])
 
 
 @dataclass
@@ -265,12 +227,12 @@ class _Look:
         pace = self.cache.pace(f"system {system.name}") or _PACES.get(system.name)
         return Step("anonymize", round(counts[0]), round(counts[1]), audio, pace, again)
 
-    def at(self, name: str, evaluator: Evaluator[Any], parts: Iterable[Part]) -> Step:
+    def at(self, name: str, evaluator: Evaluator[Any], parts: Iterable[SpeechPart]) -> Step:
         """How much of the parts a model has in the cache."""
         fingerprint = evaluator.fingerprint()
         nothing = self.cache.empty()  # then no recording need be read
         total, cached, audio = 0.0, 0.0, 0.0
-        wanted: dict[tuple[str, str], dict[str, None]] = {}
+        wanted: dict[tuple[str, Side], dict[str, None]] = {}
         for set_name, side, ids in parts:
             wanted.setdefault((set_name, side), {}).update(dict.fromkeys(ids))
         for (set_name, side), all_ids in wanted.items():

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil import models as utility
-from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, FreeAttacker, InversionAttacker, attacker
-from voiceveil.attack.model_free import Cues
+from voiceveil.attack.registry import make_attackers
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import read_json
 from voiceveil.corpus import Corpus
@@ -87,11 +86,8 @@ def corpus_hash(corpus: Corpus, cache: Cache) -> str:
 def _models(inventory: Inventory, tools: Tools) -> dict[str, str]:
     """What looked at the audio -> its fingerprint, in which the hash of its weights is."""
     models = {}
-    for one in (made for spec in tools.attackers for made in attacker(spec)):
-        if isinstance(one, EncoderAttacker | AdaptedAttacker | InversionAttacker):
-            models[one.name] = one.encoder.fingerprint()
-        elif isinstance(one, FreeAttacker):
-            models[one.name] = Cues().fingerprint()
+    for attacker in make_attackers(tools.attackers):
+        models[attacker.name] = attacker.fingerprint()
     wanted = set(inventory.protocol.metrics)
     if "wer" in wanted and inventory.recognition:
         models[tools.recogniser] = utility.recogniser(tools.recogniser).fingerprint()

@@ -51,7 +51,7 @@ class Figure:
     subset: str = ""  # "common" of VCTK
     condition: str = ""  # "oo" | "oa" | "aa" for verification; "o" | "a" for a corpus alone
     attacker: str = ""  # of a verification figure: "campplus", "campplus-adapted"
-    knowledge: str = ""  # of the attacker: see `voiceveil.attack.result`
+    knowledge: str = ""  # of the attacker: see `voiceveil.attack.attacker`
     model: str = ""  # of any other figure: "moonshine", "functionals"
     detail: Mapping[str, Any] = field(default_factory=dict)  # counts, recalls, standard deviations
 
@@ -242,6 +242,8 @@ def upgraded_figure(row: Any) -> Any:
     if row.get("metric") in _OF_TRIALS and isinstance(model, str):
         name, _, knowledge = model.removesuffix(")").partition(" (")
         own = {"attacker": name, "knowledge": knowledge}
+        if name == "free:order":
+            own["knowledge"] = "metadata"
         row |= challenge_attacker(name, str(row.get("condition"))) if name.startswith("ASV_eval") else own
         row["model"] = ""
     return row

@@ -134,7 +134,7 @@ def _elsewhere(
 ) -> Point | None:
     """Other results on the same data: under their strongest attacker with anonymized enrollment and trials."""
     y = mean(_anonymized(one, metric, split), utility_sets, edition, metric, split)
-    attacks = [a for a in attacks_of(one) if a.condition == "aa" and a.attacker != "free:order"]
+    attacks = [a for a in attacks_of(one) if a.condition == "aa" and a.knowledge != "metadata"]
     known = [(x, attack) for attack in attacks if (x := mean(attack.figures, sets, edition, "eer", split)) is not None]
     if y is None or not known:
         return None

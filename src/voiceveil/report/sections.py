@@ -114,7 +114,9 @@ def curves(material: Material) -> Part:
 
 def genders(material: Material) -> Part:
     """EERs of women and men, by dataset, of all attackers that use a model."""
-    figures = [f for f in material.results.find("eer") if f.gender in ("f", "m") and f.knowledge != "free"]
+    figures = [
+        f for f in material.results.find("eer") if f.gender in ("f", "m") and f.knowledge not in ("free", "metadata")
+    ]
     if len({f.gender for f in figures}) < 2:
         return Part(missing="The trials are not given for women and men separately.")
     panels = []

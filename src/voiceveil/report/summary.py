@@ -30,6 +30,7 @@ KNOWLEDGE = {
     "similar-system": "has learned from speech that a similar system has anonymized",
     "inverting": "undoes the anonymization as far as it can, and knows the person's original voice",
     "free": "uses no model of voices, only what anybody can measure",
+    "metadata": "uses no audio, only the order of the files",
 }
 #: The answer where failed checks make figures doubtful.
 UNKNOWN = "Not known: read the warnings first"

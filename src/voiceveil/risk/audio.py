@@ -24,21 +24,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.attack.adaptation import Candidate, TrainingSet, adapt, candidates, recording_units
-from voiceveil.attack.attackers import Means
+from voiceveil.attack import Attacker, make_attackers
+from voiceveil.attack.adaptation import TrainingSet, adapt, candidates, recording_units
 from voiceveil.attack.backends import Linear
+from voiceveil.attack.embedding import embed_raw, from_raw, has_trunk
 from voiceveil.attack.sanity import check_learned
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.legal import voices
 from voiceveil.models.speaker.covariances import Floats
-from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder, encoder
+from voiceveil.models.speaker.encoders import SpeakerEncoder
 from voiceveil.risk.embeddings import Names, Table
 from voiceveil.risk.sets import ATTACKERS, Attack, Part, check_sets
+from voiceveil.run.context import RunContext
 
 __all__ = ["Recordings", "attacks_from_audio"]
 
-_ADAPTED = "-adapted"
 _PARTS = 5
 
 
@@ -76,23 +77,43 @@ class Recordings:
 
 
 def attacks_from_audio(
-    recordings: Recordings, encoders: Mapping[str, str], means: Means, labels: Mapping[str, Mapping[str, str]]
+    recordings: Recordings,
+    attackers: Mapping[str, str | Attacker],
+    context: RunContext,
+    labels: Mapping[str, Mapping[str, str]],
 ) -> list[Attack]:
-    """The attackers ``encoders`` (name -> encoder) names; ``labels``: attribute -> utterance id -> label."""
-    made: dict[str, SpeakerEncoder] = {}
-    for name, spec in encoders.items():  # everything that can be wrong, before the work begins
+    """Return the attacks on some recordings.
+
+    Parameters
+    ----------
+    recordings : Recordings
+        Original and anonymized speech, and training speech.
+    attackers : mapping
+        Knowledge, a key of :data:`~voiceveil.risk.sets.ATTACKERS`, -> attacker with an encoder, or its name. One that
+        needs training, such as ``campplus-adapted``, learns the last layer of the encoder anew.
+    context : RunContext
+        Cache and processes.
+    labels : mapping
+        Attribute -> utterance id -> label.
+
+    Raises
+    ------
+    InputError
+        If an attacker or its speech is missing; found before the work begins.
+    """
+    chosen: dict[str, tuple[SpeakerEncoder, bool]] = {}
+    for name, given in attackers.items():
         if name not in ATTACKERS:
             raise InputError(f"unknown attacker {name!r}", fix=f"known: {', '.join(ATTACKERS)}")
-        head, colon, file = spec.partition(":")
-        made[name] = encoder(head.removesuffix(_ADAPTED) + colon + file)
-        made[name].check()
-        if name == "semi-informed" and not recordings.similar and head.endswith(_ADAPTED):
+        attacker = make_attackers([given])[0]
+        if attacker.encoder is None:
+            raise InputError(f"the attacker {attacker.name} has no encoder", fix="name an encoder, e.g. campplus")
+        attacker.check()
+        if name == "semi-informed" and not recordings.similar and attacker.needs_training:
             raise InputError("a semi-informed attacker needs speech of a similar system", fix="give --train-similar")
         recordings.side(name != "original")
-    return [
-        _attack(name, spec.partition(":")[0].endswith(_ADAPTED), made[name], recordings, means, labels)
-        for name, spec in encoders.items()
-    ]
+        chosen[name] = (attacker.encoder, attacker.needs_training)
+    return [_attack(name, adapted, encoder, recordings, context, labels) for name, (encoder, adapted) in chosen.items()]
 
 
 def _attack(
@@ -100,14 +121,14 @@ def _attack(
     adapted: bool,
     by: SpeakerEncoder,
     recordings: Recordings,
-    means: Means,
+    context: RunContext,
     labels: Mapping[str, Mapping[str, str]],
 ) -> Attack:
     known = recordings.known()
     spoken = recordings.side(name != "original")
     names = np.array([known[u.id].speaker for u in spoken])
-    raw = means.embed(spoken, by, trunk=isinstance(by, Layered)).vectors
-    plain = _through(by, raw)
+    raw = embed_raw(spoken, by, context).vectors
+    plain = from_raw(by, raw)
     columns = {key: np.array([of.get(u.id, "") for u in spoken]) for key, of in labels.items()}
     sets = _Sets(recordings, [u.id for u in spoken], names, columns)
     about: dict[str, Any] = {"encoder": by.name, "fingerprint": by.fingerprint(), "knows": ATTACKERS[name]}
@@ -115,7 +136,7 @@ def _attack(
     if not adapted:
         return Attack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"}, tuple(checks))
     corpora = recordings.similar if name == "semi-informed" else recordings.training or recordings.anonymized
-    layers = _learn(by, corpora, known, set(names.tolist()), means)
+    layers = _learn(by, corpora, known, set(names.tolist()), context)
     parts = tuple(sets.part(layer.apply(raw, plain), layer.only) for layer in layers)
     learned = [layer.name for layer in layers]
     about |= {
@@ -150,14 +171,6 @@ class _Sets:
         return Part(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()), only)
 
 
-def _through(by: SpeakerEncoder, raw: Floats) -> Floats:
-    """Embeddings from what the encoder's trunk gives, or as they are if it has none."""
-    if not isinstance(by, Layered):
-        return raw
-    weight, bias = (np.asarray(array, dtype=np.float64) for array in by.last_layer())
-    return np.asarray(raw @ weight.T + bias)
-
-
 @dataclass(frozen=True, eq=False)
 class _Layer:
     """A learned affine layer, for the speakers ``only``; ``on_trunk``: it stands in the place of the last one."""
@@ -172,12 +185,15 @@ class _Layer:
     unadapted_eer: float
 
     def apply(self, raw: Floats, plain: Floats) -> Floats:
-        centred = (raw if self.on_trunk else plain) - self.linear.mean
-        return centred if self.linear.matrix is None else np.asarray(centred @ self.linear.matrix)
+        return self.linear.transform(raw if self.on_trunk else plain)
 
 
 def _learn(
-    by: SpeakerEncoder, corpora: Sequence[Corpus], known: Mapping[str, Utterance], release: set[str], means: Means
+    by: SpeakerEncoder,
+    corpora: Sequence[Corpus],
+    known: Mapping[str, Utterance],
+    release: set[str],
+    context: RunContext,
 ) -> list[_Layer]:
     """One layer if no speaker of the release is in the training speech, else one for each fifth of these."""
     listed = [u for corpus in corpora for u in corpus]
@@ -186,19 +202,19 @@ def _learn(
     if unknown is not None:
         raise InputError(f"training utterance {unknown} has no speaker", fix="add utt2spk")
     speaker = np.array([str(u.speaker) for u in told])
-    raw = np.concatenate([means.embed(corpus, by, trunk=isinstance(by, Layered)).vectors for corpus in corpora])
+    raw = np.concatenate([embed_raw(corpus, by, context).vectors for corpus in corpora])
     gender = np.array([u.gender or "" for u in told])
     unit = recording_units(told)
     heard = sorted(release & set(speaker.tolist()))
     if not heard:
-        return [_fit(by, raw, speaker, gender, unit, None, means)]
+        return [_fit(by, raw, speaker, gender, unit, None, context)]
     parts = [frozenset(heard[number::_PARTS]) for number in range(min(_PARTS, len(heard)))]
     strangers = frozenset(release - set(heard))
     parts[0] |= strangers  # any model will do for those whom none has heard
     layers = []
     for only in parts:
         kept = ~np.isin(speaker, sorted(only))
-        layers.append(_fit(by, raw[kept], speaker[kept], gender[kept], unit[kept], only, means))
+        layers.append(_fit(by, raw[kept], speaker[kept], gender[kept], unit[kept], only, context))
     return layers
 
 
@@ -209,15 +225,14 @@ def _fit(
     gender: Names,
     unit: Names,
     only: frozenset[str] | None,
-    means: Means,
+    context: RunContext,
 ) -> _Layer:
     """The layer that does best on held-out speakers of its training data."""
     codes = np.unique(speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    layered = isinstance(by, Layered)
-    data = TrainingSet(_through(by, raw), raw if layered else None, codes, gender, unit)
-    found = adapt(data, _affine(candidates(data)), cache=means.cache)
-    if not isinstance(found.scorer, Linear):
-        raise TypeError(found.candidate.name)  # _affine lets no other pass
+    data = TrainingSet(from_raw(by, raw), raw if has_trunk(by) else None, codes, gender, unit)
+    affine = [one for one in candidates(data) if one.backend.affine]  # so that vectors can be averaged and compared
+    found = adapt(data, affine, cache=context.cache)
+    assert isinstance(found.scorer, Linear)  # noqa: S101 -- the scorer of an affine back-end
     return _Layer(
         found.candidate.name,
         found.scorer,
@@ -228,12 +243,3 @@ def _fit(
         found.validation_eer,
         found.unadapted,
     )
-
-
-def _affine(tried: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates whose scores are cosines behind an affine map, which the protocol can average and compare."""
-    from voiceveil.attack.backends import Centered, Cosine, Lda, Wccn
-    from voiceveil.attack.margin import MarginSoftmax
-
-    kinds: tuple[type, ...] = (Cosine, Centered, Wccn, Lda, MarginSoftmax)
-    return [one for one in tried if isinstance(one.backend, kinds)]

@@ -19,7 +19,7 @@ from voiceveil.corpus.model import Utterance
 from voiceveil.models.content.features import Content, content_features
 from voiceveil.models.speaker.encoders import SpeakerEncoder
 from voiceveil.run.cache import Cache
-from voiceveil.run.extract import extract
+from voiceveil.run.context import RunContext
 
 __all__ = ["CONTENT", "Measured", "PassphraseContent", "measure"]
 
@@ -82,7 +82,8 @@ def measure(
     """Utterance id -> what is measured in it; of those in ``voice_only`` (free text) no content is needed."""
     listed = list(utterances)
     skip = set(voice_only)
-    voices = embed(listed, encoder, cache=cache, jobs=jobs, quiet=quiet)
+    context = RunContext(Cache(None) if cache is None else cache, jobs, quiet)
+    voices = embed(listed, encoder, context)
     heard = [u for u in listed if u.id not in skip]
-    contents = extract(heard, PassphraseContent(content), cache=cache, jobs=jobs, quiet=quiet)
+    contents = context.extract(heard, PassphraseContent(content))
     return {u.id: Measured(voices.vectors[voices.row[u.id]], contents.get(u.id)) for u in listed}

@@ -386,7 +386,6 @@ def test_rules_of_verification_are_checked(data: Path, tmp_path: Path) -> None:
         ({"verify": "none"}, "rank is verified-only, but verify is none"),
         ({"rank": "verified"}, "unknown rank 'verified'"),
         ({"attackers": ()}, "no attackers"),
-        ({"attackers": ("free",)}, "free is no attacker to verify with"),
         ({"tolerance": 2.0}, "a tolerance of 2"),
         ({"challenge": "tdsv2024", "split": "eval"}, "tdsv2024 cannot be verified"),
     ]
@@ -395,6 +394,9 @@ def test_rules_of_verification_are_checked(data: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=reason):
             replace(good, **change)  # type: ignore[arg-type]
     check_data(good)
+    for name in ("free:f0", "mcadams-inversion:bumps"):
+        with pytest.raises(InputError, match=f"{name} is no attacker to verify with"):
+            check_data(replace(good, attackers=(name,)))
     with pytest.raises(InputError, match="bumps-adapted needs training speech"):
         check_data(replace(good, attackers=("bumps-adapted",)))
 

@@ -22,7 +22,7 @@ from voiceveil.core.documents import build, read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 
-__all__ = ["CHALLENGES", "RANKS", "Contest", "create_contest", "is_learner"]
+__all__ = ["CHALLENGES", "RANKS", "Contest", "create_contest"]
 
 #: Challenge -> the parts of its data that can be ranked on, the usual one first.
 CHALLENGES = {"vpc2022": ("test", "dev"), "vpc2024": ("test", "dev"), "tdsv2024": ("eval", "dev")}
@@ -30,11 +30,6 @@ CHALLENGES = {"vpc2022": ("test", "dev"), "vpc2024": ("test", "dev"), "tdsv2024"
 #: Which systems get a place: only verified ones, or the others too, behind those that are verified.
 RANKS = ("verified-only", "verified-first")
 _NOT_WITH_TDSV = "a tdsv2024 submission holds no audio: leave out require_audio and verify"
-
-
-def is_learner(attacker: str) -> bool:
-    """Return whether an attacker learns from anonymized training speech, as ``campplus-adapted`` does."""
-    return attacker.partition(":")[0].endswith("-adapted")
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,6 @@ class Contest:
             raise InputError("rank is verified-only, but verify is none", fix='set verify to "all" or a number')
         if not self.attackers:
             raise InputError("no attackers to verify with", fix='write attackers = ["campplus"]')
-        if any(name.partition(":")[0] == "free" for name in self.attackers):
-            raise InputError("free is no attacker to verify with", fix="use an encoder, e.g. campplus")
         if not 0.0 <= self.tolerance <= 0.5:
             raise InputError(
                 f"a tolerance of {self.tolerance:g}", fix="give a fraction from 0 to 0.5; 0.02 is 2 points"

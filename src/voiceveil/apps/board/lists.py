@@ -9,14 +9,24 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from voiceveil.apps.board.contest import CHALLENGES, Contest, is_learner
+from voiceveil.apps.board.contest import CHALLENGES, Contest
+from voiceveil.attack import Attacker, make_attackers
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.corpus.score_files import read_key
 from voiceveil.evaluation.inventory import take_inventory
 from voiceveil.evaluation.protocol import Recognition, Verification, load_protocol
 
-__all__ = ["audio_sets", "check_data", "find_split", "open_set", "parts_of", "tdsv_keys", "training_sets"]
+__all__ = [
+    "audio_sets",
+    "check_data",
+    "contest_attackers",
+    "find_split",
+    "open_set",
+    "parts_of",
+    "tdsv_keys",
+    "training_sets",
+]
 
 
 def find_split(challenge: str, data: Path) -> str:
@@ -92,10 +102,30 @@ def parts_of(contest: Contest) -> tuple[list[Verification], list[Recognition]]:
     )
 
 
+def contest_attackers(contest: Contest) -> list[Attacker]:
+    """Return the attackers of the verification.
+
+    Raises
+    ------
+    InputError
+        If an attacker is not known, or has no encoder to compare anonymized with anonymized speech.
+    """
+    attackers = make_attackers(contest.attackers)
+    for attacker in attackers:
+        if attacker.encoder is None or "aa" not in attacker.conditions():
+            raise InputError(
+                f"{attacker.name} is no attacker to verify with",
+                fix="use an encoder, e.g. campplus, that compares anonymized enrollment with anonymized trials",
+            )
+    return attackers
+
+
 def training_sets(contest: Contest) -> tuple[str, ...]:
     """Return the sets that attackers learn from; none if no attacker of the contest learns."""
-    learners = [name for name in contest.attackers if is_learner(name)]
-    if not contest.is_verified or not learners:
+    if not contest.is_verified:
+        return ()
+    learners = [attacker.name for attacker in contest_attackers(contest) if attacker.needs_training]
+    if not learners:
         return ()
     sets = take_inventory(load_protocol(contest.challenge), contest.data).training
     if not sets:

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from voiceveil.apps.board.contest import Contest
-from voiceveil.apps.board.lists import open_set, parts_of, training_sets
+from voiceveil.apps.board.lists import contest_attackers, open_set, parts_of, training_sets
 from voiceveil.apps.board.scoring import eer_figure, in_sample, select, wer_figure
-from voiceveil.attack.attackers import AdaptedAttacker, EncoderAttacker, Means, attacker
+from voiceveil.attack import TrainingSpeech
+from voiceveil.attack.embedding import embed_raw
 from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.core.errors import InputError
@@ -31,6 +32,7 @@ from voiceveil.metrics.wer import word_errors
 from voiceveil.models import recogniser, transcribe
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 
 __all__ = [
     "AudioRejected",
@@ -65,8 +67,8 @@ class Outcome:
 
 def check_models(contest: Contest) -> None:
     """Raise an ``InputError`` if an attacker or the recogniser of the contest cannot be used here."""
-    for one in _attackers(contest):
-        one.encoder.check()
+    for attacker in contest_attackers(contest):
+        attacker.check()
     recogniser(contest.recogniser)
 
 
@@ -137,23 +139,27 @@ def recompute(
     """
     verifications, recognitions = parts_of(contest)
     attacked = _attacked(contest, audio, sample)
-    attackers = _attackers(contest)
-    means = Means(cache, training=tuple(audio[name] for name in training_sets(contest)))
+    attackers = contest_attackers(contest)
+    training = TrainingSpeech(tuple(audio[name] for name in training_sets(contest)))
+    context = RunContext(cache)
     compared = [u for one in attacked.values() for side in one.speech("aa") for u in side]
-    compared = _unique((*compared, *(u for corpus in means.training for u in corpus)))
+    compared = _unique((*compared, *(u for corpus in training.anonymized for u in corpus)))
     spoken = _unique(u for one in recognitions for name in one.sets for u in audio[name] if u.id in sample[name])
     enrolled = _unique(u for one in verifications for u in audio[one.enroll] if u.id in sample[one.enroll] and u.text)
     progress = _Progress(len(attackers) * len(compared) + len(spoken) + len(enrolled), report)
     by_attacker = []
-    for one in attackers:
-        one.check(means)
+    for attacker in attackers:
+        attacker.check()
+        attacker.check_training(training)
+        assert attacker.encoder is not None  # noqa: S101 -- contest_attackers allows no other
         for chunk in progress.each(compared):
-            means.embed(chunk, one.encoder)  # into the cache
+            embed_raw(chunk, attacker.encoder, context)  # into the cache
+        attacker.fit(training, context)
         eers = []
         for part in verifications:
             for listed in part.trials:
-                scores = one.scores(attacked[listed.set], "aa", means)
-                fields = {"attacker": one.name, "knowledge": one.conditions()["aa"]}
+                scores = attacker.score(attacked[listed.set], "aa", context)
+                fields = {"attacker": attacker.name, "knowledge": attacker.conditions()["aa"]}
                 eers.append(eer_figure(contest, part, listed, attacked[listed.set].trials, scores, fields))
         by_attacker.append(eers)
     listener = recogniser(contest.recogniser)
@@ -164,11 +170,6 @@ def recompute(
     words = [wer_figure(contest, part, transcripts, contest.recogniser, sample) for part in recognitions]
     _check_enrollment(enrolled, transcripts, max(figure.value for figure in words))
     return min(((*eers, *words) for eers in by_attacker), key=lambda figures: averages(contest, figures)[0].value)
-
-
-def _attackers(contest: Contest) -> list[EncoderAttacker | AdaptedAttacker]:
-    made = [one for name in contest.attackers for one in attacker(name)]
-    return [one for one in made if isinstance(one, EncoderAttacker | AdaptedAttacker)]  # the contest allows no other
 
 
 def _attacked(

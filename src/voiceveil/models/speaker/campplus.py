@@ -67,6 +67,7 @@ class CamPlusPlus:
     name: str = "campplus"
 
     rate, minimum, dimension = CamPlusPlusTrunk.rate, CamPlusPlusTrunk.minimum, 192
+    family: ClassVar[str] = "campplus"
     preload: ClassVar[tuple[str, ...]] = CamPlusPlusTrunk.preload
 
     def fingerprint(self) -> str:

@@ -69,8 +69,13 @@ class SpeakerEncoder(Evaluator[Embedding], Protocol):
     """An evaluator whose result is an embedding of shape (dimension,)."""
 
     @property
+    def family(self) -> str:
+        """Kind of network, e.g. ``ecapa``."""
+        ...
+
+    @property
     def name(self) -> str:
-        """What the tables call it."""
+        """Name in tables: the family, with other weights than the usual ones after a colon: ``ecapa:exp/asv``."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -110,10 +111,13 @@ class Plda:
     shrinkage: float = 0.1
     by_count: bool = True
     iterations: int = 10
+    learns: ClassVar[bool] = True
+    llr: ClassVar[bool] = True
+    affine: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
-        """With its settings."""
+        """Name with the settings."""
         return f"plda{self.size or ''}{'' if self.by_count else '-single'}"
 
     def fit(self, embeddings: Floats, speaker: Codes) -> PldaScorer:

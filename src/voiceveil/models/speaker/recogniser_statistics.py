@@ -27,6 +27,7 @@ class RecogniserEncoder:
     """Statistics of a ``layer`` of Moonshine tiny's encoder, 1 to 6."""
 
     layer: int = 3
+    family: ClassVar[str] = "moonshine"
     name: ClassVar[str] = "moonshine"
 
     rate: ClassVar[int] = MoonshineContent.rate

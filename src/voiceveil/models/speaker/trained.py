@@ -49,6 +49,11 @@ class TrainedEncoder:
         return _loaded(self.file, _stamp(self.file))[0]
 
     @property
+    def family(self) -> str:
+        """The kind of network, e.g. ``ecapa``."""
+        return self.model.name
+
+    @property
     def name(self) -> str:
         """The kind of network, and where it lies: ``ecapa:exp/asv``."""
         return f"{self.model.name}:{self.path}"

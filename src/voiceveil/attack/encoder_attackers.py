@@ -1,0 +1,300 @@
+"""Attackers with a speaker encoder: embeddings are compared by a back-end.
+
+:class:`EncoderAttacker` uses a given back-end: cosines, or PLDA as in the challenges of 2020 and 2022. A back-end that
+learns gets the kind of speech that the encoder was trained on, so that it adds nothing to the attacker's knowledge.
+:class:`AdaptedAttacker` learns from anonymized speech of other speakers, and chooses its back-end by cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates, recording_units
+from voiceveil.attack.attacker import (
+    Attacker,
+    Health,
+    Knowledge,
+    ModelWork,
+    SpeechPart,
+    TrainingSpeech,
+    require_speakers,
+)
+from voiceveil.attack.backends import Backend, Cosine, Scorer
+from voiceveil.attack.embedding import audio_model, embed, embed_raw, enroll, from_raw, has_trunk, score_trials
+from voiceveil.attack.sets import Condition, TrialSet
+from voiceveil.corpus import Corpus
+from voiceveil.models.speaker.covariances import Floats
+from voiceveil.models.speaker.encoders import SpeakerEncoder
+from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
+
+__all__ = ["AdaptedAttacker", "EncoderAttacker", "attacked_parts", "training_set"]
+
+_FEWEST_SPEAKERS = 20  # fewer training speakers do not span the variety of voices
+
+
+@dataclass
+class EncoderAttacker(Attacker):
+    """Compare embeddings by a given back-end.
+
+    Parameters
+    ----------
+    encoder : SpeakerEncoder
+        Computes the embeddings.
+    scoring : Backend
+        The back-end; fitted to speech of the kind that the encoder was trained on, if it learns.
+    """
+
+    encoder: SpeakerEncoder = field()
+    scoring: Backend = field(default_factory=Cosine)
+    training_data: TrainingSet | None = field(default=None, init=False)  # that the back-end was fitted to
+    _scorer: Scorer | None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the encoder."""
+        return self.encoder.name
+
+    @property
+    def minimum(self) -> float:
+        """Shortest utterance in seconds."""
+        return self.encoder.minimum
+
+    @property
+    def backend(self) -> str:
+        """Name of the back-end."""
+        return self.scoring.name
+
+    @property
+    def llr(self) -> bool:
+        """Whether the back-end gives log-likelihood ratios."""
+        return self.scoring.llr
+
+    @property
+    def needs_training(self) -> bool:
+        """Whether the back-end learns from anonymized speech, as the encoder did."""
+        return self.scoring.learns and not self._knows_original
+
+    @property
+    def reference(self) -> EncoderAttacker:
+        """This attacker."""
+        return self
+
+    @property
+    def _knows_original(self) -> bool:
+        return self.encoder.training().data == "original"
+
+    def conditions(self, *, anonymized: bool = True) -> Mapping[Condition, Knowledge]:
+        """Return all three conditions, or ``aa`` alone for an encoder of anonymized speech."""
+        data = self.encoder.training().data
+        if data == "original":
+            known: dict[Condition, Knowledge] = {"oo": "unprotected", "oa": "ignorant", "aa": "lazy-informed"}
+            return known if anonymized else {"oo": "unprotected"}
+        if not anonymized:
+            return {}
+        return {"aa": "semi-informed" if data == "anonymized" else "similar-system"}
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the encoder."""
+        return self.encoder.fingerprint()
+
+    def check_training(self, training: TrainingSpeech) -> None:
+        """Raise an ``InputError`` if the back-end learns and has no labelled speech to learn from."""
+        if self.scoring.learns and self._knows_original:
+            require_speakers(self.name, training.original, "original", "--train-original")
+        else:
+            super().check_training(training)
+
+    def fit(self, training: TrainingSpeech, context: RunContext) -> None:
+        """Fit the back-end."""
+        if self._scorer is not None:
+            return
+        if self.scoring.learns:
+            corpora = training.original if self._knows_original else training.anonymized
+            self.training_data = training_set(self.encoder, corpora, context)
+            self._scorer = self.scoring.fit(self.training_data.embeddings, self.training_data.speaker)
+        else:
+            self._scorer = self.scoring.fit(np.zeros((0, self.encoder.dimension)), np.zeros(0, np.int64))
+
+    def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
+        """Return the back-end's score of each trial, shape (trials,)."""
+        if self._scorer is None:
+            raise RuntimeError(f"{self.name}: call fit before score")
+        return _score(trial_set, condition, context, self.encoder, self._scorer, trunk=False)
+
+    def work(
+        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+    ) -> Iterator[ModelWork]:
+        """Yield the encoder, with the attacked speech and, for the diagnosis, the original speech."""
+        yield ModelWork(self.name, audio_model(self.encoder), attacked_parts(sets, [*self.conditions(), "oo"]))
+
+    def health(self, eer: float | None, reference_eer: float | None) -> Health:
+        """Return the signs of health from the encoder's training record and the back-end's training data."""
+        record = self.encoder.training()
+        warnings = []
+        if record.peak_reached is False:
+            warnings.append("the learning rate of its training never reached its peak: it was trained too briefly")
+        if record.data != "original" and record.accuracy is None and record.validation_eer is None:
+            warnings.append("its training record has neither accuracy nor validation EER")
+        data = self.training_data
+        if data is not None and 2 * data.sessions < data.speakers:
+            known = f"{data.sessions} of the {data.speakers} speakers of its PLDA"
+            warnings.append(f"{known} are known to have several recording sessions: its likelihood ratios are too sure")
+        if record.speakers is not None and record.speakers < _FEWEST_SPEAKERS:
+            warnings.append(f"it was trained on {record.speakers} speakers only")
+        return Health(
+            self.name,
+            accuracy=record.accuracy,
+            validation_eer=record.validation_eer,
+            peak_reached=record.peak_reached,
+            warnings=tuple(warnings),
+        )
+
+
+@dataclass
+class AdaptedAttacker(Attacker):
+    """Adapt to anonymized speech: the back-end that does best on held-out speakers of the training speech.
+
+    Parameters
+    ----------
+    encoder : SpeakerEncoder
+        Computes the embeddings.
+    similar : bool
+        The training speech is of a similar system, not of the one that is attacked.
+    llr_only : bool
+        Choose among back-ends that give log-likelihood ratios.
+    """
+
+    encoder: SpeakerEncoder = field()
+    similar: bool = False
+    llr_only: bool = False
+    adapted: Adapted | None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the encoder with ``-adapted`` after the kind of network: ``ecapa-adapted:exp/asv``."""
+        family = self.encoder.family
+        return f"{family}-adapted{self.encoder.name.removeprefix(family)}"
+
+    @property
+    def minimum(self) -> float:
+        """Shortest utterance in seconds."""
+        return self.encoder.minimum
+
+    @property
+    def backend(self) -> str:
+        """Name of the chosen back-end, or "" before ``fit``."""
+        return "" if self.adapted is None else self.adapted.candidate.name
+
+    @property
+    def llr(self) -> bool:
+        """Whether the chosen back-end gives log-likelihood ratios."""
+        return self.adapted is not None and self.adapted.candidate.backend.llr
+
+    @property
+    def needs_training(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def reference(self) -> EncoderAttacker:
+        """The encoder with cosines."""
+        return EncoderAttacker(self.encoder)
+
+    def conditions(self, *, anonymized: bool = True) -> Mapping[Condition, Knowledge]:
+        """Return the condition ``aa``, the only one in which adaptation helps."""
+        if not anonymized:
+            return {}
+        return {"aa": "similar-system" if self.similar else "semi-informed"}
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the encoder."""
+        return self.encoder.fingerprint()
+
+    def fit(self, training: TrainingSpeech, context: RunContext) -> None:
+        """Choose a back-end by cross-validation over training speakers, and fit it to all of them."""
+        if self.adapted is None:
+            data = training_set(self.encoder, training.anonymized, context)
+            allowed = [one for one in candidates(data) if one.backend.llr or not self.llr_only]
+            self.adapted = adapt(data, allowed, cache=context.cache)
+
+    def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
+        """Return the chosen back-end's score of each trial, shape (trials,)."""
+        if self.adapted is None:
+            raise RuntimeError(f"{self.name}: call fit before score")
+        trunk = self.adapted.candidate.on_trunk
+        return _score(trial_set, condition, context, self.encoder, self.adapted.scorer, trunk=trunk)
+
+    def work(
+        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+    ) -> Iterator[ModelWork]:
+        """Yield the encoder, with the attacked, the training and, for the diagnosis, the original speech."""
+        learned = [SpeechPart(name, "a", ids) for name, ids in training.items()]
+        parts = [*attacked_parts(sets, [*self.conditions(), "oo"]), *learned]
+        yield ModelWork(self.name, audio_model(self.encoder), parts)
+
+    def health(self, eer: float | None, reference_eer: float | None) -> Health:
+        """Return the signs of health from the adaptation."""
+        adapted = self.adapted
+        if adapted is None:
+            return Health(self.name)
+        warnings = []
+        if adapted.speakers < _FEWEST_SPEAKERS:
+            warnings.append(f"it was adapted on {adapted.speakers} speakers only")
+        if 2 * adapted.sessions < adapted.validated:
+            known = f"{adapted.sessions} of {adapted.validated} training speakers"
+            warnings.append(f"{known} are known to have several recording sessions: its validation EER is too good")
+        if not adapted.candidate.backend.learns:
+            warnings.append("nothing that it learned helped on held-out speakers: it is the lazy-informed attacker")
+        if eer is not None and reference_eer is not None and eer > reference_eer:
+            warnings.append(f"it does worse than without adaptation ({eer:.1%} against {reference_eer:.1%} EER)")
+        return Health(
+            self.name,
+            accuracy=adapted.accuracy,
+            validation_eer=adapted.validation_eer,
+            unadapted_eer=adapted.unadapted,
+            choice=adapted.candidate.name,
+            tried=adapted.validation,
+            warnings=tuple(warnings),
+        )
+
+
+def training_set(encoder: SpeakerEncoder, corpora: Sequence[Corpus], context: RunContext) -> TrainingSet:
+    """Return the embeddings of training corpora; a speaker of two corpora is one speaker."""
+    utterances = [utterance for corpus in corpora for utterance in corpus]
+    raw = np.concatenate([embed_raw(corpus, encoder, context).vectors for corpus in corpora])
+    speaker = np.unique([str(u.speaker) for u in utterances], return_inverse=True)[1].reshape(-1).astype(np.int64)
+    gender = np.array([u.gender or "" for u in utterances])
+    unit = recording_units(utterances)
+    sessions = len({u.speaker for u, name in zip(utterances, unit, strict=True) if name != u.id})
+    trunk = raw if has_trunk(encoder) else None
+    return TrainingSet(from_raw(encoder, raw), trunk, speaker, gender, unit, sessions)
+
+
+def attacked_parts(sets: Sequence[TrialSet], conditions: Sequence[Condition]) -> list[SpeechPart]:
+    """Return the enrollment and trial utterances that some conditions compare."""
+    parts = []
+    for trial_set in sets:
+        enrolled = [key for ids in trial_set.enrollment.values() for key in ids]
+        for condition in conditions:
+            enroll_side, trial_side = trial_set.sides(condition)
+            parts.append(SpeechPart(trial_set.original[0].name, enroll_side, enrolled))
+            parts.append(SpeechPart(trial_set.name, trial_side, list(trial_set.speaker_of)))
+    return parts
+
+
+def _score(
+    trial_set: TrialSet,
+    condition: Condition,
+    context: RunContext,
+    encoder: SpeakerEncoder,
+    scorer: Scorer,
+    *,
+    trunk: bool,
+) -> Floats:
+    enrollment, trial = trial_set.speech(condition)
+    enrolled = enroll(embed(enrollment, encoder, context, trunk=trunk), trial_set.enrollment)
+    return score_trials(trial_set.trials, enrolled, embed(trial, encoder, context, trunk=trunk), scorer)

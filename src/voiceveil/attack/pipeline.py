@@ -1,0 +1,318 @@
+"""The attack: find the sets, check all input, let each attacker score each set, compute EERs, diagnose the attackers.
+
+Conventions: rates are fractions. See :mod:`voiceveil.attack.attacker` for conditions and knowledge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voiceveil import metrics
+from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeech
+from voiceveil.attack.embedding import write_scores
+from voiceveil.attack.health import control_eer, diagnose
+from voiceveil.attack.registry import Scoring, make_attackers
+from voiceveil.attack.sanity import check_learned, check_trials
+from voiceveil.attack.sanity_data import check_sets
+from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
+from voiceveil.core.checks import Check, merged
+from voiceveil.core.errors import InputError
+from voiceveil.corpus import open_corpus
+from voiceveil.metrics import ScoredTrials, estimate
+from voiceveil.models.speaker.covariances import Floats
+from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
+from voiceveil.run.executor import Jobs, check_jobs
+from voiceveil.stats import Estimate, average
+
+__all__ = ["AttackResult", "AttackRow", "run"]
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """The EER of one attacker on one set in one condition.
+
+    Parameters
+    ----------
+    attacker, knowledge, condition : str
+        Name of the attacker, its knowledge, and enrollment and trial: ``oo``, ``oa`` or ``aa``.
+    set, gender : str
+        Directory of the trials, and ``f``, ``m`` or "".
+    eer : Estimate
+        With its 95% interval over speakers.
+    trials : int
+        Number of trials.
+    encoder : str
+        Family of the speaker encoder, e.g. ``campplus``; "" without one.
+    backend : str
+        Back-end that computed the scores, e.g. ``cosine``.
+    llr : bool
+        Whether scores are log-likelihood ratios, for which Cllr is defined.
+    scores : Path, optional
+        The score file.
+    """
+
+    attacker: str
+    knowledge: Knowledge
+    condition: Condition
+    set: str
+    gender: str
+    eer: Estimate
+    trials: int
+    encoder: str = ""
+    backend: str = "cosine"
+    llr: bool = False
+    scores: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = {key: value for key, value in vars(self).items() if key not in ("eer", "scores")}
+        return {**plain, "eer": self.eer.as_dict(), "scores": None if self.scores is None else str(self.scores)}
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """All rows, the health of each attacker, the wall-clock seconds, and the checks that failed."""
+
+    rows: tuple[AttackRow, ...]
+    health: tuple[Health, ...]
+    seconds: float = 0.0
+    checks: tuple[Check, ...] = ()
+
+    def mean(self, attacker: str, condition: Condition) -> Estimate:
+        """Return the mean EER over the sets, e.g. of women and men."""
+        eers = [row.eer for row in self.rows if (row.attacker, row.condition) == (attacker, condition)]
+        if not eers:
+            raise InputError(f"no result of {attacker} in the condition {condition}")
+        return average(eers)
+
+    @property
+    def strongest(self) -> tuple[str, Condition] | None:
+        """Attacker and condition with the lowest mean EER on anonymized speech; None if there are no such rows.
+
+        Attackers that use metadata alone do not count: the order of files is no property of the speech.
+        """
+        counted = [row for row in self.rows if row.condition != "oo" and row.knowledge != "metadata"]
+        pairs = dict.fromkeys((row.attacker, row.condition) for row in counted)
+        return min(pairs, key=lambda pair: self.mean(*pair).value, default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        best = self.strongest
+        return {
+            "rows": [row.as_dict() for row in self.rows],
+            "health": [health.as_dict() for health in self.health],
+            "strongest": None
+            if best is None
+            else {"attacker": best[0], "condition": best[1], "eer": self.mean(*best).as_dict()},
+            "checks": [check.as_dict() for check in self.checks],
+            "seconds": self.seconds,
+        }
+
+
+def run(
+    data: str | Path,
+    *,
+    anon: str | None = None,
+    attackers: Sequence[str | Attacker] = ("campplus", "free"),
+    sets: Sequence[str] | None = None,
+    scoring: Scoring = "cosine",
+    train: Sequence[str | Path] = (),
+    train_original: Sequence[str | Path] = (),
+    similar: bool = False,
+    anon_data: str | Path | None = None,
+    cache: str | Path | Cache | None = None,
+    out: str | Path | None = None,
+    jobs: Jobs = 1,
+    resamples: int = 1000,
+    seed: int = 0,
+    quiet: bool = True,
+) -> AttackResult:
+    """Attack the sets of a folder and return the EERs of each attacker.
+
+    With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    data : path
+        Folder of Kaldi directories such as ``libri_dev_enrolls`` and ``libri_dev_trials_f``.
+    anon : str, optional
+        Suffix of the anonymized directories; None attacks the original speech alone.
+    attackers : sequence of str or Attacker
+        Names, see :mod:`voiceveil.attack.registry`, or attackers.
+    sets : sequence of str, optional
+        Directories of trials, or the beginnings of their names; all by default.
+    scoring : {"cosine", "plda"}
+        Back-end of named attackers. PLDA needs training speech of the kind that the encoder was trained on.
+    train, train_original : sequence of paths
+        Corpora of other speakers from which attackers learn, anonymized and original.
+    similar : bool
+        ``train`` is anonymized by a similar system, not by the one that is attacked.
+    anon_data : path, optional
+        Folder of the anonymized directories, if it is not ``data``.
+    cache : path or Cache, optional
+        Keeps embeddings, which are biometric data.
+    out : path, optional
+        Folder for the score files.
+    jobs : int or Executor
+        Processes.
+    resamples, seed : int
+        Of the bootstrap.
+    quiet : bool
+        Show no progress.
+
+    Raises
+    ------
+    InputError
+        If data, models or options cannot be used; found before the work begins.
+    """
+    start = time.monotonic()
+    check_jobs(jobs)
+    chosen = make_attackers(attackers, scoring=scoring, similar=similar)
+    trial_sets = find_sets(Path(data), anon=anon, names=sets, anon_data=None if anon_data is None else Path(anon_data))
+    training = TrainingSpeech(*(tuple(open_corpus(source) for source in side) for side in (train, train_original)))
+    store = cache if isinstance(cache, Cache) else Cache(None if cache is None else Path(cache))
+    try:
+        context = RunContext(store, jobs, quiet)
+        _check_input(chosen, trial_sets, training)
+        folder = None if out is None else Path(out)
+        rows, health = [], []
+        checks = check_sets(trial_sets, training.corpora, store)
+        for attacker in chosen:
+            attacker.fit(training, context)
+            scored = _score(attacker, trial_sets, context)
+            new = [_row(attacker, entry, folder, resamples, seed) for entry in scored]
+            own = [row.eer.value for row in new if row.condition == "aa"]
+            eer = float(np.mean(own)) if own else None
+            rows += new
+            health.append(_diagnose(attacker, eer, scored, training, context))
+            checks += _check_scores(attacker, scored, trial_sets)
+    finally:
+        if not isinstance(cache, Cache):
+            store.close()
+    return AttackResult(tuple(rows), tuple(health), time.monotonic() - start, merged(checks))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """The scores (trials,) of one attacker on one set."""
+
+    trial_set: TrialSet
+    condition: Condition
+    knowledge: Knowledge
+    scores: Floats
+
+    @property
+    def trials(self) -> ScoredTrials:
+        return ScoredTrials.of_trials(self.trial_set.trials, self.scores, self.trial_set.speaker_of)
+
+
+def _conditions(attacker: Attacker, trial_set: TrialSet) -> dict[Condition, Knowledge]:
+    return dict(attacker.conditions(anonymized=trial_set.anonymized is not None))
+
+
+def _check_input(attackers: Sequence[Attacker], sets: Sequence[TrialSet], training: TrainingSpeech) -> None:
+    """Raise an ``InputError`` for anything that is wrong with the input, before the work begins."""
+    for attacker in attackers:
+        attacker.check()
+        attacker.check_training(training)
+        if not any(_conditions(attacker, trial_set) for trial_set in sets):
+            raise InputError(f"the attacker {attacker.name} needs anonymized speech", fix="give its suffix with --anon")
+    attacked = _speakers(sets)
+    for corpus in training.corpora:
+        both = sorted(attacked & set(corpus.speakers()))
+        if both:
+            shared = f"{len(both)} training speaker(s) are among those attacked, e.g. {both[0]}"
+            raise InputError(f"training-speakers-in-test: {shared}", where=corpus.root, fix="train on other speakers")
+    minimum = max(attacker.minimum for attacker in attackers)
+    for trial_set in sets:
+        for condition in dict.fromkeys(c for attacker in attackers for c in _conditions(attacker, trial_set)):
+            for side in trial_set.speech(condition):
+                check_lengths(side, minimum, "an attacker")
+    for corpus in training.corpora:
+        check_lengths(corpus.utterances, minimum, "an attacker")
+
+
+def _speakers(sets: Sequence[TrialSet]) -> set[str]:
+    """Return all enrolled speakers and all speakers of trial utterances."""
+    return {speaker for trial_set in sets for speaker in (*trial_set.enrollment, *trial_set.speaker_of.values())}
+
+
+def _score(attacker: Attacker, sets: Sequence[TrialSet], context: RunContext) -> list[_Scored]:
+    """Return the scores of an attacker, condition by condition."""
+    scored = []
+    for condition in dict.fromkeys(c for trial_set in sets for c in _conditions(attacker, trial_set)):
+        for trial_set in sets:
+            knowledge = _conditions(attacker, trial_set).get(condition)
+            if knowledge is not None:
+                scores = attacker.score(trial_set, condition, context)
+                scored.append(_Scored(trial_set, condition, knowledge, scores))
+    return scored
+
+
+def _row(attacker: Attacker, scored: _Scored, out: Path | None, resamples: int, seed: int) -> AttackRow:
+    """Write the score file, and return the row with the EER and its interval."""
+    trial_set = scored.trial_set
+    path = None
+    if out is not None:
+        path = out / _file_name(attacker.name) / f"{trial_set.name}.{scored.condition}.scores"
+        write_scores(path, trial_set.trials, scored.scores)
+    return AttackRow(
+        attacker.name,
+        scored.knowledge,
+        scored.condition,
+        trial_set.name,
+        trial_set.gender,
+        estimate(scored.trials, "eer", resamples=resamples, seed=seed),
+        len(scored.scores),
+        "" if attacker.encoder is None else attacker.encoder.family,
+        attacker.backend,
+        attacker.llr,
+        path,
+    )
+
+
+def _diagnose(
+    attacker: Attacker, eer: float | None, scored: Sequence[_Scored], training: TrainingSpeech, context: RunContext
+) -> Health:
+    """Compare an attacker, whose mean EER in the condition ``aa`` is given, with its reference and with chance."""
+    control = float(np.mean([control_eer(entry.trial_set, entry.scores) for entry in scored]))
+    reference = attacker.reference
+    original = unadapted = None
+    if reference is not None:
+        sets = list({entry.trial_set.name: entry.trial_set for entry in scored}.values())
+        reference.fit(training, context)
+        original = _mean_eer(reference, sets, "oo", context)
+        if reference is not attacker and eer is not None:
+            unadapted = _mean_eer(reference, sets, "aa", context)
+    return diagnose(attacker, control=control, original_eer=original, reference_eer=unadapted, eer=eer)
+
+
+def _mean_eer(attacker: Attacker, sets: Sequence[TrialSet], condition: Condition, context: RunContext) -> float:
+    """Return the mean EER over the sets; the embeddings are in the cache already, or are needed anyway."""
+    rates = []
+    for trial_set in sets:
+        scores = attacker.score(trial_set, condition, context)
+        rates.append(metrics.eer(scores[trial_set.trials.target], scores[~trial_set.trials.target]))
+    return float(np.mean(rates))
+
+
+def _check_scores(attacker: Attacker, scored: Sequence[_Scored], sets: Sequence[TrialSet]) -> list[Check]:
+    """Return the failed checks of an attacker's training speakers and scores."""
+    checks = []
+    if attacker.encoder is not None:
+        checks += check_learned(attacker.name, attacker.encoder.training().speaker_ids, _speakers(sets))
+    for entry in scored if attacker.scores_vary else ():
+        where = f"{attacker.name}, {entry.condition}, {entry.trial_set.name}"
+        checks += check_trials(entry.trials, where=where)
+    return checks
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
