@@ -80,6 +80,7 @@ def development(data: Path) -> Protocol:
         emotion=whole.emotion[:1] if emotional else (),
         verification=tuple(one for one in whole.verification if one.split == "dev"),
         recognition=tuple(one for one in whole.recognition if one.split == "dev"),
+        ranking=None,
     )
 
 

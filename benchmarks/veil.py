@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import replace
+from typing import Literal
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
@@ -28,6 +29,7 @@ from voiceveil.attack.embedding import embed
 from voiceveil.attack.encoder_attackers import AdaptedAttacker
 from voiceveil.corpus import open_corpus
 from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
+from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Results
 from voiceveil.metrics import ScoredTrials, estimate
@@ -118,8 +120,8 @@ def speaker_level(spec: str, args: argparse.Namespace) -> None:
     """One voice a speaker and role: are the voices as different as the speakers are?"""
     name, *settings = spec.split(",")
     whole = development(args.data)
-    levels = dict.fromkeys(whole.levels, "speaker")
-    protocol = replace(whole, metrics=("eer", "gvd"), emotion=(), training=None, levels=levels)
+    levels: dict[str, Literal["utterance", "speaker"]] = dict.fromkeys(whole.levels, "speaker")
+    protocol = replace(whole, metrics=("eer", "gvd"), emotion=(), training=None, levels=levels, ranking=None)
     folder = args.scratch / f"{spec}, speaker level"
     evaluation = prepare(args.data, folder, protocol=protocol, system=find_system(name, settings))
     results = evaluate(
@@ -172,7 +174,7 @@ def main() -> None:
     (args.scratch / "veil.md").write_text(text + "\n")
     print(f"\n{text}\n", flush=True)
     results = [for_figure(Results.load(results_of(spec, args))) for spec in specs]
-    ranking = rank_systems(results, 2024, split="dev")
+    ranking = rank_systems(results, load_protocol("vpc2024"), split="dev")
     (args.scratch / "frontier.svg").write_text(privacy_utility_svg(ranking))
     default = f"veil,privacy={args.default}"
     made = find_system("veil", [f"privacy={args.default}"])

@@ -243,26 +243,26 @@ def test_results_of_another_protocol_are_not_overwritten(
 
 
 @pytest.mark.parametrize(
-    ("protocols", "edition", "message"),
+    ("protocols", "rules", "message"),
     [
-        (["vpc2022", "vpc2024"], None, "results of vpc2022, vpc2024: which ranking?"),
-        (["vpc2020"], None, "results of vpc2020: which ranking?"),
-        (["vpc2024"], "2022", "s0: results of vpc2024, not of vpc2022 (rank results of one challenge; another"),
-        (["vpc2024", "vpc2020"], "2024", "s1: results of vpc2020, not of vpc2024"),
+        (["vpc2022", "vpc2024"], None, "results of different protocols: vpc2022, vpc2024"),
+        (["vpc2020"], None, "vpc2020 does not rank systems: it has no [ranking]"),
+        (["vpc2024"], "vpc2022", "s0: results of vpc2024, not of vpc2022 (rank results of one protocol; another"),
+        (["vpc2024", "vpc2020"], "vpc2024", "s1: results of vpc2020, not of vpc2024"),
     ],
 )
 def test_rank_rejects_results_of_another_protocol(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     protocols: list[str],
-    edition: str | None,
+    rules: str | None,
     message: str,
 ) -> None:
     paths = []
     for number, protocol in enumerate(protocols):
         paths.append(tmp_path / f"{number}.json")
         results(protocol, f"s{number}").save(paths[-1])
-    assert main(["rank", *map(str, paths), *(["--edition", edition] if edition else [])]) == 1
+    assert main(["rank", *map(str, paths), *(["--protocol", rules] if rules else [])]) == 1
     assert message in capsys.readouterr().err
 
 

@@ -29,15 +29,16 @@ def test_set_sizes_equal_the_evaluation_plans(name: str) -> None:
 def test_edition_2024_anonymizes_nine_sets_on_the_utterance_level() -> None:
     protocol = load_protocol("vpc2024")
     assert len(protocol.roles()) == 9
-    assert {protocol.levels[role] for role in protocol.roles().values()} == {"utterance"}
+    assert {protocol.level(role) for role in protocol.roles().values()} == {"utterance"}
 
 
 def test_edition_2022_has_speaker_and_utterance_levels() -> None:
     protocol = load_protocol("vpc2022")
     roles = protocol.roles()
-    assert protocol.levels[roles["libri_test_enrolls"]] == protocol.levels[roles["vctk_dev_trials_f"]] == "speaker"
-    assert protocol.levels[roles["train-clean-360"]] == "utterance"
-    assert protocol.minimum_pitch_correlation == 0.3
+    assert protocol.level(roles["libri_test_enrolls"]) == protocol.level(roles["vctk_dev_trials_f"]) == "speaker"
+    assert protocol.level(roles["train-clean-360"]) == "utterance"
+    assert protocol.ranking is not None
+    assert protocol.ranking.minimum_pitch_correlation == 0.3
 
 
 def test_unknown_protocol_is_rejected() -> None:

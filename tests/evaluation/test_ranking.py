@@ -19,7 +19,9 @@ from tests.support.official_samples import RANK_2024, SUMMARY_2022
 from tests.support.paths import GOLDEN
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.ranking import Average, Ranking, rank_systems
+from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.protocol import RankingRules, load_protocol, protocol_document
+from voiceveil.evaluation.ranking import Ranking, rank_systems
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.official import read_results
 from voiceveil.report.figures import is_baseline, privacy_utility_svg
@@ -185,7 +187,7 @@ def test_pitch_correlation_must_be_above_the_minimum_in_2022(tmp_path: Path) -> 
     path.write_text(high.replace("mean=0.6140", "mean=0.3000"))
     ranking = rank_systems([read_results(path)])
     assert places(ranking, "wer", 0.20) == []
-    assert ranking.standing("x").fault == "pitch correlation 0.300 on vctk_test_trials_m_common"
+    assert ranking.standing("x").fault == "pitch correlation 0.300 on vctk_test common m, not above 0.3"
 
 
 def test_invalid_results_are_rejected() -> None:
@@ -193,17 +195,21 @@ def test_invalid_results_are_rejected() -> None:
     for results, what in (
         ([good, good], "two results of 'x'"),
         ([], "no results"),
-        ([replace(good, protocol="mine")], "which ranking"),
-        ([good, replace(good, system="y", protocol="vpc2022")], "which ranking"),
+        ([replace(good, protocol="mine")], "--protocol FILE.toml"),
+        ([replace(good, protocol="vpc2020")], "vpc2020 does not rank systems"),
+        ([good, replace(good, system="y", protocol="vpc2022")], "results of different protocols: vpc2022, vpc2024"),
         ([replace(good, figures=good.figures[2:])], "no EER of anonymized"),
         ([system("x", (22.0, 24.0), 0.05)], "rates are fractions"),
         ([system("x", (0.2, 0.2), float("inf"))], "rates are fractions"),
-        ([replace(good, figures=good.figures[1:])], "no eer for libri_test_trials_f"),
+        ([replace(good, figures=good.figures[1:])], "no eer for libri_test f"),
         ([replace(good, figures=(*good.figures, replace(good.figures[2], model="b")))], "two figures for wer"),
     ):
         with pytest.raises(InputError, match=what):
             rank_systems(results)
-    assert rank_systems([replace(good, protocol="mine")], 2024).standing("x").condition == 0.2
+    with pytest.raises(InputError, match="results of mine, not of vpc2024"):
+        rank_systems([replace(good, protocol="mine")], load_protocol("vpc2024"))
+    with pytest.raises(InputError, match=r"no split 'tset' \(did you mean test"):
+        rank_systems([good], split="tset")
     odd = replace(good, figures=tuple(replace(f, low=float("-inf"), high="x") for f in good.figures))  # type: ignore[arg-type]
     assert rank_systems([odd]).standing("x").eer == Average(0.2)  # limits from a file that anybody may have written
     partial = rank_systems([system("x", (0.2, 0.2), 0.05, None)])
@@ -213,7 +219,7 @@ def test_invalid_results_are_rejected() -> None:
 def test_averages_equal_those_published_in_2024() -> None:
     files = sorted((GOLDEN / "vpc2024").iterdir())
     for split, wanted in (("test", PUBLISHED_2024), ("dev", PUBLISHED_2024_DEV)):
-        ranking = rank_systems([read_results(path) for path in files], split=split)  # type: ignore[arg-type]
+        ranking = rank_systems([read_results(path) for path in files], split=split)
         for name, published in wanted.items():
             standing = ranking.standing(name)
             figures = (standing.eer, *(standing.utility[by] for by in ("wer", "uar")))
@@ -260,7 +266,7 @@ def test_rank_command_prints_and_writes_the_ranking(
     assert re.search(r"^mine +23\.00 \[20\.88, 25\.12\] +5\.00 \[2\.00, 8\.00\]", out, re.MULTILINE)
     assert re.search(r"by WER: +1  mine .*\n  by WER: +2  b +9\.95", out)
     assert re.search(r"by UAR: +1  b .*\n  by UAR: +2  mine", out)
-    assert "note: B2 is not ranked: its EER is below 10 %" in out
+    assert "note: B2 is not ranked: its EER is below 10%" in out
     assert (tmp_path / "plane.svg").read_text().startswith("<svg")
     assert main(["rank", *files, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -275,9 +281,59 @@ def test_rank_command_explains_errors(files: list[str], capsys: pytest.CaptureFi
     assert main(["rank", "nowhere"]) == 1
     assert main(["rank", files[1], "--split", "dev"]) == 1
     assert "no EER of anonymized enrollments and trials on the dev data" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as caught:
-        main(["rank", *files, "--edition", "2020"])
-    assert caught.value.code == 2
+    capsys.readouterr()
+    assert main(["rank", *files, "--protocol", "vpc2042"]) == 1
+    assert "unknown protocol 'vpc2042' (did you mean vpc2024" in capsys.readouterr().err
+    assert main(["rank", *files, "--protocol", "vpc2022"]) == 1
+    assert "results of vpc2024, not of vpc2022" in capsys.readouterr().err
+
+
+def test_team_limit_keeps_the_best_by_each_metric() -> None:
+    """2024, section 8.2: of three systems of a team in one condition, the best by WER and the best by UAR."""
+    four = [
+        system("a/words", (0.2, 0.2), 0.02, 0.3),
+        system("a/emotions", (0.2, 0.2), 0.08, 0.7),
+        system("a/neither", (0.2, 0.2), 0.04, 0.4),
+        system("b/one", (0.2, 0.2), 0.03, 0.5),
+    ]
+    ranking = rank_systems(four)
+    assert ranking.team_limit == {0.2: ("a/neither",)}
+    assert places(ranking, "wer", 0.2) == [(1, "a/words", ()), (2, "b/one", ()), (3, "a/emotions", ())]
+    assert [name for _, name, _ in places(ranking, "uar", 0.2)] == ["a/emotions", "b/one", "a/words"]
+    assert rank_systems([*four[:2], four[3]]).team_limit == {}  # two systems are within the limit
+    elsewhere = system("a/neither", (0.3, 0.3), 0.04, 0.4)
+    assert rank_systems([*four[:2], elsewhere]).team_limit == {}  # the limit counts within one condition
+    same = [replace(one, system=one.system.replace("/", "-")) for one in four]
+    assert rank_systems(same).team_limit == {}  # names without a team
+
+
+def test_the_rules_are_those_of_the_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights, conditions and limits come from the protocol in the results, whatever it is called."""
+    vpc2024 = load_protocol("vpc2024")
+    (libri_dev, libri_test) = vpc2024.verification
+    women, men = libri_test.trials
+    mine = replace(
+        vpc2024,
+        name="mine",
+        title="My protocol",
+        verification=(libri_dev, replace(libri_test, trials=(replace(women, weight=3.0), men))),
+        ranking=RankingRules(minimum_eer=(0.05, 0.12), by=("uar",), systems_per_team=1),
+    )
+    results = replace(system("t/x", (0.1, 0.2), 0.05), protocol="mine", info={"protocol": protocol_document(mine)})
+    other = replace(results, system="t/y")
+    ranking = rank_systems([results, other])
+    assert ranking.standing("t/x").eer.value == pytest.approx(0.125)
+    assert ranking.minimum_eer == (0.05, 0.12)
+    assert list(ranking.places) == ["uar"]
+    assert ranking.team_limit == {0.12: ("t/y",)}
+    changed = replace(other, info={"protocol": protocol_document(replace(mine, title="Another title"))})
+    with pytest.raises(InputError, match="different versions of mine"):
+        rank_systems([results, changed])
+    results.save(tmp_path / "results.json")
+    assert main(["rank", str(tmp_path / "results.json")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("My protocol, test data")
+    assert "EER 5 to 12%: none" in out
 
 
 def test_notes_name_differing_attackers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from tests.support.small_challenge import ATTACKERS, make_challenge, make_set, s
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.protocol import Official
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics.wer import word_errors
 from voiceveil.official import read_results
@@ -131,6 +132,9 @@ def eer(evaluator: str, condition: str, value: float = 0.1, **more: str) -> Figu
     return Figure("eer", value, attacker=attacker, knowledge=knowledge, detail=detail, **place)
 
 
+OFFICIAL = Official("vpc2024", family="ecapa")
+
+
 def test_strongest_semi_informed_attacker_is_named_asv_eval_anon() -> None:
     figures = (
         eer("campplus (unprotected)", "oo"),
@@ -139,24 +143,24 @@ def test_strongest_semi_informed_attacker_is_named_asv_eval_anon() -> None:
         eer("resnet34:x (semi-informed)", "aa", 0.05),
         eer("free:f0 (free)", "aa", 0.01),
     )
-    labels = labels_of(Results("b2", "vpc2024", figures))
+    labels = labels_of(Results("b2", "vpc2024", figures), OFFICIAL)
     assert (labels.original, labels.anonymized) == ("campplus", "resnet34:x")
     with_ecapa = (*figures, eer("ecapa:y (semi-informed)", "aa", 0.2), eer("ecapa:z (ignorant)", "oa"))
-    labels = labels_of(Results("b2", "vpc2024", with_ecapa))
+    labels = labels_of(Results("b2", "vpc2024", with_ecapa), OFFICIAL)
     assert (labels.original, labels.anonymized) == ("ecapa:z", "ecapa:y")
 
 
 def test_untrained_attackers_are_never_named_asv_eval_anon() -> None:
     figures = (eer("campplus (lazy-informed)", "aa"), eer("mine (similar-system)", "aa"))
     results = Results("b2", "vpc2024", figures, {"notes": ["missing: x"]})
-    labels = labels_of(results)
+    labels = labels_of(results, OFFICIAL)
     assert labels.anonymized == ""
     assert [(f.attacker, f.metric) for f in as_published(results, labels).figures] == [
         ("ASV_eval", "eer_rocch"),
         ("ASV_eval", "eer"),
     ]
     assert as_published(results, labels).find("eer")[0].value == pytest.approx(0.101)
-    note = note_text(results, labels)
+    note = note_text(results, labels, "VoicePrivacy 2024 Challenge", OFFICIAL)
     assert "ASV_eval^anon: nobody." in note
     assert note.endswith("Of the data:\n- missing: x\n")
 

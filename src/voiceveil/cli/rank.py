@@ -1,8 +1,9 @@
-"""Rank systems as the VoicePrivacy Challenges do: within each EER condition, by WER and, in 2024, by UAR.
+"""Rank systems as the protocol of their results says: within each EER condition, by WER and, in 2024, by UAR.
 
 RESULTS are results.json files of `voiceveil evaluate`, or official result files (2024: result_for_rank_*; 2022:
-RESULTS_summary_* or results.anon_*), each one system. NAME=PATH gives a system another name than its file does;
-names such as TEAM/SYSTEM share the colour of their team in the figure.
+RESULTS_summary_* or results.anon_*), each of one system. NAME=PATH gives a system another name than its file does.
+TEAM/SYSTEM names a system of a team: the systems of a team have one color in the figure, and where the protocol limits
+the systems of a team, only its best ones are ranked.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from voiceveil.cli.options import add_overwrite
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.terminal import print_lines
-from voiceveil.evaluation.ranking import Average, Placing, Ranking, Standing, rank_systems
+from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.ranking import Placing, Ranking, Standing, rank_systems, ranking_rules
 from voiceveil.evaluation.results import Results
-from voiceveil.metrics.challenge import CONDITIONS
+from voiceveil.metrics import metric_info
 from voiceveil.official import read_results
 
 HELP = "rank systems within each EER condition, with the privacy-utility figure"
 EXAMPLES = """\
 examples:
   voiceveil rank B2=result_for_rank_mcadams B3=result_for_rank_sttts mine/results.json
-  voiceveil rank RESULTS_summary_* --edition 2022
+  voiceveil rank RESULTS_summary_* --split dev
+  voiceveil rank a/results.json b/results.json --protocol mine.toml
   voiceveil rank */results.json --split dev --svg plane.svg
 """
 
@@ -37,14 +41,15 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("results", nargs="+", metavar="RESULTS", help="results of one system each, or NAME=PATH")
-    parser.add_argument("--edition", type=int, choices=sorted(CONDITIONS), help="the rules (default: as the files say)")
-    parser.add_argument("--split", choices=("dev", "test"), default="test", help="data to rank on (%(default)s)")
+    parser.add_argument(
+        "--protocol", metavar="NAME|FILE.toml", help="the rules to rank by (default: the protocol of the results)"
+    )
+    parser.add_argument("--split", metavar="NAME", help="data to rank on, e.g. dev (default: test, or the last one)")
     parser.add_argument("--attacker", metavar="NAME", help="whose EERs count (default: the semi-informed attacker's)")
     parser.add_argument(
         "--membership",
         choices=("interval", "minimum"),
-        default="interval",
-        help="a condition takes EERs up to the next one (the rules), or every EER above its minimum",
+        help="a condition takes EERs up to the next one, or every EER above its minimum (default: as in the protocol)",
     )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the privacy-utility plane")
     add_overwrite(parser, "replace the FILE of --svg if there is one")
@@ -58,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         refuse_same_files([args.svg], lambda: map(_path, args.results))
         refuse_files([args.svg], overwrite=args.overwrite)
     results = [_read(spec) for spec in args.results]
-    ranking = rank_systems(results, args.edition, split=args.split, membership=args.membership, attacker=args.attacker)
+    protocol = None if args.protocol is None else load_protocol(args.protocol)
+    ranking = rank_systems(results, protocol, split=args.split, membership=args.membership, attacker=args.attacker)
     if args.svg is not None:
         from voiceveil.report.figures import privacy_utility_svg
 
@@ -87,23 +93,23 @@ def _path(spec: str) -> Path:
 
 
 def _lines(ranking: Ranking) -> list[str]:
-    """The ranking as a person reads it."""
+    """Return the ranking as lines for a person."""
     names = [_marked(ranking, standing.system) for standing in ranking.standings]
     width = max(map(len, [*names, "original", "system"]))
     metrics = list(ranking.places)
-    heading = f"{'system':<{width}}  {'EER %':<22}" + "".join(f"{metric.upper() + ' %':<22}" for metric in metrics)
-    lines = [f"VoicePrivacy {ranking.edition}, {ranking.split} data", "", f"{heading}attacker"]
+    heading = f"{'system':<{width}}  {'EER %':<22}" + "".join(f"{_heading(metric):<22}" for metric in metrics)
+    lines = [f"{ranking.protocol.title}, {ranking.split} data", "", f"{heading}attacker"]
     for standing in (*ranking.standings, *([ranking.original] if ranking.original else [])):
-        shown = [standing.eer, *(standing.utility.get(metric) for metric in metrics)]
+        cells = [_shown("eer", standing.eer), *(_shown(metric, standing.utility.get(metric)) for metric in metrics)]
         name = _marked(ranking, standing.system)
-        lines.append(f"{name:<{width}}  " + "".join(f"{_percent(a):<22}" for a in shown) + standing.evaluator)
-    minima = [*CONDITIONS[ranking.edition], 1.0]
+        lines.append(f"{name:<{width}}  " + "".join(f"{cell:<22}" for cell in cells) + standing.evaluator)
+    minima = [*ranking.minimum_eer, 1.0]
     for minimum, following in pairwise(minima):
         above = ranking.membership == "minimum"
-        lines += ["", f"EER above {100 * minimum:g} %" if above else f"EER {100 * minimum:g} to {100 * following:g} %"]
+        lines += ["", f"EER above {100 * minimum:g}%" if above else f"EER {100 * minimum:g} to {100 * following:g}%"]
         for metric in metrics:
             placings = ranking.places[metric][minimum]
-            lines += [f"  by {metric.upper()}: {_row(ranking, placing, width)}" for placing in placings]
+            lines += [f"  by {_title(metric)}: {_row(ranking, metric, placing, width)}" for placing in placings]
         if not any(ranking.places[metric][minimum] for metric in metrics):
             lines[-1] += ": none"
     warnings = _warnings(ranking)
@@ -122,26 +128,36 @@ def _warnings(ranking: Ranking) -> list[str]:
     return [f"(!) {standing.system}: {check}" for standing in marked for check in standing.checks]
 
 
-def _row(ranking: Ranking, placing: Placing, width: int) -> str:
+def _title(metric: str) -> str:
+    return metric_info(metric).title
+
+
+def _heading(metric: str) -> str:
+    return f"{_title(metric)} {metric_info(metric).unit}".strip()
+
+
+def _row(ranking: Ranking, metric: str, placing: Placing, width: int) -> str:
     ties = f"  tied with {', '.join(placing.tied_with)}" if placing.tied_with else ""
-    return f"{placing.place:>3}  {_marked(ranking, placing.system):<{width}}  {_percent(placing.average)}{ties}"
+    return f"{placing.place:>3}  {_marked(ranking, placing.system):<{width}}  {_shown(metric, placing.average)}{ties}"
 
 
-def _percent(average: Average | None) -> str:
+def _shown(metric: str, average: Average | None) -> str:
+    """Return a value and its interval with two decimals, rates as percent; "-" if it was not measured."""
     if average is None:
         return "-"
+    scale = 100 if metric_info(metric).unit == "%" else 1
     if average.low is None or average.high is None:
-        return _rounded(average.value)
-    return f"{_rounded(average.value)} [{_rounded(average.low)}, {_rounded(average.high)}]"
+        return _rounded(scale * average.value)
+    return f"{_rounded(scale * average.value)} [{_rounded(scale * average.low)}, {_rounded(scale * average.high)}]"
 
 
-def _rounded(rate: float) -> str:
-    """Percent with two decimals, halves upward as in the organisers' tables: the mean of 28.426 and 22.044 is 25.24."""
-    return str(Decimal(f"{100 * rate:.9f}").quantize(Decimal("0.01"), ROUND_HALF_UP))
+def _rounded(value: float) -> str:
+    """Return two decimals, halves upward as in the organizers' tables: the mean of 28.426 and 22.044 is 25.24."""
+    return str(Decimal(f"{value:.9f}").quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
 def _notes(ranking: Ranking) -> list[str]:
-    """What a reader of the ranking should know."""
+    """Return the notes below the tables: systems without a place, other attackers, ties."""
     notes = []
     for standing in ranking.standings:
         notes += [f"{standing.system} is not ranked{why}" for why in [_left_out(ranking, standing)] if why]
@@ -152,30 +168,39 @@ def _notes(ranking: Ranking) -> list[str]:
             notes.append(
                 f"{standing.system}: the EER is by {whose}, not by the semi-informed attacker of the challenge"
             )
+    for minimum, systems in ranking.team_limit.items():
+        limit = ranking_rules(ranking.protocol).systems_per_team
+        what = (
+            f"of more than {limit} systems of a team, only the best by {' and by '.join(map(_title, ranking.places))}"
+        )
+        notes.append(f"EER from {100 * minimum:g}%: {what} are ranked, not {', '.join(systems)}")
     if len({standing.evaluator for standing in ranking.standings}) > 1:
         notes.append("the systems were attacked by different attackers: their EERs do not compare")
     if any(placing.tied_with for table in ranking.places.values() for rows in table.values() for placing in rows):
-        notes.append("tied: the 95 % intervals overlap")
+        notes.append("tied: the 95% intervals overlap")
     return ["", *(f"note: {note}" for note in notes)] if notes else []
 
 
 def _left_out(ranking: Ranking, standing: Standing) -> str:
-    """Why a system is in none of the lists, or by which figures it is not; empty if it is in all of them."""
+    """Return why a system is in none of the lists, or by which metrics it is not; empty if it is in all of them."""
     if standing.fault:
         return f": {standing.fault}"
     if standing.condition is None:
-        return f": its EER is below {100 * CONDITIONS[ranking.edition][0]:g} %"
-    missing = [metric.upper() for metric in ranking.places if metric not in standing.utility]
+        return f": its EER is below {100 * ranking.minimum_eer[0]:g}%"
+    missing = [_title(metric) for metric in ranking.places if metric not in standing.utility]
     return f" by {' or '.join(missing)}: no such figure" if missing else ""
 
 
 def _plain(ranking: Ranking) -> dict[str, Any]:
-    """The ranking for a machine."""
+    """Return the ranking as plain values for JSON."""
     return {
-        "edition": ranking.edition,
+        "protocol": ranking.protocol.name,
         "split": ranking.split,
         "membership": ranking.membership,
         "systems": [asdict(standing) for standing in ranking.standings],
+        "team_limit": [
+            {"minimum_eer": minimum, "systems": list(systems)} for minimum, systems in ranking.team_limit.items()
+        ],
         "original": asdict(ranking.original) if ranking.original else None,
         "ranking": {
             by: [

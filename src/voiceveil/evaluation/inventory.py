@@ -39,7 +39,7 @@ class Inventory:
 
     def level(self, name: str) -> str:
         """At which level a set is anonymized."""
-        return self.protocol.levels.get(self.roles[name], "utterance")
+        return self.protocol.level(self.roles[name])
 
 
 def take_inventory(
@@ -53,25 +53,21 @@ def take_inventory(
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data)
-    wanted = protocol
     train, emotion = _stand_ins(protocol, data, train, emotion)
-    if train:
-        protocol = replace(protocol, training=None)
-    if emotion:
-        protocol = replace(protocol, emotion=tuple(Emotion(name, "", name) for name in emotion))
-    roles = {**protocol.roles(), **dict.fromkeys(train, "train")}
+    emotions = tuple(Emotion(name, "", name) for name in emotion) or protocol.emotion
+    roles = _used_roles(protocol, train, emotions)
     for name in (*train, *emotion):
         if not (data / name / "wav.scp").exists():
             raise InputError(f"no set {name!r}", where=data, fix="give the name of a Kaldi directory in this folder")
     corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
-    missing = tuple(name for name in {**wanted.roles(), **roles} if name not in corpora)
+    missing = tuple(name for name in {**protocol.roles(), **roles} if name not in corpora)
     verification = tuple(
         replace(one, trials=tuple(t for t in one.trials if t.set in corpora))
         for one in protocol.verification
         if one.enroll in corpora and any(t.set in corpora for t in one.trials)
     )
     recognition = tuple(one for one in protocol.recognition if all(name in corpora for name in one.sets))
-    judged = tuple(one for one in protocol.emotion if one.set in corpora)
+    judged = tuple(one for one in emotions if one.set in corpora)
     if not (verification or recognition or judged):
         fix = f"it should hold Kaldi directories such as {next(iter(roles))}"
         raise InputError(f"nothing of {protocol.title} is here", where=data, fix=fix)
@@ -85,8 +81,20 @@ def take_inventory(
         _training(protocol.training, corpora, train),
         missing,
         tuple(_differences(protocol, verification, corpora)),
-        (*_replacements(wanted, train, emotion), *_note(data)),
+        (*_replacements(protocol, train, emotion), *_note(data)),
     )
+
+
+def _used_roles(protocol: Protocol, train: Sequence[str], emotions: Sequence[Emotion]) -> dict[str, str]:
+    """Return set -> role, with the training and emotion sets that are used instead of those of the protocol."""
+    named: list[tuple[str, str]] = [(name, role) for name, role in protocol.named_sets() if role in ("enroll", "trial")]
+    named += [(one.set, "emotion") for one in emotions]
+    if protocol.training is not None and not train:
+        named.append((protocol.training.set, "train"))
+    roles: dict[str, str] = {}
+    for name, role in named:
+        roles.setdefault(name, role)
+    return {**roles, **dict.fromkeys(train, "train")}
 
 
 def _stand_ins(
@@ -98,9 +106,9 @@ def _stand_ins(
         return [name for name in names if (data / name / "wav.scp").exists()]
 
     if not train and protocol.training is not None and not there([protocol.training.set]):
-        train = there(protocol.stand_ins.get("train", ()))
+        train = there(protocol.stand_ins.train)
     if not emotion and protocol.emotion and not there(one.set for one in protocol.emotion):
-        emotion = there(protocol.stand_ins.get("emotion", ()))
+        emotion = there(protocol.stand_ins.emotion)
     return train, emotion
 
 
@@ -133,9 +141,10 @@ def _differences(protocol: Protocol, verification: Sequence[Verification], corpo
         if wanted is not None and count != wanted:
             found.append(f"{what}: {count}, the plan says {wanted}")
 
+    planned = {(one.dataset, one.subset): len(one.trials) for one in protocol.verification}
     for one in verification:
         compare(f"utterances of {one.enroll}", len(corpora[one.enroll]), one.enroll_utterances)
-        if len(one.trials) == 2:
+        if len(one.trials) == planned[one.dataset, one.subset]:
             total = sum(len(corpora[trials.set]) for trials in one.trials)
             compare(f"trial utterances of {one.dataset} {one.subset}".rstrip(), total, one.trial_utterances)
         for trials in one.trials:

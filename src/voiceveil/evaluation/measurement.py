@@ -23,7 +23,7 @@ from voiceveil.evaluation.attackers import scoring_of
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.protocol import Verification
 from voiceveil.evaluation.results import Figure
-from voiceveil.metrics import ScoredTrials, estimate_all
+from voiceveil.metrics import MEASURES, ScoredTrials, estimate_all
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs
@@ -31,10 +31,8 @@ from voiceveil.stats import Estimate
 
 __all__ = ["Tools", "distinctiveness", "emotions", "pitch", "verification", "words"]
 
-#: Metrics of trials beyond the EER that a protocol may ask for. Cllr is not among them: it needs LLRs for scores.
-_OF_TRIALS = {"min_cllr": "min_cllr", "d_sys": "d_sys", "zebra": "zebra_population"}
 _FEWEST = 20  # target trials, for a histogram of two bins
-_NO_CLLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
+_NO_LLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def verification(
     inventory: Inventory, data: Path, anon_data: Path, suffix: str, out: Path, tools: Tools
 ) -> tuple[list[Figure], dict[str, Any], list[str], tuple[Check, ...]]:
     """Return EERs of all attackers and other metrics of trials, the attackers' health, notes, and failed checks."""
-    places = {trials.set: one for one in inventory.verification for trials in one.trials}
+    places = {trials.set: (one, trials.gender) for one in inventory.verification for trials in one.trials}
     scoring, notes = scoring_of(inventory)
     result = attack.run(
         data,
@@ -76,27 +74,30 @@ def verification(
         jobs=tools.jobs,
         quiet=tools.quiet,
     )
-    wanted = [name for name in inventory.protocol.metrics if name in _OF_TRIALS]
-    cllr = "cllr" in inventory.protocol.metrics
+    measures = [name for name in inventory.protocol.metrics if name != "eer" and name in MEASURES]
+    needs_llr = {name for name in measures if MEASURES[name]().needs_llr}
+    individual = "zebra_individual" in inventory.protocol.metrics
     figures: list[Figure] = []
     for row in result.rows:
-        place = _place(places[row.set], row.gender, row.condition) | {
-            "attacker": row.attacker,
-            "knowledge": row.knowledge,
-        }
+        place = _place(*places[row.set], row.condition) | {"attacker": row.attacker, "knowledge": row.knowledge}
         assert row.scores is not None  # noqa: S101 -- there is a folder for them
         scored = _scored(row.scores, data / row.set / "trials", inventory.corpora[row.set])
         method = inventory.protocol.eer
         official = {"method": method, "eer": metrics.eer(*scored.classes(), method=method)}
         detail = {"trials": row.trials, "set": row.set, "method": "rocch", "official": official, "backend": row.backend}
         figures.append(_figure("eer", row.eer, place, {**detail, "scores": row.scores.relative_to(out).as_posix()}))
-        possible = [name for name in wanted if name != "d_sys" or scored.target.sum() >= _FEWEST]
-        figures += _more_of_trials(scored, [*possible, *(["cllr"] if row.llr and cllr else [])], place)
-        if possible != wanted:
+        possible = [name for name in measures if row.llr or name not in needs_llr]
+        if "d_sys" in possible and scored.target.sum() < _FEWEST:
+            possible.remove("d_sys")
             notes.append(f"no D_sys of {row.set}: it needs {_FEWEST} target trials")
+        figures += _more_of_trials(scored, possible, place)
+        if individual:
+            zebra = metrics.zebra(*scored.classes())
+            figures.append(Figure("zebra_individual", zebra.individual, detail={"tag": zebra.tag}, **place))
     health = {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
-    without = sorted({row.attacker for row in result.rows if cllr and not row.llr})
-    notes += [f"no Cllr of {', '.join(without)}: {_NO_CLLR}"] if without else []
+    without = sorted({row.attacker for row in result.rows if not row.llr})
+    for name in sorted(needs_llr) if without else ():
+        notes.append(f"no {metrics.metric_info(name).title} of {', '.join(without)}: {_NO_LLR}")
     return figures, health, list(dict.fromkeys(notes)), result.checks
 
 
@@ -122,13 +123,9 @@ def _scored(scores: Path, trials: Path, corpus: Corpus) -> ScoredTrials:
     return ScoredTrials.of_trials(corpus.trials, values, speaker)
 
 
-def _more_of_trials(scored: ScoredTrials, wanted: list[str], place: Mapping[str, Any]) -> Iterator[Figure]:
-    names = [_OF_TRIALS.get(name, name) for name in wanted]
+def _more_of_trials(scored: ScoredTrials, names: list[str], place: Mapping[str, Any]) -> Iterator[Figure]:
     for name, value in zip(names, estimate_all(scored, names), strict=True):
         yield _figure(name, value, place, {})
-    if "zebra" in wanted:
-        zebra = metrics.zebra(*scored.classes())
-        yield Figure("zebra_individual", zebra.individual, detail={"tag": zebra.tag}, **place)
 
 
 def words(

@@ -1,38 +1,75 @@
-"""Protocols as data: which sets, which roles and levels, which attackers and metrics, and what the plans count.
+"""Protocols: the sets, metrics, weights and rules of an evaluation, all of them data in a TOML file.
 
-A protocol is a TOML file; those of the challenges are in ``protocols/``, and a path to another file will do as well.
+The protocols of the challenges are in ``protocols/``; `docs/protocols.md` explains every key. An unknown key, metric,
+role or level is an ``InputError`` with a suggestion.
+
+Conventions: rates are fractions in [0, 1]; a set is the name of a Kaldi directory in the folder of the data; weights
+are relative, and normalized to sum to 1 within a split.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from voiceveil.core.documents import build, read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
+from voiceveil.evaluation.protocol_checks import check_protocol
+from voiceveil.metrics.catalog import metric_info
+from voiceveil.metrics.challenge import Membership
 from voiceveil.metrics.verification import EerMethod
 
-__all__ = ["Emotion", "Protocol", "Recognition", "Training", "TrialSet", "Verification", "load_protocol"]
+if TYPE_CHECKING:
+    from voiceveil.evaluation.results import Results
+
+__all__ = [
+    "Condition",
+    "Emotion",
+    "Official",
+    "Protocol",
+    "RankingRules",
+    "Recognition",
+    "StandIns",
+    "Training",
+    "TrialSet",
+    "Verification",
+    "dataset_name",
+    "known_protocols",
+    "load_protocol",
+    "protocol_document",
+    "protocol_from_document",
+    "protocol_of",
+]
+
+#: Enrollment and trials: original (o) or anonymized (a).
+Condition = Literal["oo", "oa", "aa"]
+Level = Literal["utterance", "speaker"]
+Role = Literal["enroll", "trial", "train", "emotion"]
+
+_FIX = "`docs/protocols.md` explains the keys; voiceveil/evaluation/protocols holds examples"
 
 
 @dataclass(frozen=True)
 class TrialSet:
-    """A Kaldi directory of trials: how many pairs of each kind the plan counts."""
+    """A set with trials: its gender, its weight in averages, and the numbers of trials that the plan states."""
 
     set: str
-    gender: str
+    gender: Literal["f", "m", ""] = ""  # "": both, or unknown
+    weight: float = 1.0
     target: int | None = None
     nontarget: int | None = None
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Enrollment against trials, in one data set."""
+    """An enrollment set and the trial sets that are compared with it."""
 
     dataset: str
     split: str
@@ -45,26 +82,28 @@ class Verification:
 
 @dataclass(frozen=True)
 class Recognition:
-    """Trial sets whose words are recognised together."""
+    """Sets whose words are recognized and counted together, for one WER."""
 
     dataset: str
     split: str
     sets: tuple[str, ...]
+    weight: float = 1.0
     words: int | None = None
 
 
 @dataclass(frozen=True)
 class Emotion:
-    """A set whose emotions are recognised."""
+    """A set whose emotions are recognized, for one UAR."""
 
     dataset: str
     split: str
     set: str
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Training:
-    """What the attacker trains on."""
+    """The set that attackers learn from, anonymized."""
 
     set: str
     utterances: int | None = None
@@ -72,57 +111,226 @@ class Training:
 
 
 @dataclass(frozen=True)
+class StandIns:
+    """Sets to use instead if those of the protocol are not in the data; the results say so."""
+
+    train: tuple[str, ...] = ()
+    emotion: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RankingRules:
+    """How systems are ranked.
+
+    Parameters
+    ----------
+    minimum_eer
+        The minimum EER of each condition, fractions, ascending.
+    by
+        The metrics that systems are ranked by within a condition, each separately.
+    membership
+        ``"interval"``: a condition takes EERs up to the next minimum. ``"minimum"``: every EER above its minimum.
+    systems_per_team
+        A team with more systems than this in one condition keeps only its best one by each metric of ``by``.
+        None: all systems are ranked.
+    minimum_pitch_correlation
+        Systems whose pitch correlation is not above this in every set, of all splits, are not ranked.
+    """
+
+    minimum_eer: tuple[float, ...]
+    by: tuple[str, ...]
+    membership: Membership = "interval"
+    systems_per_team: int | None = None
+    minimum_pitch_correlation: float | None = None
+
+    def __post_init__(self) -> None:
+        ascending = all(low < high for low, high in zip(self.minimum_eer, self.minimum_eer[1:], strict=False))
+        if not self.minimum_eer or not ascending or not all(0 <= eer < 1 for eer in self.minimum_eer):
+            shown = ", ".join(f"{eer:g}" for eer in self.minimum_eer)
+            raise InputError(f"ranking.minimum_eer is [{shown}]", fix="give ascending fractions, e.g. [0.1, 0.2]")
+        if not self.by:
+            raise InputError("ranking.by is empty", fix='name the metrics to rank by, e.g. by = ["wer"]')
+        if self.systems_per_team is not None and self.systems_per_team < 1:
+            raise InputError(f"ranking.systems_per_team is {self.systems_per_team}", fix="give 1 or more")
+
+
+@dataclass(frozen=True)
+class Official:
+    """The challenge's own result files: their layout, and the evaluators whose names stand in them.
+
+    ``family`` is the kind of speaker encoder that the challenge used, preferred if several attackers could have a name;
+    ``asv``, ``asr`` and ``ser`` describe the challenge's evaluators of speakers, words and emotions.
+    """
+
+    layout: Literal["vpc2020", "vpc2022", "vpc2024"]
+    family: str = ""
+    asv: str = ""
+    asr: str = ""
+    ser: str = ""
+
+
+@dataclass(frozen=True)
 class Protocol:
-    """A challenge, declared."""
+    """A protocol; see `docs/protocols.md` for its TOML file.
+
+    Raises
+    ------
+    InputError
+        If the parts contradict each other, or a metric, role, level or set name is not allowed.
+    """
 
     name: str
     title: str
     metrics: tuple[str, ...]
-    levels: Mapping[str, str]  # role -> "utterance" | "speaker"
-    conditions: tuple[str, ...]
-    scoring: str
-    verification: tuple[Verification, ...]
+    conditions: tuple[Condition, ...]
+    verification: tuple[Verification, ...] = ()
     recognition: tuple[Recognition, ...] = ()
     emotion: tuple[Emotion, ...] = ()
+    levels: Mapping[str, Level] = field(default_factory=dict)  # role -> level; "utterance" if a role is not listed
+    scoring: Literal["cosine", "plda"] = "cosine"
+    #: How official result files and leaderboards compute an EER; our own results have that of the convex hull.
+    eer: EerMethod = "rocch"
     training: Training | None = None
-    minimum_pitch_correlation: float | None = None
-    ranking: Mapping[str, Any] | None = None
-    #: "train" and "emotion" -> sets to use where those of the plan are not at hand.
-    stand_ins: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    eer: EerMethod = "rocch"  # how the challenge's own files compute it
-    #: Systems of the challenge, each with its settings: ``k2 pool=evaluation``; what ``--system all`` stands for.
+    stand_ins: StandIns = field(default_factory=StandIns)
+    ranking: RankingRules | None = None
+    official: Official | None = None
+    #: Systems of the challenge with their settings, e.g. ``k2 pool=evaluation``: the meaning of ``--system all``.
     systems: tuple[str, ...] = ()
 
-    def roles(self) -> dict[str, str]:
-        """Set -> role: "enroll", "trial", "train" or "emotion"; in the order of the protocol."""
-        roles: dict[str, str] = {}
+    def __post_init__(self) -> None:
+        check_protocol(self)
+
+    def roles(self) -> dict[str, Role]:
+        """Return set -> role, in the order of the protocol."""
+        roles: dict[str, Role] = {}
+        for name, role in self.named_sets():
+            roles.setdefault(name, role)
+        return roles
+
+    def named_sets(self) -> Iterator[tuple[str, Role]]:
+        """Yield each mention of a set with its role."""
         for verification in self.verification:
-            roles.setdefault(verification.enroll, "enroll")
+            yield verification.enroll, "enroll"
             for trials in verification.trials:
-                roles.setdefault(trials.set, "trial")
+                yield trials.set, "trial"
         for recognition in self.recognition:
             for name in recognition.sets:
-                roles.setdefault(name, "trial")
+                yield name, "trial"
         for emotion in self.emotion:
-            roles.setdefault(emotion.set, "emotion")
+            yield emotion.set, "emotion"
         if self.training is not None:
-            roles.setdefault(self.training.set, "train")
-        return roles
+            yield self.training.set, "train"
+
+    def level(self, role: str) -> Level:
+        """Return the level at which sets of a role are anonymized."""
+        return self.levels.get(role, "utterance")
+
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits, e.g. ``("dev", "test")``, in the order of the protocol."""
+        parts: list[Verification | Recognition | Emotion] = [*self.verification, *self.recognition, *self.emotion]
+        return tuple(dict.fromkeys(part.split for part in parts))
+
+    def weights(self, metric: str, split: str) -> dict[str, float]:
+        """Return dataset -> weight of a metric's average over a split; the weights sum to 1.
+
+        Datasets are named as by :func:`dataset_name`: ``"libri_test f"``, ``"vctk_test common m"``, ``"IEMOCAP_dev"``.
+
+        Raises
+        ------
+        InputError
+            If the protocol has no data of this split for the metric.
+        """
+        weights: dict[str, float] = {}
+        part = metric_info(metric).part
+        if part == "recognition":
+            weights = {one.dataset: one.weight for one in self.recognition if one.split == split}
+        elif part == "emotion":
+            weights = {one.dataset: one.weight for one in self.emotion if one.split == split}
+        else:
+            for one in self.verification:
+                if one.split == split:
+                    weights |= {dataset_name(one.dataset, one.subset, t.gender): t.weight for t in one.trials}
+        if not weights:
+            splits = ", ".join(self.splits())
+            raise InputError(f"{self.name} has no {split!r} data for {metric}", fix=f"its splits: {splits}")
+        total = math.fsum(weights.values())
+        return {name: weight / total for name, weight in weights.items()}
+
+
+def dataset_name(dataset: str, subset: str = "", gender: str = "") -> str:
+    """Return the name of the data behind a figure.
+
+    Examples
+    --------
+    >>> dataset_name("vctk_test", "common", "m")
+    'vctk_test common m'
+    """
+    return " ".join(filter(None, [dataset, subset, gender]))
+
+
+def known_protocols() -> list[str]:
+    """Return the names of the protocols that ship with the package."""
+    folder = files("voiceveil.evaluation") / "protocols"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def load_protocol(name: str | Path) -> Protocol:
-    """The protocol of a challenge by name (``vpc2024``), or one from a TOML file."""
-    folder = files("voiceveil.evaluation") / "protocols"
-    known = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    """Return a protocol by name, e.g. ``vpc2024``, or from a TOML file.
+
+    Raises
+    ------
+    InputError
+        If there is no such protocol, or the file is not a valid one.
+    """
     path = Path(name)
-    if str(name) in known:
-        data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
-    elif path.suffix == ".toml" and path.is_file():
-        data = read_toml(path)
-    else:
-        raise InputError(f"unknown protocol {str(name)!r}", fix=did_you_mean(str(name), known))
-    protocol = build(Protocol, data, where=path, fix="compare it with those in voiceveil/challenges/protocols")
-    for folder_name in protocol.roles():
-        if "/" in folder_name or folder_name.startswith(".") or not folder_name:
-            raise InputError(f"the set {folder_name!r} cannot be the name of a folder", where=path, fix="rename it")
-    return protocol
+    if str(name) in known_protocols():
+        source = files("voiceveil.evaluation") / "protocols" / f"{name}.toml"
+        return protocol_from_document(tomllib.loads(source.read_text(encoding="utf-8")), where=path)
+    if path.suffix == ".toml":
+        return protocol_from_document(read_toml(path, fix="give the path of a protocol's TOML file"), where=path)
+    fix = f"{did_you_mean(str(name), known_protocols())} A protocol of your own is a .toml file"
+    raise InputError(f"unknown protocol {str(name)!r}", fix=fix)
+
+
+def protocol_from_document(document: Any, *, where: str | Path | None = None) -> Protocol:
+    """Return the protocol that a parsed TOML or JSON document describes."""
+    return build(Protocol, document, where=where, fix=_FIX)
+
+
+def protocol_of(results: Results) -> Protocol:
+    """Return the protocol that results were measured under.
+
+    It is the one that ``results.json`` holds, or else (results in the challenges' own files) the one of that name.
+
+    Raises
+    ------
+    InputError
+        If the results hold no protocol and none of that name ships with the package.
+    """
+    document = results.info.get("protocol")
+    if document is not None:
+        return protocol_from_document(document, where=f"{results.system}: info.protocol")
+    if results.protocol not in known_protocols():
+        what = f"{results.system}: results of the protocol {results.protocol!r}, which they do not hold"
+        raise InputError(what, fix="give its file: --protocol FILE.toml")
+    return load_protocol(results.protocol)
+
+
+def protocol_document(protocol: Protocol) -> dict[str, Any]:
+    """Return a protocol as plain values for JSON, without defaults: the inverse of :func:`protocol_from_document`."""
+    document: dict[str, Any] = _without_defaults(protocol)
+    return document
+
+
+def _without_defaults(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        entries = {}
+        for one in dataclasses.fields(value):
+            item = getattr(value, one.name)
+            default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+            if item != default:
+                entries[one.name] = _without_defaults(item)
+        return entries
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [_without_defaults(item) for item in value] if isinstance(value, tuple) else value

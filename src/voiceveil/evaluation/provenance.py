@@ -23,6 +23,7 @@ from voiceveil.core.documents import read_json
 from voiceveil.corpus import Corpus
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.measurement import Tools
+from voiceveil.evaluation.protocol import protocol_document
 from voiceveil.models.emotion.functionals import Functionals
 from voiceveil.run.cache import Cache
 
@@ -46,6 +47,7 @@ def circumstances(
         "data": {name: _described(corpus, tools.cache) for name, corpus in inventory.corpora.items()},
         "anonymized": {name: _described(corpus, tools.cache) for name, corpus in anonymized.items()},
         "models": _models(inventory, tools),
+        "protocol": protocol_document(inventory.protocol),
         "levels": dict(inventory.protocol.levels),
         "training": list(inventory.training),
         "attackers": list(tools.attackers),

@@ -1,67 +1,42 @@
-"""Systems ranked as the challenges do it: within each EER condition, by WER and, in 2024, by UAR.
+"""Rank systems as a protocol says: within each EER condition, by utility metrics such as WER and UAR.
 
-Conventions: rates are fractions; see :mod:`voiceveil.metrics.challenge` for weights and conditions. The EER that
-counts is that of anonymized enrollments and trials (``aa``) under the semi-informed attacker; a ranking says whose it
-is. Averages have an interval where each figure has one. Figures of different speakers err independently, so that their
-distances add in squares; those of the same speakers (VCTK and its common sentences) may err together and add up.
+Conventions: rates are fractions. Weights, conditions and rules are those of the protocol
+(:class:`voiceveil.evaluation.protocol.RankingRules`). The EER that counts is that of anonymized enrollment and trials
+(``aa``) under the semi-informed attacker; a ranking says which attacker it was. A team is what stands before the first
+``/`` of a system's name; a name without ``/`` is a team of its own.
 
-Places are those of the challenge, by value alone. Systems of one condition whose intervals overlap are *tied*: the data
-do not tell them apart. That is cautious, since all were heard by the same evaluator on the same speakers; a paired test
-(``voiceveil score`` with two files) can tell apart what overlapping intervals cannot.
+Places are by value alone, as in the challenges. Systems of one condition whose intervals overlap are *tied*: the data
+do not tell them apart. This is cautious, since all systems were evaluated by the same models on the same speakers; a
+paired test (``voiceveil score`` with two files) can tell systems apart whose intervals overlap.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
 from voiceveil.evaluation.attackers import choose_attacker
+from voiceveil.evaluation.averages import Average, dataset_of, weighted_average
+from voiceveil.evaluation.protocol import Protocol, RankingRules, protocol_of
 from voiceveil.evaluation.results import Figure, Results, attacker_label
-from voiceveil.metrics.challenge import (
-    MIN_PITCH_CORRELATION,
-    Edition,
-    Entry,
-    Membership,
-    Metric,
-    Split,
-    condition,
-    rank,
-    weights,
-)
-from voiceveil.official.names import trial_name
+from voiceveil.metrics.catalog import metric_info
+from voiceveil.metrics.challenge import Entry, Membership, condition, rank
 
-__all__ = ["Average", "Placing", "Ranking", "Standing", "dataset_of", "edition_of", "rank_systems", "weighted_average"]
-
-UTILITIES: Mapping[int, tuple[Metric, ...]] = {2022: ("wer",), 2024: ("wer", "uar")}
-
-
-@dataclass(frozen=True)
-class Average:
-    """The challenge's average of a metric; ``low`` and ``high`` are None if some figure in it has no interval."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def overlaps(self, other: Average) -> bool:
-        """Whether the intervals have a value in common; without intervals, whether the values are equal."""
-        low, high = (self.value if end is None else end for end in (self.low, self.high))
-        other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
-        return low <= other_high and other_low <= high
+__all__ = ["Placing", "Ranking", "Standing", "rank_systems", "ranking_rules", "team_of"]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A system: its averages, the condition that its EER falls in (None: below the lowest), and whose EER it is."""
+    """A system in a ranking: its averages, its EER condition, and the attacker whose EER counts."""
 
     system: str
     eer: Average
-    utility: Mapping[str, Average]  # "wer", "uar"; without those that were not measured
-    condition: float | None
+    utility: Mapping[str, Average]  # metric -> average; without those that were not measured
+    condition: float | None  # the minimum EER of its condition; None: the EER is below the lowest
     attacker: str
     knowledge: str = ""  # of the attacker
     borderline: bool = False  # the interval of the EER reaches into another condition
@@ -86,76 +61,136 @@ class Placing:
 
 @dataclass(frozen=True)
 class Ranking:
-    """All systems, and for each utility metric the places within each condition (by its minimum EER)."""
+    """All systems, and for each utility metric the places within each condition.
 
-    edition: Edition
-    split: Split
+    ``places`` maps metric -> minimum EER -> places. ``team_limit`` maps minimum EER -> systems that take no place there
+    because their teams have better ones. ``original`` is the unprocessed speech, which takes no part.
+    """
+
+    protocol: Protocol
+    split: str
     membership: Membership
     standings: tuple[Standing, ...]
     places: Mapping[str, Mapping[float, tuple[Placing, ...]]]
-    original: Standing | None  # the unprocessed speech, which takes no part
+    original: Standing | None = None
+    team_limit: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def minimum_eer(self) -> tuple[float, ...]:
+        """The minimum EER of each condition, ascending."""
+        return ranking_rules(self.protocol).minimum_eer
 
     def standing(self, system: str) -> Standing:
-        """The standing of a system."""
+        """Return the standing of a system."""
         return next(standing for standing in self.standings if standing.system == system)
-
-
-def edition_of(results: Sequence[Results]) -> Edition:
-    """The challenge that all results are of."""
-    found = {year for year in (2022, 2024) if any(str(year) in one.protocol for one in results)}
-    others = [one.system for one in results if not any(str(year) in one.protocol for year in (2022, 2024))]
-    if len(found) != 1 or others:
-        protocols = ", ".join(sorted({one.protocol for one in results}))
-        raise InputError(f"results of {protocols}: which ranking?", fix="say --edition 2022 or --edition 2024")
-    return 2022 if found == {2022} else 2024
 
 
 def rank_systems(
     results: Sequence[Results],
-    edition: Edition | None = None,
+    protocol: Protocol | None = None,
     *,
-    split: Split = "test",
-    membership: Membership = "interval",
+    split: str | None = None,
+    membership: Membership | None = None,
     attacker: str | None = None,
 ) -> Ranking:
-    """Rank the systems; ``attacker`` is the model whose EERs count, where a system was attacked by several."""
+    """Rank systems by their results.
+
+    Parameters
+    ----------
+    results
+        The results of one system each, all of the same protocol.
+    protocol
+        The rules; None: those of the results.
+    split
+        The data to rank on; None: ``test`` if the protocol has it, else its last split.
+    membership
+        Overrides that of the protocol.
+    attacker
+        The attacker whose EERs count, where a system was attacked by several.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to rank, results are of different protocols, or figures are missing.
+    """
     if not results:
         raise InputError("no results to rank")
-    year = edition_of(results) if edition is None else edition
+    protocol = _common_protocol(results) if protocol is None else protocol
+    rules = ranking_rules(protocol)
+    split = _chosen_split(protocol, split)
+    membership = rules.membership if membership is None else membership
     for one in results:
-        if one.protocol.startswith("vpc") and one.protocol != f"vpc{year}":
-            fix = "rank results of one challenge; another protocol has other data and attackers"
-            raise InputError(f"{one.system}: results of {one.protocol}, not of vpc{year}", fix=fix)
+        if one.protocol != protocol.name:
+            fix = "rank results of one protocol; another one has other data and attackers"
+            raise InputError(f"{one.system}: results of {one.protocol}, not of {protocol.name}", fix=fix)
     names = [one.system for one in results]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"two results of {twice[0]!r}", fix="name them: NAME=PATH")
-    standings = tuple(_standing(one, year, split, attacker) for one in results)
-    places: dict[str, Mapping[float, tuple[Placing, ...]]] = {
-        by: _places(standings, year, by, membership) for by in UTILITIES[year]
+    standings = tuple(_standing(one, protocol, split, attacker) for one in results)
+    team_limit = {
+        minimum: dropped
+        for minimum in rules.minimum_eer
+        if (dropped := _beyond_team_limit(standings, rules, membership, minimum))
     }
-    originals = (_original(one, year, split) for one in results)
-    return Ranking(year, split, membership, standings, places, next(filter(None, originals), None))
+    places = {metric: _places(standings, rules, metric, membership, team_limit) for metric in rules.by}
+    originals = (_original(one, protocol, split) for one in results)
+    return Ranking(protocol, split, membership, standings, places, next(filter(None, originals), None), team_limit)
 
 
-def _standing(results: Results, edition: Edition, split: Split, attacker: str | None) -> Standing:
+def ranking_rules(protocol: Protocol) -> RankingRules:
+    """Return the rules of a protocol, which must have some."""
+    if protocol.ranking is None:
+        fix = "add a table [ranking] to a copy of the protocol: `docs/protocols.md` explains it"
+        raise InputError(f"{protocol.name} does not rank systems: it has no [ranking]", fix=fix)
+    return protocol.ranking
+
+
+def _common_protocol(results: Sequence[Results]) -> Protocol:
+    names = sorted({one.protocol for one in results})
+    if len(names) > 1:
+        fix = "rank results of one protocol; another one has other data and attackers"
+        raise InputError(f"results of different protocols: {', '.join(names)}", fix=fix)
+    protocols = [protocol_of(one) for one in results]
+    for one, protocol in zip(results, protocols, strict=True):
+        if protocol != protocols[0]:
+            what = f"{results[0].system} and {one.system} were evaluated under different versions of {one.protocol}"
+            raise InputError(what, fix="evaluate them again, or say which rules count: --protocol NAME or FILE.toml")
+    return protocols[0]
+
+
+def _chosen_split(protocol: Protocol, split: str | None) -> str:
+    splits = protocol.splits()
+    if split is None:
+        return "test" if "test" in splits else splits[-1]
+    if split not in splits:
+        raise InputError(f"{protocol.name} has no split {split!r}", fix=did_you_mean(split, list(splits)))
+    return split
+
+
+def team_of(system: str) -> str:
+    """Return the team of a system: what stands before the first ``/`` of its name, or else the whole name."""
+    return system.split("/")[0]
+
+
+def _standing(results: Results, protocol: Protocol, split: str, attacker: str | None) -> Standing:
     figures = results.find("eer", condition="aa", split=split)
     if not figures:
         raise InputError(
             f"{results.system}: no EER of anonymized enrollments and trials on the {split} data",
-            fix="the challenges rank by it; --split dev ranks on the development data",
+            fix=f"systems are ranked by it; --split takes {' or '.join(protocol.splits())}",
         )
     name = choose_attacker(figures, results.system, attacker)
-    by_attacker = [f for f in figures if f.attacker == name]
-    eer = _average(by_attacker, edition, "eer", split, results.system)
-    utility: dict[str, Average] = {
-        by: _average(found, edition, by, split, results.system)
-        for by in UTILITIES[edition]
-        if (found := _utility_figures(results, by, split, "a"))
+    by_attacker = [figure for figure in figures if figure.attacker == name]
+    eer = _average(by_attacker, protocol, "eer", split, results.system)
+    rules = ranking_rules(protocol)
+    utility = {
+        metric: _average(measured, protocol, metric, split, results.system)
+        for metric in rules.by
+        if (measured := _utility_figures(results, metric, split, "a"))
     }
-    inside = condition(eer.value, edition)
-    ends = {condition(end, edition) for end in (eer.low, eer.high) if end is not None}
-    fault = _fault(results) if edition == 2022 else ""
+    inside = condition(eer.value, rules.minimum_eer)
+    ends = {condition(end, rules.minimum_eer) for end in (eer.low, eer.high) if end is not None}
     return Standing(
         results.system,
         eer,
@@ -164,106 +199,130 @@ def _standing(results: Results, edition: Edition, split: Split, attacker: str | 
         name,
         by_attacker[0].knowledge,
         borderline=bool(ends - {inside}),
-        fault=fault,
+        fault=_fault(results, rules),
         checks=results.checks,
     )
 
 
-def _utility_figures(results: Results, metric: Metric, split: str, condition: str) -> list[Figure]:
-    """The figures of a utility metric; of two language models the large one counts (2022)."""
-    found = results.find(metric, split=split, condition=condition)
-    large = [figure for figure in found if figure.detail.get("language_model") == "tglarge"]
-    return large or list(found)
+def _utility_figures(results: Results, metric: str, split: str, side: str) -> list[Figure]:
+    """Return the figures of a utility metric of original (``side`` "o") or anonymized ("a") speech.
+
+    Metrics that compare both (pitch correlation, G_VD) are of the anonymized speech. Of two language models (result
+    files of 2022) the large one counts.
+    """
+    if metric_info(metric).part == "verification":
+        return list(results.find(metric, split=split)) if side == "a" else []
+    figures = results.find(metric, split=split, condition=side)
+    large = [figure for figure in figures if figure.detail.get("language_model") == "tglarge"]
+    return large or list(figures)
 
 
-def _fault(results: Results) -> str:
-    """Why a system is not ranked in 2022: its pitch correlation must be above 0.3 on every dataset, dev and test."""
-    low = [f for f in results.find("pitch_correlation") if f.value <= MIN_PITCH_CORRELATION]
-    return f"pitch correlation {low[0].value:.3f} on {trial_name(low[0])}" if low else ""
+def _fault(results: Results, rules: RankingRules) -> str:
+    """Return why a system is not ranked, or an empty string."""
+    minimum = rules.minimum_pitch_correlation
+    if minimum is None:
+        return ""
+    low = [figure for figure in results.find("pitch_correlation") if figure.value <= minimum]
+    return f"pitch correlation {low[0].value:.3f} on {dataset_of(low[0])}, not above {minimum:g}" if low else ""
 
 
-def _average(figures: Iterable[Figure], edition: Edition, metric: Metric, split: Split, system: str) -> Average:
-    """The weighted average of the datasets and its interval."""
-    by_name: dict[str, Figure] = {}
+def _average(figures: Iterable[Figure], protocol: Protocol, metric: str, split: str, system: str) -> Average:
+    """Return the weighted average over the datasets of a split, with its interval."""
+    by_dataset: dict[str, Figure] = {}
     for figure in figures:
-        if by_name.setdefault(dataset_of(figure), figure) is not figure:
-            models = f"{by_name[dataset_of(figure)].evaluator!r} and {figure.evaluator!r}"
-            raise InputError(f"{system}: two figures for {metric} of {dataset_of(figure)}, by {models}", fix="keep one")
-    shares = weights(edition, metric, split)
-    missing = [name for name in shares if name not in by_name]
+        dataset = dataset_of(figure)
+        if by_dataset.setdefault(dataset, figure) is not figure:
+            models = f"{by_dataset[dataset].evaluator!r} and {figure.evaluator!r}"
+            raise InputError(f"{system}: two figures for {metric} of {dataset}, by {models}", fix="keep one")
+    weights = protocol.weights(metric, split)
+    missing = [name for name in weights if name not in by_dataset]
     if missing:
-        raise InputError(
-            f"{system}: no {metric} for {', '.join(missing)}", fix="evaluate all datasets of the challenge"
-        )
-    parts = [(share, by_name[name]) for name, share in shares.items()]
-    for _, figure in parts:
-        if not 0.0 <= figure.value <= (1.0 if metric != "wer" else sys.float_info.max):
-            raise InputError(f"{system}: {figure}", fix="rates are fractions: 0.05, not 5")
+        raise InputError(f"{system}: no {metric} for {', '.join(missing)}", fix="evaluate all data of the protocol")
+    parts = [(weight, by_dataset[name]) for name, weight in weights.items()]
+    if metric_info(metric).unit == "%":
+        for _, figure in parts:
+            if not 0.0 <= figure.value <= (1.0 if metric != "wer" else sys.float_info.max):
+                raise InputError(f"{system}: {figure}", fix="rates are fractions: 0.05, not 5")
     return weighted_average(parts)
 
 
-def weighted_average(parts: Sequence[tuple[float, Figure]]) -> Average:
-    """The average of figures, each with its share of 1, and its interval if all have one."""
-    value = sum(share * figure.value for share, figure in parts)
-    below, above = _reach(parts, "low"), _reach(parts, "high")
-    return Average(value, None if below is None else value - below, None if above is None else value + above)
+def _ranked(standings: Iterable[Standing], rules: RankingRules, metric: str, membership: Membership) -> _Table:
+    """Return minimum EER -> entries of all systems that have the metric and no fault."""
+    members = [standing for standing in standings if metric in standing.utility and not standing.fault]
+    return rank(
+        {standing.system: standing.eer.value for standing in members},
+        {standing.system: standing.utility[metric].value for standing in members},
+        rules.minimum_eer,
+        better=metric_info(metric).better,
+        membership=membership,
+    )
 
 
-def dataset_of(figure: Figure) -> str:
-    """The challenge's name of what a figure was measured on."""
-    if figure.metric == "wer":
-        return f"{figure.dataset}_asr"
-    return figure.dataset if figure.metric == "uar" else trial_name(figure)
+_Table = dict[float, tuple[Entry, ...]]
 
 
-def _reach(parts: Sequence[tuple[float, Figure]], end: str) -> float | None:
-    """How far the average may be from its value, on one side (Newcombe's MOVER)."""
-    by_speakers: dict[tuple[str, str], float] = {}
-    for share, figure in parts:
-        limit = getattr(figure, end)
-        if not isinstance(limit, int | float) or not math.isfinite(limit):
-            return None
-        speakers = (figure.dataset, figure.gender)
-        by_speakers[speakers] = by_speakers.get(speakers, 0.0) + share * abs(figure.value - limit)
-    return math.hypot(*by_speakers.values())
+def _beyond_team_limit(
+    standings: Sequence[Standing], rules: RankingRules, membership: Membership, minimum: float
+) -> tuple[str, ...]:
+    """Return the systems of a condition that are left out because their teams have too many."""
+    if rules.systems_per_team is None:
+        return ()
+    tables = [_ranked(standings, rules, metric, membership)[minimum] for metric in rules.by]
+    teams: dict[str, list[str]] = {}
+    for system in dict.fromkeys(entry.system for entries in tables for entry in entries):
+        teams.setdefault(team_of(system), []).append(system)
+    crowded = {team for team, systems in teams.items() if len(systems) > rules.systems_per_team}
+    best = {system for entries in tables for system in _best_of_teams(entries)}
+    return tuple(system for team in sorted(crowded) for system in teams[team] if system not in best)
+
+
+def _best_of_teams(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield the first system of each team; entries are sorted, best first."""
+    seen: set[str] = set()
+    for entry in entries:
+        if team_of(entry.system) not in seen:
+            seen.add(team_of(entry.system))
+            yield entry.system
 
 
 def _places(
-    standings: Sequence[Standing], edition: Edition, by: Metric, membership: Membership
+    standings: Sequence[Standing],
+    rules: RankingRules,
+    metric: str,
+    membership: Membership,
+    team_limit: Mapping[float, Sequence[str]],
 ) -> dict[float, tuple[Placing, ...]]:
-    members = {s.system: s for s in standings if by in s.utility and not s.fault}
-    eers = {name: standing.eer.value for name, standing in members.items()}
-    values = {name: standing.utility[by].value for name, standing in members.items()}
-    table = rank(eers, values, edition, by="uar" if by == "uar" else "wer", membership=membership)
-    return {
-        minimum: tuple(
-            Placing(
-                entry.place, entry.system, members[entry.system].utility[by], _tied(entry.system, entries, members, by)
-            )
+    """Return minimum EER -> places by one metric."""
+    averages = {s.system: s.utility[metric] for s in standings if metric in s.utility}
+    places = {}
+    for minimum in rules.minimum_eer:
+        members = [standing for standing in standings if standing.system not in team_limit.get(minimum, ())]
+        entries = _ranked(members, rules, metric, membership)[minimum]
+        places[minimum] = tuple(
+            Placing(entry.place, entry.system, averages[entry.system], _tied(entry.system, entries, averages))
             for entry in entries
         )
-        for minimum, entries in table.items()
-    }
+    return places
 
 
-def _tied(system: str, entries: Iterable[Entry], members: Mapping[str, Standing], by: str) -> tuple[str, ...]:
-    mine = members[system].utility[by]
+def _tied(system: str, entries: Iterable[Entry], averages: Mapping[str, Average]) -> tuple[str, ...]:
     others = (entry.system for entry in entries if entry.system != system)
-    return tuple(name for name in others if mine.overlaps(members[name].utility[by]))
+    return tuple(name for name in others if averages[system].overlaps(averages[name]))
 
 
-def _original(results: Results, edition: Edition, split: Split) -> Standing | None:
-    """The unprocessed speech, if the results have it in full and by one attacker."""
+def _original(results: Results, protocol: Protocol, split: str) -> Standing | None:
+    """Return the standing of unprocessed speech, if the results have it in full and by one attacker."""
     figures = [f for f in results.find("eer", condition="oo", split=split) if f.knowledge != "semi-informed"]
     if not figures:
         return None
+    rules = ranking_rules(protocol)
     try:
         name = choose_attacker(figures, results.system)
-        eer = _average([f for f in figures if f.attacker == name], edition, "eer", split, results.system)
-        utility: dict[str, Average] = {
-            by: _average(_utility_figures(results, by, split, "o"), edition, by, split, results.system)
-            for by in UTILITIES[edition]
+        eer = _average([f for f in figures if f.attacker == name], protocol, "eer", split, results.system)
+        utility = {
+            metric: _average(_utility_figures(results, metric, split, "o"), protocol, metric, split, results.system)
+            for metric in rules.by
         }
     except InputError:
         return None
-    return Standing("original", eer, utility, condition(eer.value, edition), name, figures[0].knowledge)
+    return Standing("original", eer, utility, condition(eer.value, rules.minimum_eer), name, figures[0].knowledge)

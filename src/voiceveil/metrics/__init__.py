@@ -12,6 +12,7 @@ from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from voiceveil.metrics.calibration import cllr, min_cllr, pav_llr
+    from voiceveil.metrics.catalog import METRICS, MetricInfo, metric_info
     from voiceveil.metrics.disclosure import Zebra, zebra
     from voiceveil.metrics.dsys import d_sys
     from voiceveil.metrics.emotion import UAR, FoldUAR, uar, uar_over_folds
@@ -39,11 +40,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEASURES",
+    "METRICS",
     "UAR",
     "DetCurve",
     "FoldUAR",
     "Linkability",
     "Measure",
+    "MetricInfo",
     "RatingTest",
     "ScoredTrials",
     "SimilarityMatrix",
@@ -71,6 +74,7 @@ __all__ = [
     "linkability",
     "linkability_from_scores",
     "macro_f1",
+    "metric_info",
     "min_cllr",
     "min_dcf",
     "normalise_text",
@@ -99,6 +103,8 @@ _HOME = {
     "DetCurve": "voiceveil.metrics.verification",
     "FoldUAR": "voiceveil.metrics.emotion",
     "Linkability": "voiceveil.metrics.linking",
+    "METRICS": "voiceveil.metrics.catalog",
+    "MetricInfo": "voiceveil.metrics.catalog",
     "RatingTest": "voiceveil.metrics.subjective",
     "SimilarityMatrix": "voiceveil.metrics.similarity",
     "SinglingOut": "voiceveil.metrics.singling",
@@ -122,6 +128,7 @@ _HOME = {
     "linkability": "voiceveil.metrics.linking",
     "linkability_from_scores": "voiceveil.metrics.linking",
     "macro_f1": "voiceveil.metrics.subjective",
+    "metric_info": "voiceveil.metrics.catalog",
     "min_cllr": "voiceveil.metrics.calibration",
     "min_dcf": "voiceveil.metrics.verification",
     "normalise_text": "voiceveil.metrics.wer",

@@ -43,10 +43,26 @@ Statistic = Callable[[Tally], float]
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of trials: its ``value`` from both classes of scores, and its ``statistic`` on weighted counts.
+    """A metric of trials, as a bootstrap needs it.
 
-    ``statistic`` is made once from both classes of scores, so that what does not change between resamples (bins, costs)
-    is computed once.
+    Parameters
+    ----------
+    name
+        Its name on the command line, in protocols and in results.
+    value
+        Computes it from target and nontarget scores, (n,) and (m,).
+    statistic
+        Takes the same scores once and returns a function of weighted counts, so that what does not change between
+        resamples (bins, costs) is computed once.
+    span
+        The range of its values.
+    unit
+        ``"%"`` (a fraction, shown as percent), ``"dB"``, ``"bit"`` or ``""``.
+    title, better
+        The heading in tables, and which way is better for an anonymizer; see :class:`.catalog.MetricInfo`, which
+        has them for the metrics that ship.
+    needs_llr
+        Whether the scores must be log-likelihood ratios.
     """
 
     name: str
@@ -54,6 +70,9 @@ class Measure:
     statistic: Callable[[Floats, Floats], Statistic]
     span: Range = UNIT
     unit: str = "%"
+    title: str = ""
+    better: Literal["higher", "lower"] = "higher"
+    needs_llr: bool = False
 
 
 #: Name -> what makes the measure with its default options; a new one is a function with ``@MEASURES.register("name")``.
@@ -97,7 +116,7 @@ def act_dcf(p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0) -> 
 
         return cost
 
-    return Measure("act_dcf", value, statistic, Range(miss + alarm), "")
+    return Measure("act_dcf", value, statistic, Range(miss + alarm), "", needs_llr=True)
 
 
 def cllr() -> Measure:
@@ -115,7 +134,7 @@ def cllr() -> Measure:
 
         return bits
 
-    return Measure("cllr", metrics.cllr, statistic, Range(np.inf), "bit")
+    return Measure("cllr", metrics.cllr, statistic, Range(np.inf), "bit", needs_llr=True)
 
 
 def min_cllr(method: PavMethod = "exact") -> Measure:

@@ -13,19 +13,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from voiceveil.evaluation.protocol import Official
 from voiceveil.evaluation.results import Figure, Results
 
 __all__ = ["Labels", "as_published", "labels_of", "note_text"]
 
 _OF_ORIGINAL = ("unprotected", "ignorant", "lazy-informed")
 _SPLITS = ("dev", "test")
-#: The families that the challenges themselves used, which are preferred if several attackers could have a name.
-_OFFICIAL = {"vpc2020": "xvector", "vpc2022": "xvector", "vpc2024": "ecapa"}
-_THEIRS = {
-    "ASV_eval": {"vpc2024": "an ECAPA-TDNN with cosines", "": "an x-vector network with PLDA"},
-    "ASR_eval": {"vpc2024": "wav2vec2-large-960h-lv60-self with CTC", "": "a Kaldi TDNN-F with a 3-gram"},
-    "SER_eval": {"vpc2024": "a wav2vec2 model fine-tuned on IEMOCAP", "": ""},
-}
 
 
 @dataclass(frozen=True)
@@ -43,9 +37,9 @@ class Labels:
         return dict(zip(names, (self.original, self.anonymized, self.words, self.emotions), strict=True))
 
 
-def labels_of(results: Results) -> Labels:
-    """Choose who stands for whom: the challenge's own family first, then the strongest attacker."""
-    family = _OFFICIAL.get(results.protocol, "")
+def labels_of(results: Results, official: Official) -> Labels:
+    """Return the evaluator for each official name: of the challenge's own family first, then the strongest attacker."""
+    family = official.family
     eers = results.find("eer")
     semi = {f.attacker for f in eers if f.knowledge == "semi-informed"}
     plain = list(dict.fromkeys(f.attacker for f in eers if f.knowledge in _OF_ORIGINAL))
@@ -85,21 +79,23 @@ def _published(results: Results, labels: Labels) -> Iterator[Figure]:
         yield named
 
 
-def note_text(results: Results, labels: Labels) -> str:
-    """What a reader of the official files must know."""
-    year = results.protocol.removeprefix("vpc")
+def note_text(results: Results, labels: Labels, title: str, official: Official) -> str:
+    """Return the note that lies beside the official files: what their layout has no place for.
+
+    ``title`` and ``official`` are those of the protocol.
+    """
+    evaluators = {"ASV_eval": official.asv, "ASR_eval": official.asr, "SER_eval": official.ser}
     method = next((f.detail["official"]["method"] for f in results.find("eer") if "official" in f.detail), "")
     lines = [
-        f"The files here have the layout of the VoicePrivacy {year} Challenge, which has no place for the following.",
+        f"The files here have the layout of the {title}, which has no place for the following.",
         "They were written by VoiceVeil; their figures do not compare with those of the challenge's own evaluators.",
         "",
     ]
     for name, who in labels.as_dict().items():
-        theirs = _THEIRS.get(name.removesuffix("^anon"), {})
-        official = theirs.get(results.protocol, theirs.get("", ""))
+        theirs = evaluators[name.removesuffix("^anon")]
         if who:
-            lines.append(f"{name}: {who}; in the challenge: {official}" if official else f"{name}: {who}")
-        elif name == "ASV_eval^anon" and results.protocol != "vpc2020":
+            lines.append(f"{name}: {who}; in the challenge: {theirs}" if theirs else f"{name}: {who}")
+        elif name == "ASV_eval^anon" and official.layout != "vpc2020":
             lines.append("ASV_eval^anon: nobody. No attacker has learned from anonymized speech, so that the EERs of")
             lines.append("the semi-informed attacker, by which the challenge ranks, are not here.")
     lines += [
@@ -107,7 +103,7 @@ def note_text(results: Results, labels: Labels) -> str:
         f"EER: by the definition of the challenge's scripts ({method}). results.json has the EER of the convex hull",
         "(ROCCH) with a 95 % interval over speakers, of these and of all other attackers.",
     ]
-    if results.protocol != "vpc2024" and not results.find("cllr"):
+    if official.layout != "vpc2024" and not results.find("cllr"):
         lines.append("Cllr: left out, since the scores are no log-likelihood ratios; min Cllr is in results.json.")
     own = sorted({f.dataset for f in results.figures if f.split not in _SPLITS})
     if own:

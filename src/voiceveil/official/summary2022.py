@@ -16,6 +16,8 @@ from typing import Literal
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.attackers import choose_attacker
+from voiceveil.evaluation.averages import dataset_of
+from voiceveil.evaluation.protocol import protocol_of
 from voiceveil.evaluation.results import Figure, Results, challenge_attacker
 from voiceveil.metrics.challenge import average
 from voiceveil.official.lines2022 import attack_values, eer_text, wer_figure, wer_text
@@ -118,7 +120,7 @@ def summary_text(results: Results, *, attacker: str | None = None) -> str:
             lines.append(shown if shown.startswith(name(figure)) else f"{name(figure)}  {shown}")
             condition = figure.condition if figure.metric in _CONDITIONS else ""
             group = printed.setdefault((figure.metric, figure.split, condition), {})
-            where = f"{figure.dataset}_asr" if figure.metric == "wer" else trial_name(figure)
+            where = dataset_of(figure)
             if where in group:
                 raise InputError(f"{figure}: there twice", fix="name the attacker or recogniser that counts")
             group[where] = _as_printed(figure)
@@ -136,7 +138,7 @@ def summary_text(results: Results, *, attacker: str | None = None) -> str:
         add(sorted(words, key=lambda f: f.dataset), lambda f: f"ASR-{speech_name(f)}", wer_text)
     add(sorted(results.find("pitch_correlation"), key=set_order), trial_name, pitch_text)
     add(sorted(results.find("gvd"), key=set_order), trial_name, lambda f: f"{trial_name(f)}  {gvd_text(f)}")
-    lines += _average_lines(printed)
+    lines += _average_lines(results, printed)
     if not lines:
         raise InputError(f"{results.system}: no figure that a summary of 2022 shows")
     return "".join(f"{line}\n" for line in lines)
@@ -160,12 +162,13 @@ def _as_printed(figure: Figure) -> float:
     return round(figure.value, 4) if figure.metric == "pitch_correlation" else figure.value
 
 
-def _average_lines(printed: Mapping[tuple[str, str, str], Mapping[str, float]]) -> Iterator[str]:
+def _average_lines(results: Results, printed: Mapping[tuple[str, str, str], Mapping[str, float]]) -> Iterator[str]:
+    protocol = protocol_of(results)
     for label, metric in _AVERAGES.items():
         for word, conditions in _CONDITIONS.get(metric, {"": ""}).items():
             for split in ("dev", "test"):
                 try:
-                    value = average(printed.get((metric, split, conditions), {}), 2022, metric, split)
+                    value = average(printed.get((metric, split, conditions), {}), protocol.weights(metric, split))
                 except InputError:
                     continue
                 yield f"{label} {split}{' ' if word else ''}{word}: {value:.3f}"

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from voiceveil.core.atomic_files import atomic_path, remove_if_recorded
 from voiceveil.core.documents import read_json
 from voiceveil.corpus import Trials
+from voiceveil.evaluation.protocol import protocol_of
 from voiceveil.evaluation.results import Results
 from voiceveil.metrics.wer import WordErrors
 from voiceveil.official.labels import as_published, labels_of, note_text
@@ -33,22 +34,24 @@ def write_tree(
     trials: Mapping[str, Trials],
     time: datetime,
 ) -> Results:
-    """Write ``out/exp``, if the protocol is a challenge's; the results, with what was written in their ``info``.
+    """Write ``out/exp`` if the protocol has [official]; return the results, with the files in their ``info``.
 
     ``heard``: dataset, dot, ``o`` or ``a`` -> what the recogniser made of it. ``trials``: set -> its trial list.
     """
-    if results.protocol not in ("vpc2020", "vpc2022", "vpc2024"):
+    protocol = protocol_of(results)
+    official = protocol.official
+    if official is None:
         return results
-    labels = labels_of(results)
+    labels = labels_of(results, official)
     published = as_published(results, labels)
-    if results.protocol == "vpc2024":
+    if official.layout == "vpc2024":
         files = list(write_2024(published, out, suffix=suffix, heard=heard, time=time))
         note = out / "exp" / "results_summary" / f"NOTE{suffix}.txt"
     else:
-        files = list(write_2022(published, out, trials=trials, time=time))
+        files = list(write_2022(published, out, official.layout, trials=trials, time=time))
         note = out / "exp" / f"results-{time:%Y-%m-%d-%H-%M-%S}" / "NOTE.txt"
     with atomic_path(note) as part:
-        part.write_text(note_text(results, labels), encoding="utf-8")
+        part.write_text(note_text(results, labels, protocol.title, official), encoding="utf-8")
     written = sorted({path.relative_to(out).as_posix() for path in [*files, note]})
     _remove_others(out, written)
     return replace(results, info={**results.info, "official": {"names": labels.as_dict(), "files": written}})

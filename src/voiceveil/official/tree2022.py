@@ -35,12 +35,17 @@ _FILES = {"Cllr": ("Cllr", "ROCCH-EER"), "linkability_log": ("linkability",), "z
 _OF_SETS = ("pitch_correlation", "deid", "gvd")
 
 
-def write_2022(results: Results, out: Path, *, trials: Mapping[str, Trials], time: datetime) -> Iterator[Path]:
-    """Write the tree into ``out/exp``; ``results`` are those of :func:`.labels.as_published`. Gives what it wrote."""
+def write_2022(
+    results: Results, out: Path, layout: str, *, trials: Mapping[str, Trials], time: datetime
+) -> Iterator[Path]:
+    """Write the tree into ``out/exp`` and yield its files; ``results`` are those of :func:`.labels.as_published`.
+
+    ``layout``: ``vpc2020`` or ``vpc2022``.
+    """
     plain = out / "exp" / f"results-{time:%Y-%m-%d-%H-%M-%S}"
-    original = plain if results.protocol == "vpc2020" else plain.with_name(f"{plain.name}.orig")
+    original = plain if layout == "vpc2020" else plain.with_name(f"{plain.name}.orig")
     homes = {"ASV_eval": original}
-    if results.protocol != "vpc2020":  # 2020 had no attacker who learned from anonymized speech
+    if layout != "vpc2020":  # 2020 had no attacker who learned from anonymized speech
         homes["ASV_eval^anon"] = plain
     shown: dict[Path, list[Figure]] = {original: [], plain: []}
     for figure in results.figures:
@@ -53,7 +58,7 @@ def write_2022(results: Results, out: Path, *, trials: Mapping[str, Trials], tim
     for home, figures in shown.items():
         if figures:
             yield from _home(replace(results, figures=tuple(figures)), home, out, trials)
-    if results.protocol == "vpc2022":
+    if layout == "vpc2022":
         kept = [f for f in results.figures if f.metric != "eer" or (f.condition, f.attacker) in _SUMMARY]
         try:
             write_summary(replace(results, figures=tuple(kept)), plain / "results_summary.txt")

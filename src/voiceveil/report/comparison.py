@@ -15,7 +15,7 @@ from typing import Any
 
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.checks import Check
-from voiceveil.evaluation.ranking import Average
+from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.report.summary import mean_of
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from voiceveil.core.atomic_files import atomic_path
-from voiceveil.evaluation.ranking import Average
+from voiceveil.evaluation.averages import Average
 from voiceveil.report.comparison import COLUMNS, ORIGINAL, Comparison, Row, shown
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.plots import Dot, dots_svg

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from voiceveil.evaluation.ranking import Average, Ranking, Standing
-from voiceveil.metrics.challenge import CONDITIONS
+from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.ranking import Ranking, Standing, team_of
 from voiceveil.report.svg import Axis, Box, place_names, scale, shorten, text
 
 __all__ = ["is_baseline", "privacy_utility_svg"]
@@ -64,7 +64,7 @@ def privacy_utility_svg(ranking: Ranking, *, baselines: Sequence[str] | None = N
     """
     metrics = list(ranking.places)
     height = len(metrics) * (_PANEL + _TOP + _BOTTOM)
-    title = f"Privacy and utility of {len(ranking.standings)} systems, VoicePrivacy {ranking.edition}, {ranking.split}"
+    title = f"Privacy and utility of {len(ranking.standings)} systems, {ranking.protocol.title}, {ranking.split}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="vv-plane" role="img" viewBox="0 0 {_WIDTH:g} {height:g}" '
         f'width="{_WIDTH:g}" height="{height:g}" font-family="Helvetica, Arial, DejaVu Sans, sans-serif" '
@@ -81,13 +81,11 @@ def _points(ranking: Ranking, metric: str, baselines: Sequence[str] | None) -> I
     """The circles of a panel, the original speech first, so that systems are drawn over it."""
     if ranking.original is not None:
         yield _Point("original", ranking.original.eer, ranking.original.utility[metric], "", 'class="orig"')
-    teams = list(dict.fromkeys(s.system.split("/")[0] for s in ranking.standings if not _grey(s, baselines)))
+    teams = list(dict.fromkeys(team_of(s.system) for s in ranking.standings if not _grey(s, baselines)))
     for standing in ranking.standings:
         if metric in standing.utility:
             colour = (
-                _TEAMS[teams.index(standing.system.split("/")[0]) % len(_TEAMS)]
-                if not _grey(standing, baselines)
-                else ""
+                _TEAMS[teams.index(team_of(standing.system)) % len(_TEAMS)] if not _grey(standing, baselines) else ""
             )
             style = f'fill="{colour}" stroke="{colour}"' if colour else 'class="base"'
             text = _place(ranking, metric, standing.system)
@@ -130,7 +128,7 @@ def _end(average: Average, end: str) -> float:
 
 def _bands(ranking: Ranking, x: Axis, top: float) -> Iterator[str]:
     """A band for each condition, every other one tinted, with its limits above it."""
-    minima = [100 * minimum for minimum in CONDITIONS[ranking.edition]]
+    minima = [100 * minimum for minimum in ranking.minimum_eer]
     for number, (low, high) in enumerate(zip(minima, [*minima[1:], x.high], strict=True)):
         left, right = x(low), x(high)
         if number % 2 == 0:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.ranking import Average, dataset_of, weighted_average
+from voiceveil.evaluation.averages import Average, dataset_of, weighted_average
+from voiceveil.evaluation.protocol import Protocol
 from voiceveil.evaluation.results import Figure, Results
-from voiceveil.metrics.challenge import Edition, Metric, Split, weights
 from voiceveil.report.published import published
 from voiceveil.report.report_data import Attack, Material, attacks_of
 from voiceveil.report.svg import Axis, Box, grid, place_names, scale, shorten, svg, text
@@ -70,26 +69,26 @@ def _anonymized(results: Results, metric: str, split: str, condition: str = "a")
 
 def _plane(material: Material, metric: str, split: str, measured: list[Figure], others: Sequence[Results]) -> Plane:
     main = material.strongest()
-    edition = material.edition
+    protocol = material.protocol
     utility_sets = {dataset_of(figure) for figure in measured}
     points, left_out = [], []
-    y = mean(measured, utility_sets, edition, metric, split)
+    y = mean(measured, utility_sets, protocol, metric, split)
     for attack in material.attacks():
-        x = mean(attack.figures, None, edition, "eer", split)
+        x = mean(attack.figures, None, protocol, "eer", split)
         if x is None or y is None or "a" not in attack.condition or attack.is_free:
             continue
         kind = "main" if attack == main else "ours"
         label = material.results.system if kind == "main" else f"{attack.attacker} {attack.condition}"
         points.append(Point(f"{material.results.system}, attacked by {_whose(attack)}", x, y, kind, label))
     if main is not None and main.is_free:
-        x = mean(main.figures, None, edition, "eer", split)
+        x = mean(main.figures, None, protocol, "eer", split)
         if x is not None and y is not None:
             points.append(Point(f"{material.results.system}, {_whose(main)}", x, y, "main", material.results.system))
     sets = {dataset_of(f) for f in (main.figures if main else ()) if f.split == split}
     points += _original(material, metric, split, sets, utility_sets)
-    found = [(one, "published") for one in (published(edition) if edition else ())] + [(o, "other") for o in others]
-    for one, kind in found:
-        point = _elsewhere(one, kind, metric, split, sets, utility_sets, edition)
+    elsewhere = [(one, "published") for one in published(material.results.protocol)] + [(o, "other") for o in others]
+    for one, kind in elsewhere:
+        point = _elsewhere(one, kind, metric, split, sets, utility_sets, protocol)
         if point is None:
             left_out.append(one.system)
         else:
@@ -102,7 +101,7 @@ def _whose(attack: Attack) -> str:
 
 
 def mean(
-    figures: Sequence[Figure], sets: set[str] | None, edition: int | None, metric: str, split: str
+    figures: Sequence[Figure], sets: set[str] | None, protocol: Protocol | None, metric: str, split: str
 ) -> Average | None:
     """The average over ``sets`` (None: all that are there, of this split), None if one is missing."""
     chosen = {dataset_of(figure): figure for figure in figures if figure.split in (split, "")}
@@ -110,8 +109,8 @@ def mean(
     if not names or not names <= set(chosen):
         return None
     try:
-        shares = weights(cast(Edition, edition), cast(Metric, metric), cast(Split, split))
-    except InputError:  # 2020 and protocols of one's own weigh all sets alike
+        shares = {} if protocol is None else protocol.weights(metric, split)
+    except InputError:  # no data of this split, as for a set of emotions that stands in for another
         shares = {}
     if not names <= set(shares):
         shares = dict.fromkeys(names, 1.0)
@@ -121,21 +120,21 @@ def mean(
 
 def _original(material: Material, metric: str, split: str, sets: set[str], utility_sets: set[str]) -> list[Point]:
     y = mean(_anonymized(material.results, metric, split, "o") or _anonymized(material.results, metric, "", "o"),
-             utility_sets, material.edition, metric, split)  # fmt: skip
+             utility_sets, material.protocol, metric, split)  # fmt: skip
     plain = next((one for one in material.attacks() if one.condition == "oo"), None)
-    x = mean(plain.figures, sets, material.edition, "eer", split) if plain else None
+    x = mean(plain.figures, sets, material.protocol, "eer", split) if plain else None
     if plain is None or x is None or y is None:
         return []
     return [Point(f"original speech, {_whose(plain)}", x, y, "original", "original")]
 
 
 def _elsewhere(
-    one: Results, kind: str, metric: str, split: str, sets: set[str], utility_sets: set[str], edition: int | None
+    one: Results, kind: str, metric: str, split: str, sets: set[str], utility_sets: set[str], protocol: Protocol | None
 ) -> Point | None:
     """Other results on the same data: under their strongest attacker with anonymized enrollment and trials."""
-    y = mean(_anonymized(one, metric, split), utility_sets, edition, metric, split)
+    y = mean(_anonymized(one, metric, split), utility_sets, protocol, metric, split)
     attacks = [a for a in attacks_of(one) if a.condition == "aa" and a.knowledge != "metadata"]
-    known = [(x, attack) for attack in attacks if (x := mean(attack.figures, sets, edition, "eer", split)) is not None]
+    known = [(x, attack) for attack in attacks if (x := mean(attack.figures, sets, protocol, "eer", split)) is not None]
     if y is None or not known:
         return None
     x, attack = min(known, key=lambda pair: pair[0].value)

@@ -15,27 +15,25 @@ from voiceveil.evaluation.results import Figure, Results, challenge_attacker
 
 __all__ = ["published"]
 
-_ATTACKERS = {2020: "ASV_eval", 2022: "ASV_eval^anon", 2024: "ASV_eval^anon"}
-
 
 @lru_cache(maxsize=4)
-def published(edition: int) -> tuple[Results, ...]:
-    """The baselines of an edition, 2020, 2022 or 2024; none of another."""
+def published(protocol: str) -> tuple[Results, ...]:
+    """Return the published results of a protocol's baselines, e.g. of ``vpc2024``; none if there are none."""
     data = tomllib.loads((files("voiceveil.report") / "published.toml").read_text(encoding="utf-8"))
     return tuple(
-        Results(row["system"], f"vpc{edition}", tuple(_figures(row)), {"source": row["file"]})
+        Results(row["system"], protocol, tuple(_figures(row)), {"source": row["file"]})
         for row in data["baseline"]
-        if row["edition"] == edition
+        if row["protocol"] == protocol
     )
 
 
-def _figures(row: dict[str, dict[str, float]]) -> list[Figure]:
+def _figures(row: dict[str, Any]) -> list[Figure]:
     from voiceveil.official.names import trial_fields
 
     figures = []
     for name, value in row["eer"].items():
         fields: dict[str, Any] = dict(trial_fields(name) or {})
-        attacker = challenge_attacker(_ATTACKERS[int(str(row["edition"]))], "aa")
+        attacker = challenge_attacker(row["attacker"], "aa")
         figures.append(Figure("eer", value, condition="aa", **attacker, **fields))
     for metric in ("wer", "uar"):
         for name, value in row.get(metric, {}).items():

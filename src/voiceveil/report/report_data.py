@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.evaluation.details import Details, read_details
+from voiceveil.evaluation.protocol import Protocol, known_protocols, protocol_of
 from voiceveil.evaluation.results import Figure, Results, attacker_label
 from voiceveil.metrics import ScoredTrials
 from voiceveil.official import read_results
@@ -63,9 +64,10 @@ class Material:
     scored: tuple[Scored, ...] = ()
 
     @property
-    def edition(self) -> int | None:
-        """The challenge, by the name of the protocol."""
-        return next((year for year in (2020, 2022, 2024) if str(year) in self.results.protocol), None)
+    def protocol(self) -> Protocol | None:
+        """The protocol of the results; None if they neither hold it nor name one that ships with the package."""
+        is_known = "protocol" in self.results.info or self.results.protocol in known_protocols()
+        return protocol_of(self.results) if is_known else None
 
     def attacks(self) -> tuple[Attack, ...]:
         """All attacks, in the order of the results."""

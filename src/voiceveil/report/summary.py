@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from voiceveil.evaluation.ranking import Average
+from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.results import Figure
-from voiceveil.metrics.challenge import MIN_PITCH_CORRELATION
 from voiceveil.report.report_data import Attack, Material
 from voiceveil.stats import Estimate, average
 
 __all__ = ["KNOWLEDGE", "UNKNOWN", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
 
 Grade = Literal["good", "middling", "poor", "unknown"]
+_LOW_PITCH_CORRELATION = 0.3  # the minimum of the 2022 challenge: not above it is poor
 
 #: What an attacker knows, for a sentence that begins with "it".
 KNOWLEDGE = {
@@ -170,12 +170,12 @@ def _intonation(material: Material) -> Finding:
     else:
         return Finding(question, "unknown", "Not measured", "No pitch was tracked.")
     low = rho.value if rho.low is None else rho.low
-    grade: Grade = "good" if low >= 0.7 else "middling" if low > MIN_PITCH_CORRELATION else "poor"
+    grade: Grade = "good" if low >= 0.7 else "middling" if low > _LOW_PITCH_CORRELATION else "poor"
     answer = {"good": "Yes", "middling": "In part", "poor": "No"}[grade]
     interval = "" if rho.low is None or rho.high is None else f" [{rho.low:.2f}, {rho.high:.2f}]"
     text = (
         f"The correlation of the pitch curves before and after is {rho.value:.2f}{interval}, where 1 is unchanged. "
-        f"The 2022 challenge asks for more than {MIN_PITCH_CORRELATION:g} on every data set."
+        f"The 2022 challenge asks for more than {_LOW_PITCH_CORRELATION:g} on every data set."
     )
     return Finding(question, grade, answer, text, "good: 0.7 or more; in part: above 0.3")
 

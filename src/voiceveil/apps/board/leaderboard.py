@@ -16,9 +16,10 @@ from itertools import pairwise
 
 from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.board.store import Submission, Verification
-from voiceveil.evaluation.ranking import Average, Ranking, rank_systems
+from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.ranking import Ranking, rank_systems, ranking_rules
 from voiceveil.evaluation.results import Figure, Results
-from voiceveil.metrics.challenge import CONDITIONS
 
 __all__ = ["Entry", "Line", "Table", "latest", "ranking", "shown_in_figure", "tables"]
 
@@ -107,7 +108,7 @@ def ranking(contest: Contest, entries: Mapping[str, Entry]) -> Ranking | None:
     if not contest.challenge.startswith("vpc") or not entries:
         return None
     results = [Results(name, contest.challenge, one.figures) for name, one in entries.items()]
-    found = rank_systems(results, split=contest.split)  # type: ignore[arg-type]
+    found = rank_systems(results, split=contest.split)
     return replace(found, places={"wer": found.places["wer"]})  # a UAR is not computed again, see `judging`
 
 
@@ -118,7 +119,7 @@ def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
     if contest.challenge == "tdsv2024":
         return [_by_cost(entries)]
     groups = [ranking(contest, group) for group in _groups(contest, entries)]
-    minima = [*CONDITIONS[int(contest.challenge.removeprefix("vpc"))], 1.0]
+    minima = [*ranking_rules(load_protocol(contest.challenge)).minimum_eer, 1.0]
     made = []
     for low, high in pairwise(minima):
         lines: list[Line] = []

@@ -26,7 +26,8 @@ from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance
-from voiceveil.evaluation.ranking import Average, rank_systems
+from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics.wer import word_errors
 from voiceveil.models import recogniser, transcribe
@@ -215,7 +216,7 @@ def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, s
 def averages(contest: Contest, figures: Sequence[Figure]) -> tuple[Average, Average]:
     """Return the EER and the WER that the challenge ranks by."""
     results = Results("submission", contest.challenge, tuple(figures))
-    standing = rank_systems([results], split=contest.split).standings[0]  # type: ignore[arg-type]
+    standing = rank_systems([results], split=contest.split).standings[0]
     return standing.eer, standing.utility["wer"]
 
 

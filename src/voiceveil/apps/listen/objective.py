@@ -14,7 +14,7 @@ from voiceveil.apps.listen.figures import Point, scatter_svg
 from voiceveil.apps.listen.study import ORIGINAL
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.evaluation.ranking import Average, weighted_average
+from voiceveil.evaluation.averages import Average, weighted_average
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.official import read_results
 

@@ -161,7 +161,7 @@ def _completeness(
 
 def _expected(protocol: Protocol, corpora: Mapping[str, Corpus]) -> list[tuple[str, str, str, str]]:
     """The figures that a summary must have, of the sets that are at hand: metric, dataset, gender, conditions."""
-    keys = []
+    keys: list[tuple[str, str, str, str]] = []
     for one in protocol.verification:
         for trials in one.trials:
             if trials.set in corpora and one.enroll in corpora:

@@ -1,0 +1,56 @@
+"""Weighted averages of figures over the datasets of a protocol, with intervals.
+
+An average has an interval if each figure has one. Figures of different speakers err independently, so that their
+distances to the ends add in squares; those of the same speakers (VCTK and its common sentences) may err together and
+add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from voiceveil.evaluation.protocol import dataset_name
+from voiceveil.evaluation.results import Figure
+
+__all__ = ["Average", "dataset_of", "weighted_average"]
+
+
+@dataclass(frozen=True)
+class Average:
+    """The weighted average of a metric; ``low`` and ``high`` are None if some figure in it has no interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def overlaps(self, other: Average) -> bool:
+        """Return whether the intervals have a value in common; without intervals, whether the values are equal."""
+        low, high = (self.value if end is None else end for end in (self.low, self.high))
+        other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
+        return low <= other_high and other_low <= high
+
+
+def weighted_average(parts: Sequence[tuple[float, Figure]]) -> Average:
+    """Return the average of figures, each with its weight (they sum to 1), and its interval if all have one."""
+    value = sum(weight * figure.value for weight, figure in parts)
+    below, above = _distance(parts, "low"), _distance(parts, "high")
+    return Average(value, None if below is None else value - below, None if above is None else value + above)
+
+
+def dataset_of(figure: Figure) -> str:
+    """Return the name of the data that a figure was measured on, as in :meth:`Protocol.weights`."""
+    return dataset_name(figure.dataset, figure.subset, figure.gender)
+
+
+def _distance(parts: Sequence[tuple[float, Figure]], end: str) -> float | None:
+    """Return how far the average may be from its value on one side (Newcombe's MOVER); None without intervals."""
+    by_speakers: dict[tuple[str, str], float] = {}
+    for weight, figure in parts:
+        limit = getattr(figure, end)
+        if not isinstance(limit, int | float) or not math.isfinite(limit):
+            return None
+        speakers = (figure.dataset, figure.gender)
+        by_speakers[speakers] = by_speakers.get(speakers, 0.0) + weight * abs(figure.value - limit)
+    return math.hypot(*by_speakers.values())

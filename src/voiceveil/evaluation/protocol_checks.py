@@ -1,0 +1,91 @@
+"""Check that the parts of a protocol fit together, and that its metrics, roles and sets are possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from voiceveil.core.errors import InputError
+from voiceveil.core.registry import did_you_mean
+from voiceveil.metrics.catalog import metric_info
+
+if TYPE_CHECKING:
+    from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition
+
+__all__ = ["check_protocol"]
+
+_NAME = re.compile(r"[^\W_][\w.+-]*")
+_ROLES = ("enroll", "trial", "train", "emotion")
+
+
+def check_protocol(protocol: Protocol) -> None:
+    """Raise an ``InputError`` for the first problem of a protocol."""
+    for problem, fix in _problems(protocol):
+        raise InputError(problem, fix=fix)
+
+
+def _problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
+    """Yield each problem of a protocol, and how to fix it."""
+    if not _NAME.fullmatch(protocol.name):
+        yield f"name is {protocol.name!r}", "it names a folder: use letters, digits, '.', '_', '+' and '-'"
+    for role in protocol.levels:
+        if role not in _ROLES:
+            yield f"levels has the unknown role {role!r}", did_you_mean(role, list(_ROLES))
+    yield from _metric_problems(protocol)
+    yield from _set_problems(protocol)
+
+
+def _metric_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
+    if not protocol.metrics:
+        yield "metrics is empty", 'name what to measure, e.g. metrics = ["eer", "wer"]'
+    for metric in protocol.metrics:
+        part = metric_info(metric).part
+        if not getattr(protocol, part):
+            yield f"metrics has {metric!r}, but there is no [[{part}]]", f"add [[{part}]] with its sets, or remove it"
+    if not protocol.conditions and protocol.verification:
+        yield "conditions is empty", 'give some of "oo", "oa" and "aa"'
+    rules = protocol.ranking
+    for metric in () if rules is None else rules.by:
+        if metric not in protocol.metrics:
+            yield f"ranking.by has {metric!r}, which is not in metrics", did_you_mean(metric, list(protocol.metrics))
+    if rules is not None and ("eer" not in protocol.metrics or "aa" not in protocol.conditions):
+        yield "[ranking] needs the EER of condition aa", 'add "eer" to metrics and "aa" to conditions'
+    minimum = None if rules is None else rules.minimum_pitch_correlation
+    if minimum is not None and "pitch_correlation" not in protocol.metrics:
+        yield "ranking.minimum_pitch_correlation needs the pitch correlation", "add it to metrics"
+
+
+def _set_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
+    for name in (*protocol.roles(), *protocol.stand_ins.train, *protocol.stand_ins.emotion):
+        if "/" in name or "\\" in name or name.startswith(".") or not name:
+            yield f"the set {name!r} cannot be the name of a folder", "use the name of a Kaldi directory in the data"
+    roles = protocol.roles()
+    for name, role in protocol.named_sets():
+        if roles[name] != role:
+            yield f"the set {name!r} has two roles: {roles[name]} and {role}", "name a set for one role only"
+    weights = [trials.weight for one in protocol.verification for trials in one.trials]
+    weights += [one.weight for one in protocol.recognition] + [one.weight for one in protocol.emotion]
+    for weight in weights:
+        if not weight > 0:
+            yield f"a weight is {weight:g}", "weights are positive numbers; remove a set that is not to count"
+    for one in protocol.verification:
+        if not one.trials:
+            yield f"the verification of {one.dataset!r} has no trials", "list them: trials = [{ set = ... }]"
+    for part in ("verification", "recognition", "emotion"):
+        datasets = list(_datasets(protocol, part))
+        for split, dataset in datasets:
+            if datasets.count((split, dataset)) > 1:
+                yield f"{part} has {dataset!r} of split {split!r} twice", "give them different datasets or subsets"
+
+
+def _datasets(protocol: Protocol, part: str) -> Iterator[tuple[str, str]]:
+    """Yield the split and the name of each dataset, which tell figures apart."""
+    if part == "verification":
+        for one in protocol.verification:
+            for trials in one.trials:
+                yield one.split, f"{one.dataset} {one.subset} {trials.gender}"
+    else:
+        entries: Sequence[Recognition | Emotion] = getattr(protocol, part)
+        for entry in entries:
+            yield entry.split, entry.dataset
