@@ -24,7 +24,7 @@ from voiceveil.apps.web.database import open_database
 from voiceveil.apps.web.tokens import Revocations, Seal, read_key
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.core.locking import alone_in
+from voiceveil.core.locking import exclusive_lock
 
 PLAN = Plan(evaluators=12, raters=12, items=4, attention=0, headphones=0)
 ASK = '[[ask]]\nname = "device"\nlabel = "Your headphones"\n'
@@ -143,11 +143,11 @@ def test_a_folder_of_uploads_that_is_a_link_is_not_emptied(contest: Path, tmp_pa
 def test_a_second_server_does_not_empty_the_uploads_of_the_first(
     contest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with alone_in(contest, "the first server"):
+    with exclusive_lock(contest, "the first server"):
         (contest / "incoming").mkdir()
         (contest / "incoming" / "upload").write_bytes(b"half")
         assert main(["board", "serve", str(contest), "--port", "0"]) == 1
-    assert "another server is at work here" in capsys.readouterr().err
+    assert "another server is running here" in capsys.readouterr().err
     assert (contest / "incoming" / "upload").exists()
 
 

@@ -17,7 +17,7 @@ import torch
 from tests.faults.test_hostile_data import bounded
 from tests.support.tiny_models import tiny_ctc
 from voiceveil.core.errors import InputError
-from voiceveil.core.npz import read_npz
+from voiceveil.core.zip_files import read_npz
 from voiceveil.models.checkpoint import load_tensors, load_training, save_tensors, save_training
 from voiceveil.models.nets.intonation import Voicing
 from voiceveil.models.pretrained import read_config

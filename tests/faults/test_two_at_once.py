@@ -15,7 +15,7 @@ from tests.faults.victims import KILLED, Victims
 
 COMMANDS = {
     "anonymize": (anonymizing, ".voiceveil/ledger.jsonl", "another run is writing here (wait for it to end)"),
-    "evaluate": (evaluating, "cache.sqlite", "another evaluation is at work here (wait, or use another folder)"),
+    "evaluate": (evaluating, "cache.sqlite", "another evaluation is running here (wait, or use another folder)"),
 }
 
 

@@ -310,7 +310,7 @@ def test_only_one_training_in_a_folder(corpus: Corpus, tmp_path: Path) -> None:
 
     with (tmp_path / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="another training is at work here"):
+        with pytest.raises(InputError, match="another training is running here"):
             train_asv([corpus], tmp_path, channels=8)
     assert not (tmp_path / "model.safetensors").exists()
 

@@ -192,13 +192,13 @@ def _serve(args: argparse.Namespace) -> int:
     from voiceveil.apps.board.app import open_board
     from voiceveil.apps.board.contest import Contest
     from voiceveil.apps.board.worker import background_worker
-    from voiceveil.core.locking import alone_in
+    from voiceveil.core.locking import exclusive_lock
 
     contest = Contest.load(args.contest)  # before the lock, which makes the folder
     verified = contest.is_verified and not args.no_worker
     worker = background_worker(args.contest, args.database) if verified else nullcontext()
     # The port first: an address in use must not end in the folder of uploads being emptied.
-    with alone_in(args.contest, "another server"), bound_socket(args) as bound, worker:
+    with exclusive_lock(args.contest, "another server"), bound_socket(args) as bound, worker:
         serve_app(args, open_board(args.contest, args.database), bound, f"serving {args.contest} on")
     return 0
 

@@ -1,4 +1,4 @@
-"""One process at a time in a folder."""
+"""Let one process at a time work in a folder."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ from pathlib import Path
 
 from voiceveil.core.errors import InputError, OutputError
 
-__all__ = ["alone_in"]
+__all__ = ["exclusive_lock"]
 
 
 @contextmanager
-def alone_in(folder: Path, what: str) -> Iterator[None]:
-    """Make the folder, and be the only one who is at work in it; ``what`` is at work if another is.
+def exclusive_lock(folder: Path, what: str) -> Iterator[None]:
+    """Create the folder if needed, and lock it for this process until the block ends, or the process does.
 
-    The lock goes with the process, however that ends.
+    Parameters
+    ----------
+    folder
+        The folder; its lock is the file ``.lock``.
+    what
+        The other process in the error message, e.g. "another evaluation".
+
+    Raises
+    ------
+    InputError
+        If another process holds the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,7 +38,7 @@ def alone_in(folder: Path, what: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"{what} is at work here", where=folder, fix="wait, or use another folder") from error
+            raise InputError(f"{what} is running here", where=folder, fix="wait, or use another folder") from error
         yield
     finally:
         os.close(handle)

@@ -29,7 +29,7 @@ from typing import BinaryIO, Protocol
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
-from voiceveil.core.zip_limits import check_zip
+from voiceveil.core.zip_files import check_zip
 
 __all__ = ["Limits", "Member", "read_members"]
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from voiceveil.core.locking import alone_in
+from voiceveil.core.locking import exclusive_lock
 from voiceveil.corpus.kaldi import kaldi_files
 from voiceveil.run.outputs import ledger_of, recorded, refuse_before_start
 from voiceveil.run.records import read_records
@@ -42,7 +42,7 @@ def recorded_evaluation(evaluation: Evaluation) -> Iterator[None]:
     if not evaluation.overwrite:
         refuse_before_start(evaluation.out, _targets(evaluation), is_ours)
     with (
-        alone_in(evaluation.out, "another evaluation"),
+        exclusive_lock(evaluation.out, "another evaluation"),
         recorded(
             evaluation.out,
             settings,

@@ -19,7 +19,7 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
-from voiceveil.core.zip_limits import check_zip
+from voiceveil.core.zip_files import check_zip
 
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim

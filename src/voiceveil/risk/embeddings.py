@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
-from voiceveil.core.npz import read_npz
+from voiceveil.core.zip_files import read_npz
 
 __all__ = ["NORMS", "Norm", "Table", "read_table"]
 

@@ -16,7 +16,7 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import exists
-from voiceveil.core.npz import read_npz
+from voiceveil.core.zip_files import read_npz
 from voiceveil.models.emotion.logistic_regression import LinearClassifier
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Projection, Wording

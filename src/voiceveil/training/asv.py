@@ -22,7 +22,7 @@ from typing import Any, Literal
 from voiceveil.core.atomic_files import RECORDS, atomic_path
 from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
-from voiceveil.core.locking import alone_in
+from voiceveil.core.locking import exclusive_lock
 from voiceveil.corpus import Corpus
 from voiceveil.models.checkpoint import read_record
 from voiceveil.models.speaker.networks import speaker_model
@@ -76,7 +76,7 @@ def train_asv(
         "data_sha256": digest(utterances),
         "seed": seed,
     }
-    with alone_in(out, "another training"):
+    with exclusive_lock(out, "another training"):
         finished = _finished(out, settings, overwrite)
         if finished is not None:
             return finished

@@ -25,7 +25,7 @@ from voiceveil.audio import load
 from voiceveil.core.documents import build, parse_json
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import LONGEST_LINE, file_stamp
-from voiceveil.core.locking import alone_in
+from voiceveil.core.locking import exclusive_lock
 from voiceveil.corpus import Utterance
 from voiceveil.models.speaker.networks import RATE, FeatureName, SpeakerModel, features
 from voiceveil.run.local import run_items
@@ -86,7 +86,7 @@ def open_store(
     heading = {"version": _VERSION, "feature": model.feature, "chunk_seconds": seconds}
     home = folder / f"{model.feature}-{seconds:g}s"
     data, index = home / "features.f16", home / "index.jsonl"
-    with alone_in(home, "another extraction of features"):
+    with exclusive_lock(home, "another extraction of features"):
         _refuse_foreign(index, data, heading)
         try:
             entries = _read_index(index, data, heading, model.width)

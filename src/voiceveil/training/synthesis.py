@@ -23,7 +23,7 @@ from torch import nn
 
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
-from voiceveil.core.locking import alone_in
+from voiceveil.core.locking import exclusive_lock
 from voiceveil.models.checkpoint import load_tensors, load_training, save_tensors, save_training
 from voiceveil.run.ledger import sha256_file
 from voiceveil.training.progress import TrainingProgress
@@ -139,7 +139,7 @@ def train(
     settings = {**settings, "plan": asdict(plan), "task": task.kind, "size": task.record()}
     if start is not None:
         settings["start"] = sha256_file(start / "model.safetensors")
-    with alone_in(out, "another training"):
+    with exclusive_lock(out, "another training"):
         checkpoint = out / "checkpoint.safetensors"
         if overwrite:
             checkpoint.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ from voiceveil.apps.board.verification import (
 from voiceveil.apps.web.database import Unavailable, open_database
 from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.core.errors import InputError
-from voiceveil.core.locking import alone_in
+from voiceveil.core.locking import exclusive_lock
 from voiceveil.run.cache import Cache
 from voiceveil.run.safe_path import safe_path
 
@@ -157,7 +157,7 @@ def run_worker(folder: Path, database: str | None = None, *, forever: bool = Fal
     def goes_on() -> bool:
         return not forever or os.getppid() == parent  # a server that was killed leaves its worker to another parent
 
-    with alone_in(folder / "verifying", "another verification"):
+    with exclusive_lock(folder / "verifying", "another verification"):
         worker = Worker(folder, contest, store, Seal(read_key(folder / "key")), goes_on)
         worker.recover()
         if retry:
