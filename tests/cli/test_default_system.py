@@ -22,7 +22,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_python_and_the_command_line_use_the_same(source: Path, tmp_path: Path) -> None:
+def test_python_and_the_command_line_have_the_same_default(source: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     vv.anonymize(source, tmp_path / "python", seed=1)
     assert main(["anonymize", str(source), str(tmp_path / "command"), "--seed", "1", "--quiet"]) == 0
@@ -31,7 +31,7 @@ def test_python_and_the_command_line_use_the_same(source: Path, tmp_path: Path) 
     assert written[0] == written[1] == written[2]
 
 
-def test_b2_takes_its_place_with_a_warning(
+def test_fallback_to_b2_gives_a_warning(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("voiceveil.systems.resynthesis.pipeline.find_spec", lambda name: None)
@@ -44,7 +44,7 @@ def test_b2_takes_its_place_with_a_warning(
     assert written[0] == written[1] == written[2]
 
 
-def test_no_default_names_a_system() -> None:
+def test_parsers_name_no_default_system() -> None:
     assert inspect.signature(vv.anonymize).parameters["system"].default is None
     for module in (anonymize_command, demo):
         parser = argparse.ArgumentParser()

@@ -41,7 +41,7 @@ def test_all_systems_of_the_challenge_are_known() -> None:
         chosen_systems("all", load_protocol("vpc2024"))
 
 
-def test_several_systems_side_by_side(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_systems_are_compared(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     command = [
         "evaluate",
@@ -84,12 +84,12 @@ def test_several_systems_side_by_side(data: Path, tmp_path: Path, capsys: pytest
     assert (out / "comparison.json").read_text() == before
 
 
-def test_settings_are_for_one_system(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_with_several_systems_are_rejected(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "--data", str(data), "--system", "b2,d1", "--set", "alpha=0.5"]) == 1
     assert "--set is for one system" in capsys.readouterr().err
 
 
-def test_a_pool_of_the_speakers_who_are_evaluated(data: Path, tmp_path: Path) -> None:
+def test_pool_can_be_made_of_the_evaluation_speakers(data: Path, tmp_path: Path) -> None:
     protocol = load_protocol("vpc2020")
     args = argparse.Namespace(data=data, train=[], emotion=[], plan=False, cache=None, jobs=1, quiet=True, out=tmp_path)
     made, folder = made_system("k2", ["pool=evaluation", "epsilon=50"], args, protocol)
@@ -101,7 +101,7 @@ def test_a_pool_of_the_speakers_who_are_evaluated(data: Path, tmp_path: Path) ->
         made_system("b2", ["pool=evaluation"], args, protocol)
 
 
-def test_intervals_over_speakers_are_those_of_a_loop() -> None:
+def test_intervals_over_speakers_equal_a_plain_loop() -> None:
     rng = np.random.default_rng(3)
     matrix, weights = rng.random((5, 5)), np.array([[1.0, 1, 1, 1, 1], [3, 0, 1, 1, 0], [0, 4, 0, 0, 1]])
     expected = [metrics.diagonal_dominance(matrix, row) for row in weights]

@@ -40,18 +40,18 @@ def test_help_of_a_verb_ends_with_examples(verb: str, capsys: pytest.CaptureFixt
     assert "examples:\n  voiceveil " in capsys.readouterr().out
 
 
-def test_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_verb_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["anonymise"])
     assert stop.value.code == 2
     assert "did you mean anonymize?" in capsys.readouterr().err
 
 
-def test_version() -> None:
+def test_version_is_printed() -> None:
     assert run("--version").stdout.startswith("voiceveil 0.")
 
 
-def test_systems(capsys: pytest.CaptureFixture[str]) -> None:
+def test_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "systems")
     assert code == 0
     for name in ("identity", "b2", "b2-2022", "b2-2020", "d1"):
@@ -62,7 +62,7 @@ def test_systems(capsys: pytest.CaptureFixture[str]) -> None:
     assert "team D" in call(capsys, "systems", "d1")[1]
 
 
-def test_unknown_system(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unknown_system_suggests_the_nearest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 1, 1)
     code, _, err = call(capsys, "anonymize", source, tmp_path / "out", "--system", "b22")
     assert code == 1
@@ -70,7 +70,7 @@ def test_unknown_system(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_the_default_is_veil(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_default_system_is_veil(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.6))
     code, _, _ = call(capsys, "anonymize", tmp_path / "in", tmp_path / "out", "--quiet")
@@ -78,7 +78,7 @@ def test_the_default_is_veil(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert (code, '"veil"' in ledger) == (0, True)
 
 
-def test_the_default_where_torch_is_missing(
+def test_default_system_without_torch_is_b2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B2, which says what it is; parameters of veil are not those of B2, and nothing is done with them."""
@@ -97,13 +97,13 @@ def test_the_default_where_torch_is_missing(
     assert (code, "veil needs torch" in err, (tmp_path / "two").exists()) == (1, True, False)
 
 
-def test_unknown_parameter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unknown_parameter_suggests_the_nearest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 1, 1)
     code, _, err = call(capsys, "anonymize", source, tmp_path / "out", "--system", "b2", "--set", "alfa=0.8")
     assert (code, "did you mean alpha?" in err) == (1, True)
 
 
-def test_anonymize(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_anonymize_writes_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     options = ("--system", "b2", "--set", "alpha=0.6,0.8", "--seed", "1")
     code, out, err = call(capsys, "anonymize", source, tmp_path / "out", *options)
@@ -113,7 +113,7 @@ def test_anonymize(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert json.loads(err.splitlines()[-1])["done"] == 4  # not a terminal: JSON lines
 
 
-def test_anonymize_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_anonymize_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     (source / "s0" / "bad.wav").write_text("not audio")
     code, out, err = call(capsys, "anonymize", source, tmp_path / "out", "--system", "b2", "--json", "--quiet")
@@ -144,7 +144,7 @@ def test_failed_items_exit_with_1(capsys: pytest.CaptureFixture[str], tmp_path: 
         (["librispech:in", "out"], "did you mean librispeech"),
     ],
 )
-def test_bad_input(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_invalid_input_exits_with_1(tmp_path: Path, arguments: list[str], message: str) -> None:
     """One line that says what is wrong; exit code 1; nothing written."""
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.2))
     done = run("anonymize", *arguments, *(() if "--system" in arguments else ("--system", "b2")), cwd=tmp_path)
@@ -166,7 +166,7 @@ def test_closed_pipe_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_check_of_a_class_of_ones_own(tmp_path: Path) -> None:
+def test_check_accepts_a_class_by_module_path(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "from scipy.signal import lfilter\n"

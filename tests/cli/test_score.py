@@ -56,7 +56,7 @@ def load(folder: Path, name: str = "a.scores") -> ScoredTrials:
     return ScoredTrials(read_scores(folder / name, key), key.target, key.enroll, speaker)
 
 
-def test_values_are_those_of_the_metrics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_equal_the_metrics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_json(capsys, folder / "a.scores", "--trials", folder / "trials", "--utt2spk", folder / "utt2spk")
     found = result["files"][0]["metrics"]
     trials = load(folder)
@@ -78,7 +78,7 @@ def test_values_are_those_of_the_metrics(folder: Path, capsys: pytest.CaptureFix
     assert result["files"][0]["units"] == {"count": 8, "of": "speakers"}
 
 
-def test_official_method_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_official_method_is_chosen_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_json(capsys, folder / "labelled", "--method", "official", "--metrics", "eer,d_sys")
     found = result["files"][0]["metrics"]
     assert isinstance(found, dict)
@@ -105,9 +105,7 @@ def test_table_has_units_intervals_and_methods(folder: Path, capsys: pytest.Capt
     assert "8 of 40 utterances are nobody's target" in text
 
 
-def test_labelled_files_say_that_their_intervals_are_too_narrow(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labelled_files_warn_about_narrow_intervals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder / "labelled", "--metrics", "eer", "--resamples", 100) == 0
     text = capsys.readouterr().out
     assert "too narrow" in text
@@ -129,7 +127,9 @@ def test_two_files_are_compared_on_the_same_trials(folder: Path, capsys: pytest.
     assert "detectable with 80 % power" in text
 
 
-def test_what_scores_do_not_allow_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_that_scores_do_not_allow_are_omitted_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "few").write_text("1 target\n-inf nontarget\n2 1\n0.5 0\n")
     result = run_json(capsys, tmp_path / "few")
     assert "d_sys" not in result["files"][0]["metrics"]  # type: ignore[operator]
@@ -137,7 +137,7 @@ def test_what_scores_do_not_allow_is_left_out_and_said(tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize("method", ["exact", "official"])
-def test_the_worst_case_alone_has_no_interval(folder: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_individual_zebra_has_no_interval(folder: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--trials", folder / "trials", "--metrics", "zebra_individual", "--method", method)
     result = run_json(capsys, folder / "a.scores", folder / "b.scores", *options)
     expected = metrics.zebra(*load(folder).classes(), method=method)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def test_the_worst_case_alone_has_no_interval(folder: Path, method: str, capsys:
     assert "interval" not in text
 
 
-def test_nothing_may_be_left_to_compute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_result_may_have_no_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "few").write_text("1 target\n0 nontarget\n")
     result = run_json(capsys, tmp_path / "few", "--metrics", "d_sys")
     assert result["files"][0]["metrics"] == {}
@@ -167,7 +167,7 @@ def write(folder: Path, key: str = KEY, scores: str = SCORES) -> tuple[Path, Pat
     return folder / "key", folder / "scores"
 
 
-def test_scores_are_put_in_the_order_of_the_list(tmp_path: Path) -> None:
+def test_scores_are_sorted_as_the_list(tmp_path: Path) -> None:
     key_file, score_file = write(tmp_path)
     key = read_key(key_file)
     assert read_scores(score_file, key).tolist() == [1.5, -0.1, 0.0, 2.0]
@@ -175,7 +175,7 @@ def test_scores_are_put_in_the_order_of_the_list(tmp_path: Path) -> None:
     assert key.target.tolist() == [True, False, False, True]
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     key_file, score_file = write(tmp_path, "\ufeff" + KEY, "\ufeff" + SCORES)
     (tmp_path / "utt2spk").write_text("\ufeffu1 a\nu2 b\n")
     (tmp_path / "labelled").write_text("\ufeff1.5 target\n0 nontarget\n")
@@ -254,7 +254,7 @@ def test_faults_of_utt2spk_name_their_place(
     assert message in capsys.readouterr().err
 
 
-def test_other_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_faults_name_their_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key_file, score_file = write(tmp_path)
     cases: list[tuple[tuple[object, ...], str]] = [
         ((tmp_path / "nowhere",), "nowhere: no such file"),
@@ -278,7 +278,7 @@ def test_other_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 @given(data=st.binary(max_size=80) | st.text("ab 01.\n\ttargenon", max_size=80).map(str.encode))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_give_scores_or_an_input_error(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_arbitrary_bytes_raise_only_input_error(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_bytes(data)
     for read in (read_key, read_labelled):
@@ -290,7 +290,7 @@ def test_any_bytes_give_scores_or_an_input_error(data: bytes, tmp_path_factory: 
         assert "any" in place
 
 
-def test_chunks_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_chunk_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load(folder, "b.scores").score
     monkeypatch.setattr("voiceveil.corpus.score_files._CHUNK", 57)
     assert np.array_equal(load(folder, "b.scores").score, whole)

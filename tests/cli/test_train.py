@@ -37,7 +37,9 @@ def steps_done(checkpoint: Path) -> int:
     return int(100 * state["epoch"] + state["batch"])
 
 
-def test_killed_and_run_again_ends_the_same(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_training_resumes_to_the_same_weights(
+    voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """kill -9 in the second epoch, in the middle; then the same command: bit for bit the undisturbed result."""
     assert main(arguments(voices, tmp_path / "calm")) == 0
     command = [sys.executable, "-m", "voiceveil.cli.main", *arguments(voices, tmp_path / "killed")]
@@ -60,7 +62,7 @@ def test_killed_and_run_again_ends_the_same(voices: Path, tmp_path: Path, capsys
     assert tensors["embed.weight"].shape == (192, 48)
 
 
-def test_what_it_prints(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_command_prints_its_progress(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [*arguments(voices, tmp_path), "--recipe", "official", "--epochs", "1", "--quiet"]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -73,7 +75,7 @@ def test_what_it_prints(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["speakers"] == 4
 
 
-def test_bad_input(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_input_is_rejected(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(tmp_path / "one" / "a" / "x.wav", synthetic_voice(0, 0, seconds=1.0))
     assert main(arguments(tmp_path / "one", tmp_path / "out")) == 1
     assert "1 speaker in 1 utterances" in capsys.readouterr().err

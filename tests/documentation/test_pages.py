@@ -69,7 +69,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_block_says_what_it_is(page: Path) -> None:
+def test_every_block_has_a_known_language(page: Path) -> None:
     assert not indented_commands(page), "use a fenced block: ```sh"
     for block in blocks(page):
         assert block.language in RUN | SHOWN, f"{name_of(page)}:{block.line}: a block of {block.language or 'nothing'}"
@@ -84,7 +84,7 @@ def pages_to_run() -> list[Path]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", pages_to_run(), ids=name_of)
-def test_the_blocks_of_a_page_run_in_order(page: Path, world: Path, tmp_path: Path) -> None:
+def test_blocks_of_a_page_run_in_order(page: Path, world: Path, tmp_path: Path) -> None:
     folder = copy_world(world / "world", tmp_path / "work")
     environment = {
         **os.environ,
@@ -133,7 +133,7 @@ def _parts(module: ModuleType) -> list[ModuleType]:
 
 
 @pytest.mark.parametrize("command", examples())
-def test_an_example_of_a_help_text_is_understood(command: str) -> None:
+def test_help_examples_parse(command: str) -> None:
     words = shlex.split(re.split(r"\s{2,}(?!-)|\s+(?:&&|[|>])\s", command)[0], comments=True)
     parser = argparse.ArgumentParser()
     importlib.import_module(f"voiceveil.cli.{words[1]}").add_arguments(parser)

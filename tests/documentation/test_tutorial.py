@@ -24,12 +24,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.S)
 
 
-def test_about_thirty_lines() -> None:
+def test_tutorial_system_has_about_thirty_lines() -> None:
     (code,) = blocks("python")
     assert len(code.splitlines()) <= 32
 
 
-def test_the_figures_of_the_page_on_metrics() -> None:
+def test_metrics_page_doctests_pass() -> None:
     done = doctest.testfile(str(DOCS / "metrics.md"), module_relative=False)
     assert done.attempted == 7
     assert not done.failed
@@ -37,7 +37,7 @@ def test_the_figures_of_the_page_on_metrics() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed(), reason=f"eSpeak NG is not installed: {INSTALL}")
-def test_from_a_python_file_to_a_ranked_result(tmp_path: Path) -> None:
+def test_tutorial_runs_from_a_file_to_a_ranking(tmp_path: Path) -> None:
     make_corpus(tmp_path / "voiceveil-demo" / "data", attacked=2, others=8, utterances=(1, 2, 4))
     (code,) = blocks("python")
     (tmp_path / "formants.py").write_text(code)

@@ -43,7 +43,7 @@ def official_windows(audio: NDArray[np.float32]) -> list[NDArray[np.float32]]:
 
 
 @pytest.mark.parametrize("seconds", [0.3, 2.0, 4.6, 9.0, 9.01, 9.5, 10.0, 11.0, 11.9, 16.0, 17.5, 20.0, 35.0])
-def test_windows_are_those_of_the_official_script(seconds: float) -> None:
+def test_windows_equal_the_official_script(seconds: float) -> None:
     samples = np.random.default_rng(0).standard_normal(round(seconds * RATE)).astype(np.float32)
     expected = official_windows(samples)
     found = list(windows(samples, "official"))
@@ -64,7 +64,7 @@ def test_official_skips_windows_that_rounding_shortens() -> None:
 
 
 @needs_model
-def test_stored_figures() -> None:
+def test_ratings_equal_stored_figures() -> None:
     """Of the network itself (speechmos 0.0.1.1, onnxruntime 1.31) through the official polynomials."""
     voice = DNSMOS()(synthetic_voice(1, seconds=3.0))
     assert voice == pytest.approx(VOICE, abs=0.01)
@@ -74,7 +74,7 @@ def test_stored_figures() -> None:
 
 
 @needs_model
-def test_real_speech_is_rated_as_such(speech: Path, tmp_path: Path) -> None:
+def test_real_speech_is_rated_high(speech: Path, tmp_path: Path) -> None:
     """Read speech gets 3.2 to 3.4 on average; a noise 10 dB below it spoils the rating of the background most."""
     corpus = open_corpus(speech / "libri_dev_trials_f")
     one_window = (u for u in corpus if 9.01 <= info(u.path).duration < 11)
@@ -93,7 +93,7 @@ def test_real_speech_is_rated_as_such(speech: Path, tmp_path: Path) -> None:
     assert lost["bak"] > max(lost["sig"], 1.0)
 
 
-def test_what_cannot_be_rated_is_refused(tmp_path: Path) -> None:
+def test_unratable_corpora_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown method"):
         DNSMOS("new")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no utterances"):
@@ -101,7 +101,7 @@ def test_what_cannot_be_rated_is_refused(tmp_path: Path) -> None:
 
 
 @needs_model
-def test_short_damaged_and_wrongly_sampled_audio_is_refused(tmp_path: Path) -> None:
+def test_short_damaged_and_resampled_audio_is_rejected(tmp_path: Path) -> None:
     rate = DNSMOS()
     with pytest.raises(InputError, match=r"0\.200 s at 16000 Hz cannot be rated"):
         rate(Waveform(np.zeros(3200, dtype=np.float32), RATE))

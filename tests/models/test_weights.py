@@ -25,7 +25,7 @@ from voiceveil.systems.resynthesis.pool import load_pool, save_pool
 
 
 @pytest.mark.parametrize("name", store.names())
-def test_every_card_tells_everything_and_its_hash_holds(name: str) -> None:
+def test_every_card_is_complete_and_its_hash_matches(name: str) -> None:
     card = store.card(name)
     assert card["name"] == name
     for key in ("kind", "data", "licence", "command", "sha256", "bytes", "figures"):
@@ -35,20 +35,20 @@ def test_every_card_tells_everything_and_its_hash_holds(name: str) -> None:
     assert (sha256_file(path), path.stat().st_size) == (card["sha256"], card["bytes"])
 
 
-def test_all_weights_have_a_card_and_stay_small() -> None:
+def test_all_weights_have_cards_and_a_limited_size() -> None:
     files = list(store.FOLDER.glob("*.safetensors"))
     assert sorted(file.stem for file in files) == store.names()
     assert sum(file.stat().st_size for file in files) < 45e6
 
 
-def test_a_wheel_has_them() -> None:
+def test_wheel_contains_the_weights() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = settings["tool"]["setuptools"]["package-data"]["voiceveil"]
     packed = {path for pattern in patterns for path in (ROOT / "src" / "voiceveil").glob(pattern)}
     assert packed >= {*store.FOLDER.glob("*.safetensors"), *store.FOLDER.glob("cards/*.json")}
 
 
-def test_the_notice_attributes_all_data_that_weights_were_made_from() -> None:
+def test_notice_attributes_all_training_data() -> None:
     """Who made it, where it is, its licence, and what was changed, for each file; the wheel has the notice as well."""
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
     licences = {store.card(name)["licence"].removeprefix("LibriSpeech, ") for name in store.names()}
@@ -63,7 +63,7 @@ def test_the_notice_attributes_all_data_that_weights_were_made_from() -> None:
     assert settings["project"]["license-files"] == ["LICENSE", "NOTICE"]
 
 
-def test_what_a_system_says_that_ships_does() -> None:
+def test_weights_named_by_systems_are_shipped() -> None:
     for name in systems:
         cls = systems[name]
         if issubclass(cls, Resynthesis) and cls.shipped:
@@ -72,7 +72,7 @@ def test_what_a_system_says_that_ships_does() -> None:
                 assert not getattr(cls().disguise(), amount) or f"{cls.shipped}-{name}" in store.names()
 
 
-def test_the_pool_that_ships() -> None:
+def test_shipped_pool_is_valid() -> None:
     pool = load_pool(store.path("pool"))
     assert {gender: len(pool.of_gender(gender)) for gender in "fm"} == {"f": 130, "m": 131}
     assert pool.embeddings.dtype == np.float32
@@ -81,7 +81,7 @@ def test_the_pool_that_ships() -> None:
     assert 100 < mean["m"] < 140 < 170 < mean["f"] < 220
 
 
-def test_voices_that_ship_carry_neither_names_nor_their_order() -> None:
+def test_shipped_voices_have_no_names_and_a_random_order() -> None:
     """Numbers for ids, rows in an order that follows from the voices themselves, and no id of an utterance anywhere."""
     pool = load_pool(store.path("pool"))
     assert pool.ids == tuple(f"voice-{number:03d}" for number in range(1, len(pool) + 1))
@@ -95,7 +95,7 @@ def test_voices_that_ship_carry_neither_names_nor_their_order() -> None:
             assert not re.search(rb"\d{2,4}-\d{4,6}-\d{4}|/(home|root|work|data)/|SPEAKERS", header), file.name
 
 
-def test_a_pool_is_shipped_without_names(tmp_path: Path) -> None:
+def test_pool_is_shipped_without_names(tmp_path: Path) -> None:
     named = replace(load_pool(store.path("pool")), ids=tuple(str(1000 + row) for row in range(261)))
     save_pool(tmp_path / "pool.safetensors", named)
     ship_weights.ship(tmp_path / "pool.safetensors", tmp_path / "shipped.safetensors")
@@ -104,7 +104,7 @@ def test_a_pool_is_shipped_without_names(tmp_path: Path) -> None:
     assert not any(f'"{id}"'.encode() in content for id in named.ids)
 
 
-def test_changed_missing_and_unknown_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_missing_and_unknown_weights_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "FOLDER", tmp_path)
     (tmp_path / "cards").mkdir()
     file = tmp_path / "voice.safetensors"
@@ -128,7 +128,7 @@ def test_changed_missing_and_unknown_weights(tmp_path: Path, monkeypatch: pytest
         store.path("voise")
 
 
-def test_shipped_weights_are_half_as_long_and_the_same_every_time(tmp_path: Path) -> None:
+def test_shipping_halves_the_size_reproducibly(tmp_path: Path) -> None:
     model = write_decoder(tmp_path) / "model.safetensors"
     first, second = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
     ship_weights.ship(model, first)

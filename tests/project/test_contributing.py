@@ -22,12 +22,12 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", ["tilt", "auc", "digits"])
-def test_the_text_is_the_file(name: str) -> None:
+def test_text_equals_the_example_files(name: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
     assert (EXAMPLES / f"{name}.py").read_text() in blocks
 
 
-def test_the_system_passes_the_checks() -> None:
+def test_example_system_passes_the_checks() -> None:
     done = run(sys.executable, "-m", "voiceveil.cli.main", "check", "tilt:Tilt", cwd=EXAMPLES)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -52,7 +52,7 @@ def voiceveil(installed: dict[str, str], *arguments: str | Path) -> str:
     return done.stdout
 
 
-def test_system_and_corpus_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
+def test_example_system_and_corpus_are_found_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
     assert "tilt: A first-order filter" in voiceveil(installed, "systems")
     for digit in (3, 7):
         save(tmp_path / "data" / "S01" / f"{digit}_00.wav", synthetic_voice(1, digit, seconds=0.3))
@@ -63,7 +63,7 @@ def test_system_and_corpus_by_entry_point(installed: dict[str, str], tmp_path: P
     assert (out / "digits_tilt" / "text").read_text() == "S01-3_00 THREE\nS01-7_00 SEVEN\n"
 
 
-def test_metric_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
+def test_example_metric_is_found_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     scores.write_text("".join(f"{i / 10} {'target' if i > 4 else 'nontarget'}\n" for i in range(10)))
     table = voiceveil(installed, "score", scores, "--metrics", "auc")

@@ -60,13 +60,13 @@ ESCAPES: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("way", ESCAPES)
-def test_no_test_leaves_this_machine(way: str) -> None:
+def test_network_is_blocked(way: str) -> None:
     with pytest.raises(NetworkBlocked, match=r"^tests (reach loopback and unix sockets only|look up no names)"):
         ESCAPES[way]()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "localhost"])
-def test_loopback_is_open(host: str) -> None:
+def test_loopback_is_allowed(host: str) -> None:
     with (
         socket.create_server((host, 0)) as server,
         socket.create_connection((host, server.getsockname()[1]), timeout=5) as client,
@@ -75,7 +75,7 @@ def test_loopback_is_open(host: str) -> None:
         assert server.accept()[0].recv(16) == b"voice"
 
 
-def test_datagrams_to_loopback_and_to_a_connected_peer_are_open() -> None:
+def test_datagrams_to_loopback_and_to_a_connected_peer_are_allowed() -> None:
     with _udp() as there, _udp() as here:
         there.bind(("127.0.0.1", 0))
         here.sendto(b"to", there.getsockname())
@@ -84,7 +84,7 @@ def test_datagrams_to_loopback_and_to_a_connected_peer_are_open() -> None:
         assert [there.recv(16), there.recv(16)] == [b"to", b"msg"]
 
 
-def test_unix_sockets_are_open(tmp_path: Path) -> None:
+def test_unix_sockets_are_allowed(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
         server.bind(str(tmp_path / "s"))
         server.listen()
@@ -93,7 +93,7 @@ def test_unix_sockets_are_open(tmp_path: Path) -> None:
         assert server.accept()[0].recv(16) == b"voice"
 
 
-def test_threads_are_guarded_too() -> None:
+def test_network_is_blocked_in_threads() -> None:
     caught: list[BaseException] = []
 
     def leave() -> None:
@@ -148,7 +148,7 @@ def _pins(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["demo", "dev"])
-def test_the_set_up_installs_by_hash(name: str) -> None:
+def test_set_up_installs_by_hash(name: str) -> None:
     """Every package in the pinned version with hashes, and with it all that the extras name but torch."""
     path = ROOT / "requirements" / f"{name}.txt"
     lines = path.read_text(encoding="ascii").splitlines()
@@ -223,12 +223,12 @@ def _rules_broken(snippet: str) -> set[str]:
 
 
 @pytest.mark.parametrize("snippet", OFFENCES)
-def test_lint_fails_on_data_that_becomes_code(snippet: str) -> None:
+def test_lint_rejects_data_that_becomes_code(snippet: str) -> None:
     assert OFFENCES[snippet] in _rules_broken(snippet)
 
 
 @pytest.mark.parametrize("snippet", INNOCENT)
-def test_lint_lets_the_safe_ways_pass(snippet: str) -> None:
+def test_lint_accepts_the_safe_ways(snippet: str) -> None:
     assert _rules_broken(snippet) == set()
 
 
@@ -248,7 +248,7 @@ def _modules_with(word: str, *folders: str) -> Iterator[tuple[str, ast.AST]]:
             yield str(path.relative_to(ROOT)), ast.parse(text)
 
 
-def test_exempted_calls_of_torch_load_read_data_alone() -> None:
+def test_exempted_calls_of_torch_load_use_weights_only() -> None:
     """The lint rule can be silenced in a line; no such line may unpickle."""
     calls = {
         f"{name}:{line}": safe

@@ -69,7 +69,7 @@ def test_folder_keeps_its_tree(tmp_path: Path) -> None:
         assert vv.load(path).duration == pytest.approx(0.3)
 
 
-def test_draws_are_the_keyed_rule(tmp_path: Path) -> None:
+def test_draws_follow_the_keyed_rule(tmp_path: Path) -> None:
     """A file holds what ``convert`` gives with the generator of its utterance."""
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", seed=5)
@@ -79,14 +79,14 @@ def test_draws_are_the_keyed_rule(tmp_path: Path) -> None:
         assert np.array_equal(vv.load(tmp_path / "out" / f"{utterance.id}.wav").samples, expected.samples)
 
 
-def test_without_a_key_nobody_can_redo_the_draw(tmp_path: Path) -> None:
+def test_runs_without_a_key_differ(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     for name in "ab":
         anonymize(source, tmp_path / name)
     assert all(audio(tmp_path / "a")[name] != audio(tmp_path / "b")[name] for name in audio(tmp_path / "a"))
 
 
-def test_speaker_level_and_roles(tmp_path: Path) -> None:
+def test_speaker_level_draws_one_pseudo_speaker_per_role(tmp_path: Path) -> None:
     """One pseudo-speaker a speaker and role; enrollment and trial of one speaker differ."""
     key = Key.from_seed(1)
 
@@ -99,7 +99,7 @@ def test_speaker_level_and_roles(tmp_path: Path) -> None:
     assert draw("s0", "trial", "a") != draw("s1", "trial", "a")
 
 
-def test_speaker_level_files(tmp_path: Path) -> None:
+def test_speaker_level_gives_equal_files_for_equal_audio(tmp_path: Path) -> None:
     """Two utterances of a speaker share their coefficient: the same audio under two ids becomes the same file."""
     wave = synthetic_voice(0, seconds=0.3)
     for speaker in ("s0", "s1"):
@@ -112,7 +112,7 @@ def test_speaker_level_files(tmp_path: Path) -> None:
     assert len(set(own.values())) == 4
 
 
-def test_kaldi_directory(tmp_path: Path) -> None:
+def test_kaldi_directory_is_written(tmp_path: Path) -> None:
     source = make_kaldi(tmp_path)
     summary = anonymize(source, tmp_path / "data", seed=1)
     assert summary.output == tmp_path / "data" / "toy_trials_b2"
@@ -127,7 +127,7 @@ def test_kaldi_directory(tmp_path: Path) -> None:
         assert (summary.output / name).read_bytes() == (source / name).read_bytes()
 
 
-def test_suffix(tmp_path: Path) -> None:
+def test_suffix_names_the_output(tmp_path: Path) -> None:
     source = make_kaldi(tmp_path)
     assert anonymize(source, tmp_path / "data", seed=1, suffix="_mcadams").output.name == "toy_trials_mcadams"
 
@@ -140,7 +140,7 @@ def test_official_draws_follow_wav_scp(tmp_path: Path) -> None:
     assert np.array_equal(vv.load(out / "wav" / "s0-u0.wav").samples, expected.samples)
 
 
-def test_manifest(tmp_path: Path) -> None:
+def test_manifest_is_written(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "in")
     rows = [{"id": p.stem, "path": str(p), "speaker": p.parent.name} for p in sorted(folder.rglob("*.wav"))]
     with (tmp_path / "list.csv").open("w", newline="") as file:
@@ -165,7 +165,7 @@ def test_segments_become_files(tmp_path: Path) -> None:
         assert np.array_equal(part, whole[8000 * i : 8000 * (i + 1)])
 
 
-def test_one_file(tmp_path: Path) -> None:
+def test_single_file_is_anonymized(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", synthetic_voice(1, seconds=0.3))
     summary = anonymize(tmp_path / "a.wav", tmp_path / "b.wav", seed=1)
     assert summary.output == tmp_path / "b.wav"
@@ -177,7 +177,7 @@ def test_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rate", "format", "encoding"), [(8000, "wav", "int16"), (22050, "flac", "int24")])
-def test_rate_and_format(tmp_path: Path, rate: int, format: str, encoding: str) -> None:
+def test_rate_and_format_are_set(tmp_path: Path, rate: int, format: str, encoding: str) -> None:
     source = make_folder(tmp_path / "in", 1, 1)
     anonymize(source, tmp_path / "out", seed=1, rate=rate, format=format, encoding=encoding)  # type: ignore[arg-type]
     with soundfile.SoundFile(tmp_path / "out" / "s0" / f"s0-u0.{format}") as file:
@@ -185,7 +185,7 @@ def test_rate_and_format(tmp_path: Path, rate: int, format: str, encoding: str) 
         assert file.frames == pytest.approx(0.3 * rate, abs=2)
 
 
-def test_several_channels_are_mixed_down_and_said(tmp_path: Path) -> None:
+def test_channels_are_mixed_down_with_a_note(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     soundfile.write(tmp_path / "in" / "a.wav", np.stack([synthetic_voice(1).samples] * 3, axis=1), 16000)
     assert anonymize(tmp_path / "in", tmp_path / "out", seed=1).mixed_down == 1
@@ -203,7 +203,7 @@ def test_second_run_does_nothing(tmp_path: Path) -> None:
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.wav")}
 
 
-def test_only_what_changed_is_done_again(tmp_path: Path) -> None:
+def test_only_changed_files_are_redone(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", seed=1)
     undisturbed = audio(tmp_path / "out")
@@ -219,7 +219,7 @@ def test_only_what_changed_is_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"system": "d1"}, {"level": "speaker"}, {"rate": 8000}])
-def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+def test_other_settings_are_rejected(tmp_path: Path, change: dict[str, object]) -> None:
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", seed=1)
     before = tree(tmp_path / "out")
@@ -229,7 +229,7 @@ def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]) -
     anonymize(source, tmp_path / "out", overwrite=True, **{"seed": 1, **change})  # type: ignore[arg-type]
 
 
-def test_speaker_level_without_a_key_cannot_go_on(tmp_path: Path) -> None:
+def test_speaker_level_without_a_key_cannot_be_resumed(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", level="speaker")
     assert anonymize(source, tmp_path / "out", level="speaker").already_done == 4  # nothing is left to draw
@@ -238,7 +238,7 @@ def test_speaker_level_without_a_key_cannot_go_on(tmp_path: Path) -> None:
         anonymize(source, tmp_path / "out", level="speaker")
 
 
-def test_what_the_input_has_no_more_is_named(tmp_path: Path) -> None:
+def test_outputs_of_removed_inputs_are_named(tmp_path: Path) -> None:
     """Somebody may have withdrawn a recording: its output must not stay unnoticed."""
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", seed=1)
@@ -250,7 +250,7 @@ def test_what_the_input_has_no_more_is_named(tmp_path: Path) -> None:
     assert anonymize(source, tmp_path / "out", seed=1).left_over == ()
 
 
-def test_rubbish_of_a_killed_run_is_removed(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     source = make_kaldi(tmp_path)
     out = anonymize(source, tmp_path / "data", seed=1).output
     undisturbed = tree(out)
@@ -260,7 +260,7 @@ def test_rubbish_of_a_killed_run_is_removed(tmp_path: Path) -> None:
     assert tree(out) == undisturbed
 
 
-def test_number_of_jobs_does_not_matter(tmp_path: Path) -> None:
+def test_output_does_not_depend_on_the_number_of_jobs(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 3, 3)
     for jobs in (1, 2, 3):
         anonymize(source, tmp_path / str(jobs), seed=1, jobs=jobs)
@@ -272,7 +272,7 @@ SEEDED = ("--system", "b2", "--seed", "1")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, jobs: str) -> None:
+def test_killed_run_resumes_to_the_same_output(tmp_path: Path, jobs: str) -> None:
     """SIGKILL four times, at moments that lie all over the run; then let it finish."""
     source = make_folder(tmp_path / "in", 4, 25, seconds=4.0)
     anonymize(source, tmp_path / "undisturbed", seed=1)
@@ -293,7 +293,7 @@ def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, jobs: st
     assert tree(out) == tree(tmp_path / "undisturbed")
 
 
-def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path) -> None:
+def test_interrupted_run_can_be_resumed(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 4, 25, seconds=4.0)
     out = tmp_path / "out"
     command = [sys.executable, "-m", "voiceveil.cli.main", "anonymize", str(source), str(out), *SEEDED]
@@ -314,7 +314,7 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path) -> None:
 # --- Bad input ----------------------------------------------------------------------------------------------------
 
 
-def test_a_bad_file_is_reported_and_the_rest_is_done(tmp_path: Path) -> None:
+def test_bad_file_is_reported_and_the_rest_is_done(tmp_path: Path) -> None:
     source = make_kaldi(tmp_path)
     bad = tmp_path / "audio" / "s0" / "s0-u1.wav"
     bad.write_bytes(bad.read_bytes()[:2000])
@@ -329,7 +329,7 @@ def test_a_bad_file_is_reported_and_the_rest_is_done(tmp_path: Path) -> None:
     assert not (summary.output / "wav" / "s0-u1.wav").exists()
 
 
-def test_a_file_that_became_bad_leaves_no_old_output(tmp_path: Path) -> None:
+def test_file_that_became_bad_leaves_no_old_output(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     anonymize(source, tmp_path / "out", seed=1)
     (source / "s0" / "s0-u0.wav").write_text("no audio at all")
@@ -337,7 +337,7 @@ def test_a_file_that_became_bad_leaves_no_old_output(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "s0" / "s0-u0.wav").exists()
 
 
-def test_output_inside_the_input_is_refused(tmp_path: Path) -> None:
+def test_output_inside_the_input_is_rejected(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     for out in (source, source / "out", source / "s0" / "deeper"):
         with pytest.raises(InputError, match=r"inside the input|is the input"):
@@ -372,14 +372,14 @@ def test_speaker_level_needs_speakers(tmp_path: Path, options: dict[str, object]
         {"seed": 1, "key_file": "k"},
     ],
 )
-def test_wrong_settings_are_refused_before_anything_is_written(tmp_path: Path, wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_rejected_before_writing(tmp_path: Path, wrong: dict[str, object]) -> None:
     source = make_folder(tmp_path / "in", 1, 1)
     with pytest.raises(InputError):
         anonymize(source, tmp_path / "out", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
-def test_strange_names_are_no_reason_to_stop(tmp_path: Path) -> None:
+def test_unusual_file_names_are_handled(tmp_path: Path) -> None:
     """A line end, a byte that is no text, blanks, other scripts, a format that cannot be read."""
     source = make_folder(tmp_path / "in", 1, 1)
     wave = synthetic_voice(1, seconds=0.2)
@@ -393,7 +393,7 @@ def test_strange_names_are_no_reason_to_stop(tmp_path: Path) -> None:
     assert all((tmp_path / "out" / f"{name}.wav").exists() for name in names)
 
 
-def test_an_id_that_is_too_long_for_a_file(tmp_path: Path) -> None:
+def test_too_long_id_is_reported(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", synthetic_voice(1, seconds=0.2))
     ids = ("x" * 300, "good")
     corpus = Corpus("c", tuple(Utterance(id, tmp_path / "a.wav") for id in ids), kind="kaldi")
@@ -401,21 +401,21 @@ def test_an_id_that_is_too_long_for_a_file(tmp_path: Path) -> None:
     assert (summary.done, [failure.id for failure in summary.failures]) == (1, ["x" * 300])
 
 
-def test_a_file_cannot_become_what_we_cannot_write(tmp_path: Path) -> None:
+def test_unwritable_format_is_rejected(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", synthetic_voice(1, seconds=0.2))
     with pytest.raises(InputError, match=r"cannot write \.mp3"):
         anonymize(tmp_path / "a.wav", tmp_path / "b.mp3")
     assert [p.name for p in tmp_path.iterdir()] == ["a.wav"]
 
 
-def test_an_id_cannot_lead_out_of_the_output(tmp_path: Path) -> None:
+def test_id_cannot_leave_the_output_folder(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", synthetic_voice(1, seconds=0.2))
     for id in ("../../x", "/tmp/x", "a/../../x"):
         with pytest.raises(InputError, match="leads out"):
             anonymize(Corpus("c", (Utterance(id, tmp_path / "a.wav"),), kind="kaldi"), tmp_path / "out")
 
 
-def test_a_pipe_in_wav_scp_is_refused_and_not_run(tmp_path: Path) -> None:
+def test_pipe_in_wav_scp_is_rejected_and_not_run(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
     (directory / "wav.scp").write_text(f"u1 touch {tmp_path}/ran; cat a.wav |\n")
@@ -427,7 +427,7 @@ def test_a_pipe_in_wav_scp_is_refused_and_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
-def test_no_space_left(tmp_path: Path) -> None:
+def test_full_disk_is_reported(tmp_path: Path) -> None:
     """On a file system of 100 kB: a clear error, what is finished stays, nothing half-written, and it can go on."""
     source = make_folder(tmp_path / "in", 1, 10, seconds=1.0)
     small = tmp_path / "small"
@@ -445,7 +445,7 @@ def test_no_space_left(tmp_path: Path) -> None:
         subprocess.run(["umount", str(small)], check=True)
 
 
-def test_no_permission(tmp_path: Path) -> None:
+def test_missing_permission_is_reported(tmp_path: Path) -> None:
     """Where not even root can write: among the files of the kernel."""
     source = make_folder(tmp_path / "in", 1, 1)
     with pytest.raises(InputError, match="cannot write"):
@@ -464,7 +464,7 @@ def long_file(path: Path, seconds: int, rate: int = 16000, channels: int = 1) ->
 
 
 @pytest.mark.parametrize("name", ["b2", "identity"])
-def test_long_recordings_equal_short_ones(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streamed_conversion_equals_the_whole(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block by block and in memory, at another rate in and out: the same to one step of 16 bits."""
     long_file(tmp_path / "in" / "a.wav", 30, rate=22050, channels=2)
     anonymize(tmp_path / "in", tmp_path / "memory", system=name, seed=1, rate=8000)
@@ -494,7 +494,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
     assert soundfile.info(tmp_path / "60.wav").frames == 3600 * 16000
 
 
-def test_not_finite_in_a_long_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_finite_samples_in_a_long_recording_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("voiceveil.systems.worker.LONG", 1.0)
     samples = synthetic_voice(1, seconds=3.0).samples.copy()
     samples[32000] = np.nan
@@ -508,7 +508,7 @@ def test_not_finite_in_a_long_recording(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_real_speech(speech: Path, tmp_path: Path) -> None:
+def test_real_speech_is_anonymized(speech: Path, tmp_path: Path) -> None:
     """LibriSpeech dev-clean, the official enrollment set of 343 utterances."""
     summary = anonymize(speech / "libri_dev_enrolls", tmp_path, seed=1, jobs=2)
     assert (summary.done, summary.failures) == (343, ())

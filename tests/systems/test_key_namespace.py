@@ -49,7 +49,7 @@ def test_equal_ids_in_two_corpora_get_different_pseudo_speakers(tmp_path: Path, 
     assert all(outputs[0][id] != outputs[1][id] for id in outputs[0])
 
 
-def test_a_namespace_repeats_them_and_so_does_a_corpus_that_was_moved(tmp_path: Path, key: Path) -> None:
+def test_namespace_or_moved_corpus_repeats_the_draw(tmp_path: Path, key: Path) -> None:
     for number, (source, namespace) in enumerate([("one", None), ("elsewhere/one", None), ("two", "one")]):
         anonymize(folder(tmp_path / source), tmp_path / f"out{number}", key_file=key, key_namespace=namespace)
     assert audio(tmp_path / "out0") == audio(tmp_path / "out1") == audio(tmp_path / "out2")
@@ -65,7 +65,7 @@ def test_a_seed_has_a_namespace_only_if_one_is_given(tmp_path: Path) -> None:
         anonymize(tmp_path / "one", tmp_path / "four-out", key_namespace="x")
 
 
-def test_a_run_goes_on_in_its_own_namespace_only(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_resumes_only_in_its_own_namespace(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that was renamed has another: the old name as namespace goes on."""
     command = ["--system", "b2", "--quiet", "--level", "speaker", "--key-file", str(key)]
     out = tmp_path / "out"
@@ -112,7 +112,7 @@ def test_evaluate_has_one_key_and_namespace_for_all_sets(tmp_path: Path, key: Pa
     assert (len(made), len(set(made.values()))) == (6, 4)
 
 
-def test_the_command_warns_in_plain_words(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_warns_about_a_readable_key(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key.chmod(0o644)
     command = ["anonymize", str(folder(tmp_path / "one")), str(tmp_path / "out"), "--system", "b2", "--quiet"]
     with warnings.catch_warnings():

@@ -45,7 +45,7 @@ def slow_seed(secret: bytes, context: list[str]) -> int:
 
 
 @given(contexts, st.binary(min_size=16, max_size=100))
-def test_equals_the_rule_written_out(context: list[str], secret: bytes) -> None:
+def test_draw_equals_the_written_rule(context: list[str], secret: bytes) -> None:
     slow = np.random.Generator(np.random.PCG64(np.random.SeedSequence(slow_seed(secret, context))))
     assert first(Key(secret, repeatable=True).rng(*context)) == first(slow)
 
@@ -59,12 +59,12 @@ def test_equals_the_rule_written_out(context: list[str], secret: bytes) -> None:
         ((), [0.1388680373268929, 0.601328308094945]),
     ],
 )
-def test_draws_of_seed_1_never_change(context: tuple[str, ...], draws: list[float]) -> None:
+def test_draws_of_seed_1_are_stable(context: tuple[str, ...], draws: list[float]) -> None:
     """Results must be repeatable with later versions; whoever changes these figures breaks that."""
     assert Key.from_seed(1).rng(*context).uniform(size=2).tolist() == draws
 
 
-def test_draws_and_fingerprints_of_keys_never_change() -> None:
+def test_draws_and_fingerprints_of_keys_are_stable() -> None:
     key = Key(b"0123456789abcdef", repeatable=True)
     assert first(key.rng("utterance", "", "é/1")) == 0.08236620116870352
     assert (key.fingerprint(), Key.from_seed(1).fingerprint()) == ("2cc80c87419d0376", "79f7e0f0f20d5337")
@@ -80,14 +80,14 @@ def test_contexts_never_collide(one: list[str], other: list[str]) -> None:
 
 
 @given(st.text(), st.text(min_size=1))
-def test_borders_of_parts_matter(left: str, right: str) -> None:
+def test_contexts_are_distinguished_by_their_parts(left: str, right: str) -> None:
     key = Key.from_seed(1)
     variants = [(left, right), (left + right, ""), (left + right,), ("", left + right), (left, right, "")]
     different = len(set(variants))
     assert len({first(key.rng(*variant)) for variant in variants}) == different
 
 
-def test_level_role_id_and_key_each_matter() -> None:
+def test_draw_depends_on_level_role_id_and_key() -> None:
     draws = [
         first(keyed_rng(key, level, utterance(id=id, speaker=id, role=role)))
         for key in (Key.from_seed(1), Key.from_seed(2), Key(b"k" * 16, repeatable=True), Key.fresh())
@@ -110,13 +110,13 @@ def test_draws_are_spread_evenly() -> None:
 
 
 @given(st.permutations([f"u{i}" for i in range(8)]))
-def test_order_does_not_matter(ids: list[str]) -> None:
+def test_draw_does_not_depend_on_order(ids: list[str]) -> None:
     key = Key.from_seed(7)
     drawn = {id: first(keyed_rng(key, "utterance", utterance(id))) for id in ids}
     assert drawn == {id: first(keyed_rng(key, "utterance", utterance(id))) for id in sorted(ids)}
 
 
-def test_drawing_from_one_generator_does_not_move_another() -> None:
+def test_generators_are_independent() -> None:
     key = Key.from_seed(7)
     rng = key.rng("a")
     key.rng("b").uniform(size=1000)
@@ -124,7 +124,7 @@ def test_drawing_from_one_generator_does_not_move_another() -> None:
     assert first(rng) == first(key.rng("a"))
 
 
-def test_generators_cross_processes() -> None:
+def test_generators_can_be_pickled() -> None:
     rng = Key.from_seed(7).rng("a")
     assert first(pickle.loads(pickle.dumps(rng))) == first(rng)
 
@@ -140,7 +140,7 @@ def test_a_speaker_is_one_pseudo_speaker_within_a_role() -> None:
     assert len({first(keyed_rng(key, "utterance", utterance(id))) for id in ("u1", "u2", "u3")}) == 3
 
 
-def test_the_place_of_the_file_does_not_matter() -> None:
+def test_draw_does_not_depend_on_the_path() -> None:
     levels: list[Level] = ["utterance", "speaker"]
     for level in levels:
         here = keyed_rng(Key.from_seed(1), level, Utterance("a", Path("x/a.wav"), "s", gender="f", start=1.0))
@@ -159,14 +159,14 @@ def test_speaker_level_needs_a_speaker() -> None:
 # --- Keys ---------------------------------------------------------------------------------------------------------
 
 
-def test_fresh_keys_differ_and_cannot_be_told() -> None:
+def test_fresh_keys_differ_and_share_one_fingerprint() -> None:
     keys = [Key.fresh() for _ in range(100)]
     assert len({key.secret for key in keys}) == 100
     assert {(len(key.secret), key.repeatable, key.fingerprint()) for key in keys} == {(32, False, "fresh")}
 
 
 @given(st.binary(min_size=16, max_size=64))
-def test_nothing_printed_tells_the_key(secret: bytes) -> None:
+def test_key_is_not_in_its_repr(secret: bytes) -> None:
     key = Key(secret, repeatable=True)
     fingerprint = key.fingerprint()
     assert len(bytes.fromhex(fingerprint)) == 8
@@ -177,7 +177,7 @@ def test_nothing_printed_tells_the_key(secret: bytes) -> None:
     assert fingerprint != hmac.digest(secret, b"", "sha256").hex()[:16]
 
 
-def test_fingerprints_tell_keys_apart() -> None:
+def test_fingerprints_differ_between_keys() -> None:
     assert len({Key.from_seed(seed).fingerprint() for seed in range(1000)}) == 1000
     assert Key.from_seed(3).fingerprint() == Key.from_seed(3).fingerprint()
 
@@ -201,7 +201,7 @@ def test_every_byte_of_a_key_file_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 15])
-def test_a_short_key_is_refused(tmp_path: Path, size: int) -> None:
+def test_short_key_is_rejected(tmp_path: Path, size: int) -> None:
     with pytest.raises(InputError, match=f"a key of {size} bytes is too short.*head -c 32 /dev/urandom") as caught:
         Key.from_file(key_file(tmp_path, RANDOM[:size]))
     assert caught.value.where == str(tmp_path / "key")
@@ -212,19 +212,19 @@ def test_a_short_key_is_refused(tmp_path: Path, size: int) -> None:
     [bytes(32), b"k" * 1000, b"secret" * 6, b"password" * 4, bytes(range(64)), bytes(range(64, 0, -1)), b"01" * 16],
     ids=["zeros", "one letter", "a word again and again", "another", "counting", "counting down", "two values"],
 )
-def test_a_key_that_can_be_guessed_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_guessable_key_is_rejected(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InputError, match=r"not drawn at random can be guessed .make one: \(umask 077; head -c 32"):
         Key.from_file(key_file(tmp_path, content))
 
 
 @given(st.randoms(use_true_random=True))
-def test_a_random_key_is_taken(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
+def test_random_key_is_accepted(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
     folder = tmp_path_factory.mktemp("keys")
     for content in (random.randbytes(16), random.randbytes(32).hex().encode(), random.randbytes(65536)):
         Key.from_file(key_file(folder, content))
 
 
-def test_a_huge_key_is_refused_and_not_read_whole(tmp_path: Path) -> None:
+def test_huge_key_is_rejected_without_reading_it(tmp_path: Path) -> None:
     path = key_file(tmp_path)
     os.truncate(path, 1 << 40)
     with pytest.raises(InputError, match="a key has at most 65536 bytes"):
@@ -232,19 +232,19 @@ def test_a_huge_key_is_refused_and_not_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o444])
-def test_a_key_that_others_can_read_is_warned_about(tmp_path: Path, mode: int) -> None:
+def test_key_readable_by_others_gives_a_warning(tmp_path: Path, mode: int) -> None:
     path = key_file(tmp_path, mode=mode)
     with pytest.warns(KeyFileWarning, match=rf"{path}: others can read this key.*\(chmod 600 {path}\)"):
         Key.from_file(path)
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o777])
-def test_a_key_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+def test_key_writable_by_others_is_rejected(tmp_path: Path, mode: int) -> None:
     with pytest.raises(InputError, match="a key that others can write to"):
         Key.from_file(key_file(tmp_path, mode=mode))
 
 
-def test_a_key_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_key_is_rejected(tmp_path: Path) -> None:
     """Nothing is waited for: neither at a named pipe nor at a terminal."""
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
@@ -286,7 +286,7 @@ def test_namespaces_and_contexts_never_collide(one: str, left: list[str], other:
     assert first(keys[0].rng(*left)) != first(Key.from_seed(1).rng(*right))
 
 
-def test_the_record_of_a_namespace_does_not_tell_it(tmp_path: Path) -> None:
+def test_stored_namespace_is_hashed(tmp_path: Path) -> None:
     key = Key.from_file(key_file(tmp_path))
     assert key.namespace_fingerprint() == ""
     told = [key.in_corpus(name).namespace_fingerprint() for name in ("patients", "visitors", "patients")]

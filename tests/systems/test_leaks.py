@@ -74,7 +74,7 @@ def numbers_in(folder: Path) -> set[float]:
 
 
 @pytest.mark.parametrize("kind", ["kaldi", "csv", "jsonl", "lhotse", "folder"])
-def test_no_file_of_the_output_tells_an_original_length(tmp_path: Path, kind: str) -> None:
+def test_output_has_no_original_lengths(tmp_path: Path, kind: str) -> None:
     source = make_input(tmp_path, kind)
     summary = anonymize(source, tmp_path / "out", system=Slower())
     assert summary.failures == ()
@@ -97,14 +97,14 @@ def test_stated_lengths_are_those_of_the_output(tmp_path: Path) -> None:
         assert again.already_done == 3
 
 
-def test_lengths_that_nobody_stated_stay_unstated(tmp_path: Path) -> None:
+def test_unstated_lengths_stay_unstated(tmp_path: Path) -> None:
     made = tuple(Utterance(u.id, u.path, speaker=u.speaker) for u in utterances(tmp_path / "audio"))
     write_kaldi(Corpus("set", made), tmp_path / "set")
     summary = anonymize(tmp_path / "set", tmp_path / "out", system=Slower())
     assert not (summary.output / "utt2dur").exists()
 
 
-def test_a_long_recording_states_its_output_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_recording_states_its_output_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("voiceveil.systems.worker.LONG", 0.1)
     source = make_input(tmp_path, "jsonl")
     summary = anonymize(source, tmp_path / "out", system="b2", rate=8000)
@@ -113,7 +113,7 @@ def test_a_long_recording_states_its_output_length(tmp_path: Path, monkeypatch: 
         assert row["seconds"] == pytest.approx(info(summary.output / row["path"]).duration, abs=1e-6)
 
 
-def test_lhotse_comes_out_as_lhotse(tmp_path: Path) -> None:
+def test_lhotse_input_gives_lhotse_output(tmp_path: Path) -> None:
     source = make_input(tmp_path, "lhotse")
     summary = anonymize(source, tmp_path / "out", system=Slower())
     after = open_corpus(summary.output / "recordings.jsonl.gz")
@@ -137,7 +137,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-def test_a_candidate_recording_cannot_be_confirmed_from_the_ledger(tmp_path: Path, keyed: bool) -> None:
+def test_ledger_cannot_confirm_a_candidate_recording(tmp_path: Path, keyed: bool) -> None:
     """Two outputs of the same input have other digests: they are made with a secret, not of the content alone."""
     source = make_input(tmp_path, "folder")
     other = tmp_path / "other.key"
@@ -155,7 +155,7 @@ def test_with_a_key_no_secret_is_stored(tmp_path: Path) -> None:
     assert [path.name for path in (summary.output / ".voiceveil").iterdir()] == ["ledger.jsonl"]
 
 
-def test_the_salt_is_its_owner_s_and_lets_a_run_go_on(tmp_path: Path) -> None:
+def test_salt_is_private_and_lets_a_run_resume(tmp_path: Path) -> None:
     source = make_input(tmp_path, "folder")
     salt = anonymize(source, tmp_path / "out").output / ".voiceveil" / "salt"
     assert stat.S_IMODE(salt.stat().st_mode) == 0o600
@@ -167,7 +167,7 @@ def test_the_salt_is_its_owner_s_and_lets_a_run_go_on(tmp_path: Path) -> None:
     assert anonymize(source, tmp_path / "out").already_done == 0, "without the salt nobody knows the inputs"
 
 
-def test_a_salt_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_salt_is_rejected(tmp_path: Path) -> None:
     source = make_input(tmp_path, "folder")
     (tmp_path / "out" / ".voiceveil").mkdir(parents=True)
     (tmp_path / "out" / ".voiceveil" / "salt").write_bytes(b"short")
@@ -180,7 +180,7 @@ def test_a_salt_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["wav", "flac"])
-def test_tags_of_the_original_are_gone(tmp_path: Path, format: str) -> None:
+def test_tags_of_the_original_are_removed(tmp_path: Path, format: str) -> None:
     path = tmp_path / "in" / "a.wav"
     path.parent.mkdir()
     with soundfile.SoundFile(path, "w", 16000, 1, "PCM_16") as file:

@@ -64,7 +64,7 @@ def from_text(*settings: str) -> Example:
         ({"bits": 8}, 8),
     ],
 )
-def test_values_take_their_type(given: dict[str, Any], kept: object) -> None:
+def test_values_are_converted_to_their_type(given: dict[str, Any], kept: object) -> None:
     ((name, _),) = given.items()
     value = getattr(Example(**given), name)
     assert value == kept
@@ -102,7 +102,7 @@ def test_values_take_their_type(given: dict[str, Any], kept: object) -> None:
         ({"edges": ["whole"]}, "edges = ['whole'] is unknown (did you mean whole?)"),
     ],
 )
-def test_what_does_not_fit_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         Example(**given)
     assert str(caught.value) == message
@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_refused(given: dict[str, Any], message: str) -> No
         ("bits=8", "bits", 8),
     ],
 )
-def test_settings_from_text(setting: str, name: str, value: object) -> None:
+def test_settings_are_parsed_from_text(setting: str, name: str, value: object) -> None:
     assert getattr(from_text(setting), name) == value
 
 
@@ -145,13 +145,13 @@ def test_settings_from_text(setting: str, name: str, value: object) -> None:
         ("bits=24", "bits = '24' is unknown (known: 16, 8)"),
     ],
 )
-def test_bad_settings(setting: str, message: str) -> None:
+def test_invalid_settings_are_rejected(setting: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         from_text(setting)
     assert str(caught.value).startswith(message)
 
 
-def test_the_last_setting_counts() -> None:
+def test_last_setting_wins() -> None:
     assert from_text("order=3", "order=4").order == 4
 
 
@@ -162,14 +162,14 @@ def test_text_and_values_agree(a: float, b: float, order: int, smooth: bool) -> 
     assert by_text == Example(alpha=(low, high), order=order, smooth=smooth)
 
 
-def test_a_class_without_parameters() -> None:
+def test_class_without_parameters_has_none() -> None:
     check_names(Nothing, "nothing", [])
     with pytest.raises(InputError, match=r"system nothing has no parameter 'a' \(it has no parameters\)"):
         check_names(Nothing, "nothing", ["a"])
     assert describe(Nothing) == []
 
 
-def test_describe() -> None:
+def test_parameters_are_described() -> None:
     rows = {row["name"]: row for row in describe(Example)}
     assert list(rows) == ["alpha", "factor", "order", "smooth", "name", "edges", "bits", "plain"]
     assert rows["alpha"] == {"name": "alpha", "type": "low,high", "default": [0.5, 0.9], "help": "a range"}

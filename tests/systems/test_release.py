@@ -95,7 +95,7 @@ def read_map(path: Path) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize(
     ("kind", "level"), [*((kind, "utterance") for kind in KINDS), *((kind, "speaker") for kind in KINDS[:-1])]
 )
-def test_nothing_of_the_originals_is_in_a_release(tmp_path: Path, kind: str, level: str) -> None:
+def test_release_contains_nothing_of_the_originals(tmp_path: Path, kind: str, level: str) -> None:
     """All names, bytes and times are looked at."""
     source = make_input(tmp_path / "in", kind)
     out = tmp_path / "out" / "hidden.wav" if kind == "file" else tmp_path / "out"
@@ -114,7 +114,7 @@ def test_nothing_of_the_originals_is_in_a_release(tmp_path: Path, kind: str, lev
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_private_map_leads_back(tmp_path: Path, kind: str) -> None:
+def test_private_map_leads_back_to_the_originals(tmp_path: Path, kind: str) -> None:
     source = make_input(tmp_path / "in", kind)
     out = tmp_path / "out" / "hidden.wav" if kind == "file" else tmp_path / "out"
     summary = anonymize(source, out, system="b2", publish=tmp_path / "release")
@@ -131,7 +131,7 @@ def test_the_private_map_leads_back(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["kaldi", "csv", "folder"])
-def test_the_order_is_drawn_anew_each_time(tmp_path: Path, kind: str) -> None:
+def test_order_is_random_in_each_release(tmp_path: Path, kind: str) -> None:
     """8! orders: the chance that three of them are equal, or the sorted one, is that of three lottery wins."""
     source = make_input(tmp_path / "in", kind)
     orders = set()
@@ -167,7 +167,7 @@ def texts(corpus: Corpus, names: dict[str, dict[str, str]]) -> dict[str, str | N
 
 
 @pytest.mark.parametrize("kind", ["kaldi", "csv", "jsonl", "lhotse", "librispeech"])
-def test_texts_come_along_and_speakers_do_not(tmp_path: Path, kind: str) -> None:
+def test_texts_are_released_and_speakers_are_not(tmp_path: Path, kind: str) -> None:
     source = make_input(tmp_path / "in", kind)
     anonymize(source, tmp_path / "out", publish=tmp_path / "release")
     manifest = tmp_path / "release" / "manifest.csv"
@@ -183,7 +183,7 @@ def test_texts_come_along_and_speakers_do_not(tmp_path: Path, kind: str) -> None
     assert [u.id for u in released] == [f"{number:06}" for number in range(1, 9)]
 
 
-def test_a_speaker_is_somebody_else_in_each_role(tmp_path: Path) -> None:
+def test_speaker_has_another_id_in_each_role(tmp_path: Path) -> None:
     """As pseudo-speakers are drawn: a common name would link enrollment and trials again."""
     source = make_input(tmp_path / "in", "kaldi")
     anonymize(source, tmp_path / "out", level="speaker", publish=tmp_path / "release")
@@ -194,7 +194,7 @@ def test_a_speaker_is_somebody_else_in_each_role(tmp_path: Path) -> None:
     assert sorted(map(str, voices.values())) == ["S0001", "S0002", "S0003", "S0004"]
 
 
-def test_more_fields_on_request(tmp_path: Path) -> None:
+def test_other_fields_are_released_on_request(tmp_path: Path) -> None:
     source = make_input(tmp_path / "in", "kaldi")
     release = Release(tmp_path / "release", tmp_path / "elsewhere" / "map.csv", ("speaker", "gender", "emotion"))
     summary = anonymize(source, tmp_path / "out", publish=release)
@@ -207,7 +207,7 @@ def test_more_fields_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fields", [("seconds",), ("path",), ("txt",), ("trials",), ("gender",)])
-def test_fields_that_cannot_be_published(tmp_path: Path, fields: tuple[str, ...]) -> None:
+def test_unpublishable_fields_are_rejected(tmp_path: Path, fields: tuple[str, ...]) -> None:
     source = make_input(tmp_path / "in", "kaldi")
     with pytest.raises(vv.InputError, match=fields[0]):
         anonymize(source, tmp_path / "out", publish=Release(tmp_path / "release", fields=fields))
@@ -224,7 +224,7 @@ def refused(tmp_path: Path, publish: Path | Release, match: str, **options: obje
     assert not (tmp_path / "out").exists()
 
 
-def test_a_release_replaces_nothing(tmp_path: Path) -> None:
+def test_release_does_not_replace_files(tmp_path: Path) -> None:
     make_corpus(tmp_path / "in")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
@@ -241,14 +241,14 @@ def test_a_release_replaces_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "empty").stat().st_mtime == FIXED_TIME
 
 
-def test_an_empty_folder_keeps_its_permissions(tmp_path: Path) -> None:
+def test_empty_folder_keeps_its_permissions(tmp_path: Path) -> None:
     make_corpus(tmp_path / "in")
     (tmp_path / "empty").mkdir(mode=0o700)
     anonymize(tmp_path / "in" / "privatearchive", tmp_path / "out", publish=tmp_path / "empty")
     assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o700
 
 
-def test_the_working_directory_is_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_into_the_working_directory_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_corpus(tmp_path / "in")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
@@ -256,7 +256,7 @@ def test_the_working_directory_is_no_release(tmp_path: Path, monkeypatch: pytest
     refused(tmp_path, Path(".."), "not empty")
 
 
-def test_a_release_stays_apart(tmp_path: Path) -> None:
+def test_release_inside_input_or_output_is_rejected(tmp_path: Path) -> None:
     make_corpus(tmp_path / "in")
     refused(tmp_path, tmp_path / "out", "mixed with the output")
     refused(tmp_path, tmp_path / "out" / "release", "mixed with the output")
@@ -273,7 +273,7 @@ def test_originals_are_not_published(tmp_path: Path) -> None:
     refused(tmp_path, tmp_path / "release", "the originals", system="identity")
 
 
-def test_only_what_the_run_wrote_is_published(tmp_path: Path) -> None:
+def test_only_files_of_the_run_are_published(tmp_path: Path) -> None:
     """A file that somebody put in place of an anonymized one, while the run was publishing."""
     from voiceveil.systems.release import PlannedRelease, write_release
 
@@ -284,7 +284,7 @@ def test_only_what_the_run_wrote_is_published(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
 
 
-def test_recordings_that_are_withdrawn_or_failed_are_not_published(tmp_path: Path) -> None:
+def test_withdrawn_and_failed_recordings_are_not_published(tmp_path: Path) -> None:
     make_corpus(tmp_path / "in")
     source = tmp_path / "in" / "privatearchive"
     anonymize(source, tmp_path / "out")
@@ -296,7 +296,7 @@ def test_recordings_that_are_withdrawn_or_failed_are_not_published(tmp_path: Pat
     assert summary.published.recordings == len(list((tmp_path / "release").rglob("*.wav"))) == 6
 
 
-def test_a_full_disk_leaves_neither_half_a_release_nor_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_partial_release_or_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_corpus(tmp_path / "in")
 
     def full(*_: object, **__: object) -> None:
@@ -309,7 +309,7 @@ def test_a_full_disk_leaves_neither_half_a_release_nor_a_map(tmp_path: Path, mon
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_strange_names_are_in_the_map_byte_for_byte(tmp_path: Path) -> None:
+def test_unusual_names_are_in_the_map_byte_for_byte(tmp_path: Path) -> None:
     name = os.fsdecode(b'caf\xe9,"\n')
     save(tmp_path / "in" / name / "a.wav", synthetic_voice(1, seconds=0.2))
     anonymize(tmp_path / "in", tmp_path / "out", publish=Release(tmp_path / "release", fields=("speaker",)))
@@ -320,7 +320,7 @@ def test_strange_names_are_in_the_map_byte_for_byte(tmp_path: Path) -> None:
 # --- What is said -------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_run_says_what_must_be_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_names_files_to_remove_before_publishing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_corpus(tmp_path / "in")
     key = tmp_path / "secret.key"
     key.write_bytes(os.urandom(32))
@@ -334,7 +334,7 @@ def test_the_end_of_a_run_says_what_must_be_removed(tmp_path: Path, capsys: pyte
     assert "--publish DIR" in said
 
 
-def test_a_run_without_a_result_publishes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_results_publishes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.wav").write_bytes(b"no audio")
     command = ["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b2", "--quiet"]
@@ -344,7 +344,7 @@ def test_a_run_without_a_result_publishes_nothing(tmp_path: Path, capsys: pytest
     assert not (tmp_path / "release.private-map.csv").exists()
 
 
-def test_a_map_that_cannot_be_written_leaves_no_release(tmp_path: Path) -> None:
+def test_unwritable_map_leaves_no_release(tmp_path: Path) -> None:
     make_corpus(tmp_path / "in")
     (tmp_path / "file").write_text("mine")
     release = Release(tmp_path / "release", tmp_path / "file" / "map.csv")
@@ -353,7 +353,7 @@ def test_a_map_that_cannot_be_written_leaves_no_release(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "in", "out"]
 
 
-def test_publishing_says_what_is_left_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_release_names_the_remaining_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = make_input(tmp_path / "in", "kaldi")
     command = ["anonymize", str(source), str(tmp_path / "out"), "--system", "b2", "--quiet", "--seed", "1"]
     assert main([*command, "--publish", str(tmp_path / "release"), "--publish-map", str(tmp_path / "m.csv")]) == 0

@@ -81,7 +81,7 @@ def run_all(broken: Anonymizer) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_our_systems_pass(name: str) -> None:
+def test_shipped_systems_pass(name: str) -> None:
     results = check_anonymizer(system(name))
     assert len(results) >= 30
     assert {result.status for result in results} <= {"passed", "skipped"}
@@ -90,7 +90,7 @@ def test_our_systems_pass(name: str) -> None:
     assert len(skipped - CHANGES) <= 7, "a system may lack a stream, not more"
 
 
-def test_a_system_of_ones_own_passes() -> None:
+def test_own_system_passes() -> None:
     results = check_anonymizer(Gain())
     assert {result.status for result in results if result.name not in CHANGES} == {"passed"}
     skipped = {result.message for result in results if result.name in CHANGES}
@@ -98,7 +98,7 @@ def test_a_system_of_ones_own_passes() -> None:
 
 
 @pytest.mark.usefixtures("one_process")
-def test_a_system_without_stream_or_draw_is_not_blamed() -> None:
+def test_system_without_stream_or_draw_passes() -> None:
     results = check_anonymizer(Whole())
     skipped = {result.name: result.message for result in results if result.status == "skipped"}
     assert skipped.pop("different-draws-differ") == "draws no random number"
@@ -115,7 +115,7 @@ def test_failures_are_raised_with_their_names() -> None:
         check_anonymizer(Shortened())
 
 
-def test_names_of_checks() -> None:
+def test_names_of_checks_are_lower_case_with_hyphens() -> None:
     assert len(CHECKS) >= 30
     assert all(name == name.lower() and " " not in name and "_" not in name for name in CHECKS)
 
@@ -670,7 +670,7 @@ def test_every_check_can_fail() -> None:
 
 
 @pytest.mark.parametrize(("broken", "name"), MUTANTS, ids=[f"{cls.__name__}-{name}" for cls, name in MUTANTS])
-def test_a_broken_system_is_found(broken: type[Anonymizer], name: str) -> None:
+def test_broken_system_is_found(broken: type[Anonymizer], name: str) -> None:
     _first_draw.clear()
     instance = broken()
     if name == "workers-do-not-matter":
@@ -682,7 +682,7 @@ def test_a_broken_system_is_found(broken: type[Anonymizer], name: str) -> None:
 
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("broken", [AdaptsToTheFirst, ChangesItsParameters, KeepsItsDraw])
-def test_memory_is_found_in_the_whole_sequence_of_checks(broken: type[Anonymizer]) -> None:
+def test_state_between_calls_is_found_in_the_whole_sequence(broken: type[Anonymizer]) -> None:
     """An instance that has settled looks innocent: some check must still see it, whatever ran before."""
     expected = next(name for cls, name in MUTANTS if cls is broken)
     assert expected in run_all(broken())
@@ -701,7 +701,7 @@ def test_measures_of_change_ignore_gain_and_delay() -> None:
     assert envelope_distance(synthetic_voice(2, 1, seconds=1.0).samples, higher, 16000) > 3
 
 
-def test_a_whisper_has_the_envelope_of_the_speech_and_no_pitch() -> None:
+def test_whisper_keeps_the_envelope_and_has_no_pitch() -> None:
     wave = synthetic_voice(1, seconds=3.0)
     made = whispered(wave)
     assert made.samples.shape == wave.samples.shape
@@ -720,7 +720,7 @@ def test_very_low_and_high_voices_have_their_pitch(pitch: float) -> None:
 
 
 @pytest.mark.usefixtures("one_process")
-def test_real_speech_is_checked_where_it_is_given() -> None:
+def test_given_real_speech_is_checked() -> None:
     results = check_anonymizer(Claims(), raise_on_failure=False, speech=synthetic_voice(5, seconds=1.0))
     failed = {result.name: result.message for result in results if result.status == "failed"}
     assert failed.keys() == {*CHANGES, "real-voice-changes", "real-whispered-voice-changes"}
@@ -731,7 +731,7 @@ def test_real_speech_is_checked_where_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
-def test_voices_are_repeatable_and_fit(rate: int) -> None:
+def test_synthetic_voices_are_reproducible_and_within_full_scale(rate: int) -> None:
     wave = synthetic_voice(3, 4, seconds=1.0, rate=rate)
     assert (len(wave), wave.rate) == (rate, rate)
     assert np.array_equal(wave.samples, synthetic_voice(3, 4, seconds=1.0, rate=rate).samples)

@@ -55,7 +55,7 @@ def weights(folder: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_tiny_model_learns_a_tiny_corpus(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
+def test_tiny_model_learns_a_tiny_corpus(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     """Through the command line, with a Kaldi directory; the result is an ordinary model."""
     write_kaldi(corpus, tmp_path / "data")
     before = word_error_rate(corpus, transcribe(corpus, model)).wer.value
@@ -99,7 +99,7 @@ class Killed(BaseException):
     """Not an error that anybody catches."""
 
 
-def test_a_killed_training_ends_with_the_same_weights(
+def test_killed_training_resumes_to_the_same_weights(
     model: CTC, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train_ctc(model, corpus, tmp_path / "whole", QUICK)
@@ -122,7 +122,7 @@ def test_a_killed_training_ends_with_the_same_weights(
     assert train_ctc(model, corpus, tmp_path / "killed", QUICK) == resumed  # nothing left to do
 
 
-def test_the_seed_decides(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
+def test_training_depends_on_the_seed(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     one, same, other = (
         train_ctc(model, corpus, tmp_path / name, replace(QUICK, epochs=1, seed=seed))
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
@@ -130,7 +130,7 @@ def test_the_seed_decides(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     assert weights(one.folder) == weights(same.folder) != weights(other.folder)
 
 
-def test_the_front_end_stays_unless_told_otherwise(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
+def test_front_end_is_frozen_by_default(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
     name = "wav2vec2.feature_extractor.conv_layers.0.conv.weight"
@@ -142,7 +142,7 @@ def test_the_front_end_stays_unless_told_otherwise(model: CTC, corpus: Corpus, t
         assert not np.array_equal(before["lm_head.weight"], after["lm_head.weight"])
 
 
-def test_training_leaves_the_recogniser_alone(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
+def test_training_does_not_change_the_original_model(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     before = transcribe(corpus, model)
     train_ctc(model, corpus, tmp_path / "out", replace(QUICK, epochs=1, learning_rate=0.1))
     assert transcribe(corpus, model) == before
@@ -170,7 +170,7 @@ def test_utterances_too_short_for_their_words_are_left_out(model: CTC, tmp_path:
         train_ctc(model, make_corpus(tmp_path / "b", ["A WORD " * 30]), tmp_path / "out2", QUICK)
 
 
-def test_bad_input_is_found_first(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
+def test_invalid_input_is_found_before_training(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 of 2 utterances have no text"):
         train_ctc(model, make_corpus(tmp_path / "a", ["A", None]), tmp_path / "out", QUICK)
     with pytest.raises(InputError, match=r"text of u1 has '1', 'É', which the model does not know"):
@@ -196,7 +196,7 @@ def test_another_training_is_not_overwritten(model: CTC, corpus: Corpus, tmp_pat
         train_ctc(model, corpus, tmp_path / "mine", recipe)
 
 
-def test_the_command_checks_the_development_corpus_before_training(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
+def test_command_checks_the_development_corpus_before_training(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
     write_kaldi(corpus, tmp_path / "data")
     with pytest.raises(InputError, match="no text"):
         run_command(model, tmp_path / "data", tmp_path / "out", "--dev", str(corpus.utterances[0].path.parent))

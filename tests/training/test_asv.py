@@ -60,7 +60,7 @@ def store(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> FeatureSt
 # --- recipes
 
 
-def test_the_official_schedule_is_that_of_torch() -> None:
+def test_official_schedule_equals_that_of_torch() -> None:
     schedule = Triangular(1e-8, 0.01, 50)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     twin = torch.optim.lr_scheduler.CyclicLR(optimizer, 1e-8, 0.01, step_size_up=50, cycle_momentum=False)
@@ -70,7 +70,7 @@ def test_the_official_schedule_is_that_of_torch() -> None:
         twin.step()
 
 
-def test_the_official_learning_rate_never_peaks() -> None:
+def test_official_learning_rate_never_reaches_its_peak() -> None:
     """About 345,000 chunks of train-clean-360 in batches of 256, ten epochs: a fifth of the way up."""
     reached, highest = peaks(RECIPES["ecapa", "official"].schedule, 13_500)
     assert not reached
@@ -78,7 +78,7 @@ def test_the_official_learning_rate_never_peaks() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 100, 1001])
-def test_ours_peaks_once_and_comes_down(steps: int) -> None:
+def test_default_learning_rate_peaks_once(steps: int) -> None:
     schedule = OneCycle(2e-3)
     rates = np.array([schedule.rate(step, steps) for step in range(steps)])
     assert rates.max() == schedule.peak
@@ -91,14 +91,14 @@ def test_ours_peaks_once_and_comes_down(steps: int) -> None:
         assert rates[-1] < 0.2 * schedule.peak
 
 
-def test_exponential_decay() -> None:
+def test_learning_rate_decays_exponentially() -> None:
     schedule = Exponential(0.01709, 0.001709)
     rates = [schedule.rate(step, 11) for step in range(11)]
     assert (rates[0], rates[-1]) == pytest.approx((0.01709, 0.001709))
     assert np.ptp(np.diff(np.log(rates))) < 1e-9
 
 
-def test_official_hyperparameters() -> None:
+def test_official_recipe_has_the_published_hyperparameters() -> None:
     ecapa, xvector = recipe_for("ecapa", "official"), recipe_for("xvector", "official")
     assert (ecapa.epochs, ecapa.batch_size, ecapa.shortest, ecapa.longest) == (10, 256, 3.0, 3.0)
     assert ecapa.schedule == Triangular(1e-8, 0.01, 65_000)
@@ -113,7 +113,7 @@ def test_official_hyperparameters() -> None:
 
 
 @pytest.mark.parametrize("name", ["ecapa", "xvector"])
-def test_the_store_holds_the_features(corpus: Corpus, tmp_path: Path, name: str) -> None:
+def test_feature_store_holds_the_features(corpus: Corpus, tmp_path: Path, name: str) -> None:
     model = MODELS[name]
     made = open_store(tmp_path, corpus, model, seconds=1.0, jobs=1)
     for utterance in corpus.utterances[:4]:
@@ -122,7 +122,7 @@ def test_the_store_holds_the_features(corpus: Corpus, tmp_path: Path, name: str)
         np.testing.assert_allclose(made.read(utterance), expected, atol=0.05, rtol=1e-3)
 
 
-def test_a_torn_store_is_mended(corpus: Corpus, tmp_path: Path, store: FeatureStore) -> None:
+def test_truncated_store_is_repaired(corpus: Corpus, tmp_path: Path, store: FeatureStore) -> None:
     open_store(tmp_path, corpus, MODELS["ecapa"], seconds=1.0)
     data, index = (tmp_path / "fbank80-1s" / name for name in ("features.f16", "index.jsonl"))
     before = data.read_bytes()
@@ -135,7 +135,7 @@ def test_a_torn_store_is_mended(corpus: Corpus, tmp_path: Path, store: FeatureSt
         np.testing.assert_array_equal(made.read(utterance), store.read(utterance))
 
 
-def test_a_store_notices_what_has_changed(voices: Path, tmp_path: Path) -> None:
+def test_changed_audio_is_detected(voices: Path, tmp_path: Path) -> None:
     copy = tmp_path / "voices"
     shutil.copytree(voices / "s2", copy / "s2")
     made = open_store(tmp_path / "store", open_corpus(copy), MODELS["ecapa"], seconds=1.0)
@@ -148,7 +148,7 @@ def test_a_store_notices_what_has_changed(voices: Path, tmp_path: Path) -> None:
     assert other.entry(one).loud_chunks == 1
 
 
-def test_silent_chunks_are_counted_out(tmp_path: Path) -> None:
+def test_silent_chunks_are_left_out(tmp_path: Path) -> None:
     samples = np.concatenate([synthetic_voice(0, 0, seconds=2.5).samples, np.full(16000 * 2, 4e-4, np.float32)])
     save(tmp_path / "a" / "x.wav", Waveform(samples, 16000))
     corpus = open_corpus(tmp_path)
@@ -156,7 +156,7 @@ def test_silent_chunks_are_counted_out(tmp_path: Path) -> None:
     assert made.entry(corpus.utterances[0]).loud_chunks == 3
 
 
-def test_repetition() -> None:
+def test_short_features_are_repeated() -> None:
     frames = np.arange(3)[:, None]
     assert repeated(frames, 7)[:, 0].tolist() == [0, 1, 2, 0, 1, 2, 0]
     assert repeated(frames, 2) is frames
@@ -166,7 +166,7 @@ def numbers(utterances: list[Utterance]) -> dict[str, int]:
     return {speaker: number for number, speaker in enumerate(sorted({str(u.speaker) for u in utterances}))}
 
 
-def test_division_keeps_speakers_apart(corpus: Corpus) -> None:
+def test_validation_speakers_are_not_trained_on(corpus: Corpus) -> None:
     parts = divide(corpus.utterances, recipe_for("ecapa", "official"), seed=3)
     held, new = ({u.speaker for u in part} for part in (parts.held_out, parts.validation))
     assert len(new) == 2
@@ -181,7 +181,7 @@ def test_division_keeps_speakers_apart(corpus: Corpus) -> None:
         divide(corpus.utterances, recipe_for("ecapa", "fixed"), 0, speakers=5)
 
 
-def test_batches_do_not_depend_on_where_one_starts(corpus: Corpus, store: FeatureStore) -> None:
+def test_batches_do_not_depend_on_the_starting_step(corpus: Corpus, store: FeatureStore) -> None:
     plan = replace(recipe_for("xvector", "fixed"), batch_size=7, shortest=0.5, longest=1.0)
     own = list(corpus.utterances)
     batches = Batches(own, numbers(own), store, plan, subtract_mean=True, seed=1)
@@ -197,7 +197,7 @@ def test_batches_do_not_depend_on_where_one_starts(corpus: Corpus, store: Featur
     assert not np.array_equal(whole[0][1], next(batches.epoch(3))[1])
 
 
-def test_rows_of_an_epoch(corpus: Corpus, store: FeatureStore) -> None:
+def test_epoch_has_one_row_per_whole_chunk(corpus: Corpus, store: FeatureStore) -> None:
     own = list(corpus.utterances)
     plan = replace(recipe_for("ecapa", "official"), batch_size=4, shortest=1.0, longest=1.0)
     whole = Batches(own, numbers(own), store, plan, subtract_mean=True, seed=0)
@@ -238,7 +238,7 @@ def new_utterances_eer(encoder: TrainedEncoder) -> float:
 
 
 @pytest.mark.parametrize(("model", "channels"), [("ecapa", 32), ("xvector", 64), ("resnet34", 4)])
-def test_a_few_steps_separate_speakers(more: Corpus, tmp_path: Path, model: str, channels: int) -> None:
+def test_few_steps_separate_speakers(more: Corpus, tmp_path: Path, model: str, channels: int) -> None:
     record = train_asv(
         [more], tmp_path, model=model, channels=channels, epochs=4, batch_size=12, seconds_per_chunk=1.0,
         validation_speakers=0,
@@ -260,7 +260,7 @@ def test_a_few_steps_separate_speakers(more: Corpus, tmp_path: Path, model: str,
     ]  # fmt: skip
 
 
-def test_the_record(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_record_is_complete(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = train_asv(
         [corpus], tmp_path, recipe="official", channels=8, epochs=2, batch_size=8, seconds_per_chunk=0.5,
         trained_on="anonymized", seed=5, quiet=False,
@@ -285,7 +285,7 @@ def test_the_record(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert training.validation_eer == record["validation_eer"]
 
 
-def test_a_finished_training_is_not_repeated(corpus: Corpus, tmp_path: Path) -> None:
+def test_finished_training_is_not_repeated(corpus: Corpus, tmp_path: Path) -> None:
     def train(seed: int = 0, overwrite: bool = False) -> dict[str, object]:
         return train_asv(
             [corpus], tmp_path, channels=8, epochs=1, batch_size=16, seconds_per_chunk=0.5, seed=seed,
@@ -305,7 +305,7 @@ def test_a_finished_training_is_not_repeated(corpus: Corpus, tmp_path: Path) -> 
     assert (tmp_path / "kept" / "fbank80-0.5s" / "features.f16").exists()
 
 
-def test_only_one_training_in_a_folder(corpus: Corpus, tmp_path: Path) -> None:
+def test_second_training_in_a_folder_is_rejected(corpus: Corpus, tmp_path: Path) -> None:
     import fcntl
 
     with (tmp_path / ".lock").open("w") as handle:
@@ -318,7 +318,7 @@ def test_only_one_training_in_a_folder(corpus: Corpus, tmp_path: Path) -> None:
 # --- bad input
 
 
-def test_bad_data(voices: Path, tmp_path: Path) -> None:
+def test_invalid_data_is_rejected(voices: Path, tmp_path: Path) -> None:
     one = open_corpus(voices).filter(lambda u: u.speaker == "s2")
     with pytest.raises(InputError, match="1 speaker in 5 utterances"):
         train_asv([one], tmp_path)
@@ -334,7 +334,7 @@ def test_bad_data(voices: Path, tmp_path: Path) -> None:
         train_asv([corpus, open_corpus(tmp_path / "short")], tmp_path / "out", channels=8)
 
 
-def test_bad_settings(corpus: Corpus, tmp_path: Path) -> None:
+def test_invalid_settings_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
     for match, options in {
         "unknown speaker encoder 'ecappa'": {"model": "ecappa"},
         "unknown recipe 'offical' for ecapa": {"recipe": "offical"},
@@ -364,7 +364,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TrainedEncoder:
     return TrainedEncoder(path)
 
 
-def test_encoder(encoder: TrainedEncoder) -> None:
+def test_trained_encoder_gives_embeddings(encoder: TrainedEncoder) -> None:
     wave = synthetic_voice(0, 0, seconds=1.0)
     vector = encoder(wave)
     assert vector.shape == (encoder.dimension,) == (192,)
@@ -381,7 +381,7 @@ def test_encoder(encoder: TrainedEncoder) -> None:
     assert encoder.training().speakers is None
 
 
-def test_encoder_by_name(encoder: TrainedEncoder) -> None:
+def test_trained_encoder_is_found_by_path(encoder: TrainedEncoder) -> None:
     assert named(f"trained:{encoder.path}") == encoder
     assert named(f"ecapa:{encoder.path}") == encoder
     assert named(encoder.name) == encoder
@@ -391,7 +391,7 @@ def test_encoder_by_name(encoder: TrainedEncoder) -> None:
         named("ecapa")
 
 
-def test_the_fingerprint_is_of_the_weights(encoder: TrainedEncoder, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_the_weights(encoder: TrainedEncoder, tmp_path: Path) -> None:
     tensors, record = load_tensors(encoder.file, "speaker encoder")
     save_tensors(tmp_path / "same.safetensors", tensors, record)
     assert TrainedEncoder(tmp_path / "same.safetensors").fingerprint() == encoder.fingerprint()
@@ -428,7 +428,7 @@ def test_a_file_can_be_read_while_it_is_replaced(tmp_path: Path) -> None:
         writer.join()
 
 
-def test_files_of_the_wrong_kind(encoder: TrainedEncoder, tmp_path: Path) -> None:
+def test_files_of_the_wrong_kind_are_rejected(encoder: TrainedEncoder, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     tensors, record = load_tensors(encoder.file, "speaker encoder")

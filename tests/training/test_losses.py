@@ -43,7 +43,7 @@ def test_aam_equals_its_twin(margin: float, scale: float) -> None:
     torch.testing.assert_close(logits, plain)
 
 
-def test_the_margin_makes_it_harder() -> None:
+def test_margin_increases_the_loss() -> None:
     torch.manual_seed(0)
     head, plain = AamSoftmax(8, 3, margin=0.2), AamSoftmax(8, 3, margin=0.0)
     plain.load_state_dict(head.state_dict())

@@ -47,7 +47,7 @@ def wave(name: str) -> Waveform:
     return load(asset(name), rate=16000)
 
 
-def test_real_recordings() -> None:
+def test_real_recordings_are_transcribed() -> None:
     corpus = [
         Utterance("dickens", asset("two_cities.wav"), speaker="a", text=TWO_CITIES),
         Utterance("beckett", asset("beckett.wav"), speaker="b", text=BECKETT),
@@ -63,7 +63,7 @@ def test_cuts_at_pauses_lose_no_words() -> None:
     assert word_error_rate(corpus, hyps).errors.deletions <= 2
 
 
-def test_the_cache_of_the_decoder_changes_nothing() -> None:
+def test_decoder_cache_changes_nothing() -> None:
     """The twin reads all tokens so far again at every step, without remembering keys and values."""
     samples = wave("beckett.wav").samples[: 5 * 16000]
     network = moonshine._network()
@@ -82,7 +82,7 @@ def test_the_cache_of_the_decoder_changes_nothing() -> None:
     assert len(tokens) > 8
 
 
-def test_length_guard() -> None:
+def test_length_guard_stops_endless_output() -> None:
     samples = wave("beckett.wav").samples[: 5 * 16000]
     free = moonshine._network().decode(samples, 100)
     assert moonshine._network().decode(samples, 4) == free[:4]
@@ -108,7 +108,7 @@ def test_repetition_equals_its_plain_twin(head: list[int], phrase: list[int], ti
     assert repetition(head + phrase * times) == slow_repetition(head + phrase * times)
 
 
-def test_repetition_guard() -> None:
+def test_repetition_guard_stops_loops() -> None:
     assert repetition([5, 5, 5, 5]) == 0  # "no no no no"
     assert repetition([9, *[5] * 12]) == 1
     assert repetition([9, *[5, 6, 7] * 4]) == 3
@@ -116,7 +116,7 @@ def test_repetition_guard() -> None:
     assert moonshine._without_loop([6, 7, *[5, 6, 7] * 4], 3) == [6, 7, 5]  # the loop began in the middle
 
 
-def test_shortest_audio_silence_and_bad_audio() -> None:
+def test_short_silent_and_invalid_audio() -> None:
     model = Moonshine()
     fewest = round(model.minimum * 16000)
     noise = np.random.default_rng(0).normal(0.0, 0.1, fewest).astype(np.float32)
@@ -133,7 +133,7 @@ def test_options_are_part_of_the_fingerprint() -> None:
     assert len({kind.fingerprint() for kind in kinds}) == 3
 
 
-def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_model_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "moonshine_voice"
     shutil.copytree(asset("tiny-en"), package / "assets" / "tiny-en")
     (package / "__init__.py").write_text("raise ImportError('found, never imported')")
@@ -147,7 +147,7 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("package", ["moonshine_voice", "onnxruntime"])
-def test_a_missing_package_is_named_at_once(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else real(name))
     with pytest.raises(InputError, match=r"not installed \(pip install 'voiceveil\[asr\]'\)"):
@@ -155,7 +155,7 @@ def test_a_missing_package_is_named_at_once(package: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_librispeech_below_six_percent(speech: Path) -> None:
+def test_wer_on_librispeech_is_below_six_percent(speech: Path) -> None:
     """Every 25th trial of both genders: 80 utterances of all kinds of speakers."""
     corpus = [u for g in "fm" for u in vv.open_corpus(speech / f"libri_dev_trials_{g}").utterances[::25]]
     result = word_error_rate(corpus, transcribe(corpus, Moonshine()))

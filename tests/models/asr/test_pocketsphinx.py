@@ -45,7 +45,7 @@ def wave(name: str, start: float = 0.0, duration: float | None = None) -> Wavefo
     return load(Path(SPEC.origin).parent / "assets" / name, rate=16000, start=start, duration=duration)
 
 
-def test_real_recordings(tmp_path: Path) -> None:
+def test_real_recordings_are_transcribed(tmp_path: Path) -> None:
     save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=9.0))
     corpus = [Utterance("dickens", tmp_path / "dickens.wav", speaker="a", text=TWO_CITIES)]
     errors = word_error_rate(corpus, transcribe(corpus, recogniser("pocketsphinx"))).errors
@@ -53,7 +53,7 @@ def test_real_recordings(tmp_path: Path) -> None:
     assert errors.edits <= 3
 
 
-def test_transcripts_do_not_depend_on_what_was_heard_before() -> None:
+def test_transcripts_do_not_depend_on_earlier_audio() -> None:
     """The decoder itself would carry its estimate of the noise over; the twin is a decoder that has heard nothing."""
     speech = wave("two_cities.wav", duration=4.0)
     noise = np.random.default_rng(1).normal(0.0, 0.2, 2 * 16000).astype(np.float32)
@@ -70,7 +70,7 @@ def test_transcripts_do_not_depend_on_what_was_heard_before() -> None:
     assert after[0].startswith("it was the best of times")
 
 
-def test_pieces() -> None:
+def test_long_audio_is_transcribed_in_pieces() -> None:
     speech = wave("two_cities.wav", duration=6.5)
     cuts = cut_at_pauses(speech.samples, 16000, 5.0)
     model = PocketSphinx(longest=5.0)
@@ -79,7 +79,7 @@ def test_pieces() -> None:
     assert model(speech) == " ".join(apart)
 
 
-def test_shortest_audio_silence_and_bad_audio() -> None:
+def test_short_silent_and_invalid_audio() -> None:
     model = PocketSphinx()
     fewest = round(model.minimum * 16000)
     noise = np.random.default_rng(0).normal(0.0, 0.1, fewest).astype(np.float32)
@@ -100,7 +100,7 @@ def test_options_are_part_of_the_fingerprint() -> None:
     assert importlib.metadata.version("pocketsphinx") in kinds[0].fingerprint()
 
 
-def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_model_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = sphinx.model_folder()
     package = tmp_path / "pocketsphinx"
     home = package / "model" / "en-us"
@@ -119,7 +119,7 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         recogniser("pocketsphinx")
 
 
-def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pocketsphinx" else real(name))
     with pytest.raises(InputError, match=r"pocketsphinx is not installed \(pip install 'voiceveil\[sphinx\]'\)"):
@@ -128,7 +128,7 @@ def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         recogniser("pocketsphinx:fr-fr")
 
 
-def test_an_evaluation_of_words_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_with_pocketsphinx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The identity leaves all words as they are: twice the same rate, by the recogniser that was asked for."""
     save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=4.0))
     for gender in "fm":
@@ -145,7 +145,7 @@ def test_an_evaluation_of_words_alone(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_librispeech_below_one_half(speech: Path) -> None:
+def test_wer_on_librispeech_is_below_one_half(speech: Path) -> None:
     """Every 100th trial of both genders."""
     import voiceveil as vv
 

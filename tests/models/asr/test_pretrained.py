@@ -61,7 +61,7 @@ def test_collapse_equals_its_plain_twin(best: NDArray[np.int64]) -> None:
 
 
 @given(st.integers(400, 200_000))
-def test_rows_of_wav2vec2(samples: int) -> None:
+def test_number_of_frames_of_wav2vec2(samples: int) -> None:
     """400 samples make a row, every 320 more make another: what the published model is said to do."""
     assert WAV2VEC2.stride == 320
     assert WAV2VEC2.fewest == 400
@@ -70,7 +70,7 @@ def test_rows_of_wav2vec2(samples: int) -> None:
 
 
 @given(st.integers(400, 500_000), st.integers(20_000, 100_000), st.integers(400, 8_000))
-def test_windows_keep_each_row_once(samples: int, longest: int, overlap: int) -> None:
+def test_windows_keep_each_frame_once(samples: int, longest: int, overlap: int) -> None:
     kept: list[int] = []
     for window in windows(samples, WAV2VEC2, longest, overlap):
         assert 0 <= window.start < window.stop <= samples
@@ -84,7 +84,7 @@ def test_windows_keep_each_row_once(samples: int, longest: int, overlap: int) ->
     assert kept == list(range(WAV2VEC2.rows(samples)))
 
 
-def test_windows_without_a_middle_are_refused(models: Path) -> None:
+def test_windows_without_a_middle_are_rejected(models: Path) -> None:
     with pytest.raises(InputError, match="windows of 64000 samples"):
         CTC(models / "layer", window=4.0, overlap=2.0)
 
@@ -119,12 +119,12 @@ def test_ctc_equals_its_plain_twin(models: Path, name: str) -> None:
     assert len(text) > 10
 
 
-def test_weights_as_bin_are_the_same(models: Path) -> None:
+def test_bin_weights_give_the_same_transcripts(models: Path) -> None:
     assert CTC(models / "bin")(voice(1.0)) == CTC(models / "layer")(voice(1.0))
 
 
 @pytest.mark.parametrize("name", ["layer", "group"])
-def test_company_changes_nothing(models: Path, name: str) -> None:
+def test_batching_does_not_change_transcripts(models: Path, name: str) -> None:
     """Padding is masked where the model can be told of it, and avoided where it cannot."""
     alone = CTC(models / name, window=3.0, overlap=0.5)
     together = replace(alone, batch_seconds=30.0)
@@ -133,7 +133,7 @@ def test_company_changes_nothing(models: Path, name: str) -> None:
     assert together.fingerprint() == alone.fingerprint()
 
 
-def test_long_audio_in_bounded_pieces(models: Path) -> None:
+def test_long_audio_is_processed_in_bounded_pieces(models: Path) -> None:
     """What goes through the network at once is bounded, and the seams hardly show."""
     short, whole = CTC(models / "layer", window=6.0, overlap=1.0), CTC(models / "layer", window=60.0)
     seen: list[int] = []
@@ -152,7 +152,7 @@ def test_long_audio_in_bounded_pieces(models: Path) -> None:
     assert Levenshtein.normalized_distance(text, whole(voice(40.0))) < 0.25
 
 
-def test_shortest_audio_and_silence(models: Path) -> None:
+def test_short_and_silent_audio(models: Path) -> None:
     ctc = CTC(models / "layer")
     assert (ctc.rate, ctc.minimum) == (16000, 0.025)
     assert isinstance(ctc(Waveform(np.ones(400, dtype=np.float32), 16000)), str)
@@ -163,7 +163,7 @@ def test_shortest_audio_and_silence(models: Path) -> None:
         ctc(Waveform(np.zeros(0, dtype=np.float32), 16000))
 
 
-def test_ctc_on_a_corpus(models: Path, tmp_path: Path) -> None:
+def test_ctc_transcribes_a_corpus(models: Path, tmp_path: Path) -> None:
     corpus = []
     for i in range(3):
         save(tmp_path / f"{i}.wav", voice(1.0, i))
@@ -179,7 +179,7 @@ def test_ctc_on_a_corpus(models: Path, tmp_path: Path) -> None:
 # -- CTC on spectrograms ---------------------------------------------------------------------------------------------
 
 
-def test_a_model_of_spectrograms(models: Path) -> None:
+def test_spectrogram_model_is_supported(models: Path) -> None:
     """The twin lets transformers do everything: features, logits, and the merging in its tokenizer."""
     import torch
 
@@ -243,16 +243,14 @@ def whisper_prefix(whisper: Whisper, wave: Waveform, count: int) -> str:
 # -- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_a_hub_id_while_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_id_while_offline_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for spec in ("vpc2024", "ctc:nobody/nothing", "whisper:nobody/nothing", "nobody/nothing"):
         with pytest.raises(InputError, match=r"neither a folder nor on this machine .*hf download"):
             recogniser(spec)
 
 
-def test_a_model_of_the_hub_that_is_on_this_machine(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_hub_model_is_used(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layout of the hub's cache: refs/main names a snapshot."""
     cache = tmp_path / "models--me--tiny"
     (cache / "refs").mkdir(parents=True)
@@ -263,7 +261,7 @@ def test_a_model_of_the_hub_that_is_on_this_machine(
     assert recogniser("me/tiny")(voice(1.0)) == CTC(models / "layer")(voice(1.0))
 
 
-def test_paths_that_are_no_models(tmp_path: Path) -> None:
+def test_paths_without_models_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
         find_model("./models/nothing")
     (tmp_path / "file").write_text("")
@@ -288,7 +286,7 @@ def copy(source: Path, target: Path, without: str = "") -> Path:
     return target
 
 
-def test_models_of_the_wrong_kind(models: Path, tmp_path: Path) -> None:
+def test_models_of_the_wrong_kind_are_rejected(models: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a whisper model, not a ctc model .*use it as whisper:"):
         recogniser(f"ctc:{models / 'whisper'}")
     with pytest.raises(InputError, match="a ctc model, not a whisper model"):
@@ -297,7 +295,7 @@ def test_models_of_the_wrong_kind(models: Path, tmp_path: Path) -> None:
         CTC(models / "features")
 
 
-def test_incomplete_models(models: Path, tmp_path: Path) -> None:
+def test_incomplete_models_are_rejected(models: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no weights"):
         CTC(copy(models / "layer", tmp_path / "a", without="model.safetensors"))
     with pytest.raises(InputError, match="no vocabulary"):
@@ -317,7 +315,7 @@ def drop_mask(tensors: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("change", "refused"), [(drop_head, True), (drop_mask, False)])
-def test_missing_weights_are_not_made_up(
+def test_missing_weights_are_not_initialized_randomly(
     models: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], refused: bool
 ) -> None:
     from safetensors.torch import load_file, save_file
@@ -340,7 +338,7 @@ class Evil:
         return (Path("pwned").touch, ())
 
 
-def test_weights_are_never_code(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_never_unpickled(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     folder = copy(models / "bin", tmp_path / "model")
@@ -351,13 +349,13 @@ def test_weights_are_never_code(models: Path, tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "pwned").exists()
 
 
-def test_a_device_that_is_not_there(models: Path) -> None:
+def test_missing_device_is_rejected(models: Path) -> None:
     for made in (CTC(models / "layer", device="cuda:77"), Whisper(models / "whisper", device="gpu")):
         with pytest.raises(InputError, match=f"the device '{made.device}' cannot be used"):
             made(voice(1.0))
 
 
-def test_the_digest_is_of_the_content(models: Path, tmp_path: Path) -> None:
+def test_digest_depends_on_the_content(models: Path, tmp_path: Path) -> None:
     same = copy(models / "layer", tmp_path / "same")
     assert digest(same) == digest(models / "layer") != digest(models / "group")
     vocabulary = json.loads((same / "vocab.json").read_text())
@@ -366,7 +364,7 @@ def test_the_digest_is_of_the_content(models: Path, tmp_path: Path) -> None:
     assert digest(same) != digest(models / "layer")
 
 
-def test_a_download_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_download_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(InputError, match="nobody/nothing cannot be fetched"):

@@ -61,7 +61,7 @@ def test_transcripts_come_from_the_cache(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_batches_of_a_corpus_give_the_same_and_share_the_cache(tmp_path: Path) -> None:
+def test_batches_give_the_same_transcripts_and_share_the_cache(tmp_path: Path) -> None:
     corpus, log = make_corpus(tmp_path), tmp_path / "log"
     cache = Cache(tmp_path / "cache")
     together = transcribe(corpus, Loudness(batch_seconds=2.0, log=log), cache=cache)
@@ -73,7 +73,7 @@ def test_batches_of_a_corpus_give_the_same_and_share_the_cache(tmp_path: Path) -
     assert transcribe(corpus, Loudness(batch_seconds=100.0)) == together
 
 
-def test_batches_hold_all_and_are_bounded() -> None:
+def test_batches_are_complete_and_bounded() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         lengths = {f"u{i}": float(x) for i, x in enumerate(rng.exponential(5.0, rng.integers(0, 40)))}
@@ -82,7 +82,7 @@ def test_batches_hold_all_and_are_bounded() -> None:
         assert all(len(group) == 1 or max(lengths[n] for n in group) * len(group) <= 20.0 for group in groups)
 
 
-def test_word_error_rate_by_hand(tmp_path: Path) -> None:
+def test_word_error_rate_equals_hand_computation(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path)
     hyps = {"u0": "Level, 1!", "u1": "level too", "u2": "", "u3": "a level 4"}
     result = word_error_rate(corpus, hyps)
@@ -102,7 +102,7 @@ def test_without_speakers_the_interval_is_over_utterances(tmp_path: Path) -> Non
     assert (result.wer.n, result.wer.of) == (4, "utterances")
 
 
-def test_difference_of_two_systems(tmp_path: Path) -> None:
+def test_difference_of_two_systems_is_paired(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path)
     right = word_error_rate(corpus, references(corpus))
     wrong = word_error_rate(corpus, {u.id: "LEVEL" for u in corpus})
@@ -114,7 +114,7 @@ def test_difference_of_two_systems(tmp_path: Path) -> None:
         compare_word_error_rates(right, word_error_rate(other, references(other)))
 
 
-def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
+def test_corpus_without_text_is_rejected(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path)
     silent = (Utterance("v", corpus.utterances[0].path), *corpus)
     with pytest.raises(InputError, match="1 of 5 utterances have no text"):
@@ -131,7 +131,7 @@ def test_too_short_audio_is_found_before_the_work(tmp_path: Path, batch_seconds:
     assert not log.exists()
 
 
-def test_audio_that_no_recogniser_takes() -> None:
+def test_invalid_audio_is_rejected() -> None:
     with pytest.raises(InputError, match="8000 Hz"):
         check_audio(Waveform(np.zeros(500, dtype=np.float32), 8000), 16000, 400)
     with pytest.raises(InputError, match="0 samples"):
@@ -140,7 +140,7 @@ def test_audio_that_no_recogniser_takes() -> None:
         check_audio(Waveform(np.full(500, np.nan, dtype=np.float32), 16000), 16000, 400)
 
 
-def test_registry_of_recognisers() -> None:
+def test_recognizers_are_registered() -> None:
     assert {"moonshine", "ctc", "whisper", "vpc2024"} <= set(recognisers)
     made: Recogniser = recogniser("moonshine")
     assert made.rate == 16000
@@ -153,7 +153,7 @@ def test_registry_of_recognisers() -> None:
             recogniser(name)
 
 
-def test_light_imports() -> None:
+def test_imports_are_light() -> None:
     code = (
         "import sys, voiceveil.models, voiceveil.models.asr.recognition as a; a.recogniser('moonshine').fingerprint(); "
         "print([m for m in ('torch', 'transformers', 'onnxruntime', 'huggingface_hub') if m in sys.modules])"

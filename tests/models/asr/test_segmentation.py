@@ -59,7 +59,7 @@ def test_pieces_tile_the_recording(seed: int, length: int, longest: float) -> No
         assert all(stop - start >= limit // 4 - 10 for start, stop in pieces)
 
 
-def test_the_cut_is_in_the_pause() -> None:
+def test_cut_is_in_the_pause() -> None:
     rng = np.random.default_rng(0)
     samples = rng.normal(size=40 * RATE).astype(np.float32)
     samples[17 * RATE : int(17.4 * RATE)] *= 0.001

@@ -53,11 +53,11 @@ def test_numbers_can_be_read_back(number: int) -> None:
         ("5551234567890123", "FIVE FIVE FIVE ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE ZERO ONE TWO THREE"),
     ],
 )
-def test_numbers_as_they_are_said(written: str, words: str) -> None:
+def test_numbers_are_spelled_out(written: str, words: str) -> None:
     assert number_words(written) == words
 
 
-def test_plain_words() -> None:
+def test_punctuation_and_case_are_removed() -> None:
     assert plain_words("“Well, it’s  fine;” he said—isn't it?") == "WELL IT'S FINE HE SAID ISN'T IT"
     assert plain_words("'Tis the dogs' 'bone'") == "TIS THE DOGS BONE"
     assert plain_words("an arm-chair_") == "AN ARM CHAIR"
@@ -66,13 +66,13 @@ def test_plain_words() -> None:
 
 
 @given(st.lists(st.from_regex(r"[A-Z]+('[A-Z]+)?", fullmatch=True)))
-def test_a_transcript_of_the_challenge_stays_as_it_is(words: list[str]) -> None:
+def test_challenge_transcript_is_unchanged(words: list[str]) -> None:
     text = " ".join(words)
     assert plain_words(text) == normalise_text(text) == text
 
 
 @given(st.text())
-def test_normalising_twice_changes_nothing(text: str) -> None:
+def test_normalization_is_idempotent(text: str) -> None:
     assert plain_words(plain_words(text)) == plain_words(text)
 
 
@@ -90,7 +90,7 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
         ("ROCK AND ROLL", "Rock & Roll"),
     ],
 )
-def test_two_spellings_of_one_thing(a: str, b: str) -> None:
+def test_equivalent_spellings_are_equal(a: str, b: str) -> None:
     assert english_words(a) == english_words(b)
 
 
@@ -101,6 +101,6 @@ def test_different_words_stay_different(a: str, b: str) -> None:
     assert english_words(a) != english_words(b)
 
 
-def test_an_unknown_normalisation_is_named() -> None:
+def test_unknown_normalization_is_rejected() -> None:
     with pytest.raises(InputError, match="did you mean english"):
         normaliser("englsh")

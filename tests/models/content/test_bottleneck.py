@@ -28,7 +28,7 @@ def write_tdnnf(folder: Path, speaker: str) -> Path:
     return folder
 
 
-def test_the_bottleneck_as_the_network_gives_it(tmp_path: Path) -> None:
+def test_features_equal_those_of_the_network(tmp_path: Path) -> None:
     import torch
 
     from voiceveil.dsp.kaldi import hires_mfcc
@@ -54,7 +54,7 @@ def test_the_bottleneck_as_the_network_gives_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-3, atol=1e-3)
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_networks_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         content_features("bottleneck")
     assert str(caught.value) == (

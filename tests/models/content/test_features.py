@@ -27,7 +27,7 @@ def speech_of_the_wheel() -> vv.Waveform:
     return vv.Waveform(vv.load(folder / "two_cities.wav", rate=16000).samples[: 6 * 16000], 16000)
 
 
-def test_the_last_layer_is_behind_the_inner_ones(speech_of_the_wheel: vv.Waveform) -> None:
+def test_last_layer_follows_from_the_inner_ones(speech_of_the_wheel: vv.Waveform) -> None:
     """Layer 6 is what the file gives as it is; the layers before it are others, ever less like it."""
     layers = [normalised(MoonshineContent(layer)(speech_of_the_wheel)) for layer in (1, 3, 5, 6)]
     assert {layer.shape for layer in layers} == {((96000 - 895) // 384 + 1, 288)}
@@ -60,12 +60,12 @@ def test_content_at_another_speed_keeps_its_time(speech_of_the_wheel: vv.Wavefor
 
 
 @pytest.mark.parametrize(("spec", "what"), [("moonshine:7", "no layer 7"), ("moonshine:x", "'x' is no layer")])
-def test_no_such_layer(spec: str, what: str) -> None:
+def test_unknown_layer_is_rejected(spec: str, what: str) -> None:
     with pytest.raises(InputError, match=what):
         content_features(spec)
 
 
-def test_too_short_for_one_vector() -> None:
+def test_too_short_audio_is_rejected() -> None:
     with pytest.raises(InputError):
         MoonshineContent()(vv.Waveform(np.zeros(500, dtype=np.float32), 16000))
 
@@ -86,7 +86,7 @@ def test_on_frames_interpolates(content: np.ndarray, hop: float, frames: int, fi
 
 
 @given(arrays.arrays(np.float32, (12, 3), elements=st.floats(-9, 9, width=32)), st.floats(0.5, 4), st.floats(-3, 3))
-def test_normalised_content_knows_neither_level_nor_scale(content: np.ndarray, scale: float, shift: float) -> None:
+def test_normalized_content_is_invariant_to_offset_and_scale(content: np.ndarray, scale: float, shift: float) -> None:
     if (content.std(axis=0) < 0.1).any():
         return
     np.testing.assert_allclose(normalised(scale * content + shift), normalised(content), atol=1e-3)

@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_ctc(tmp_path_factory.mktemp("ssl") / "model")
 
 
-def test_the_last_layer_as_the_library_gives_it(model: Path) -> None:
+def test_last_layer_equals_that_of_transformers(model: Path) -> None:
     import torch
 
     wave = synthetic_voice(seconds=1.0)
@@ -36,7 +36,7 @@ def test_the_last_layer_as_the_library_gives_it(model: Path) -> None:
     assert (part.hop, part.offset, part.minimum) == (320.0, 199.5, 0.025)
 
 
-def test_windows_give_as_many_vectors_and_nearly_the_same(model: Path) -> None:
+def test_windows_give_nearly_the_same_vectors(model: Path) -> None:
     wave = synthetic_voice(seconds=4.0)
     whole, parts = SslContent(model)(wave), SslContent(model, window=2.0, overlap=0.5)(wave)
     assert whole.shape == parts.shape
@@ -44,7 +44,7 @@ def test_windows_give_as_many_vectors_and_nearly_the_same(model: Path) -> None:
     assert SslContent(model).fingerprint() != SslContent(model, window=2.0).fingerprint()
 
 
-def test_a_model_has_to_be_named_and_there(tmp_path: Path) -> None:
+def test_missing_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         content_features("ssl")
     assert str(caught.value) == "content features ssl have no default model (write ssl:FOLDER or ssl:HUB_ID)"

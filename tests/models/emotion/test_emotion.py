@@ -85,7 +85,7 @@ def test_names_are_documented_and_unique() -> None:
     assert set(names) - stems == {name for name in names if name.startswith("mfcc") and name not in stems}
 
 
-def test_known_pitch_level_and_rhythm() -> None:
+def test_functionals_of_known_pitch_level_and_rhythm() -> None:
     """0.5 s of 220 Hz, 0.2 s of silence, 0.5 s that rises from 220 to 311 Hz, six semitones."""
     rng = np.random.default_rng(0)
     flat, rising = pulses(np.full(8000, 220.0)), pulses(np.geomspace(220, 220 * 2**0.5, 8000))
@@ -101,7 +101,7 @@ def test_known_pitch_level_and_rhythm() -> None:
     assert values["jitter"] < 0.01
 
 
-def test_tilt_follows_the_filter() -> None:
+def test_spectral_tilt_follows_the_filter() -> None:
     bright, dark = (functionals(wave(pulses(np.full(16000, 150.0), tilt=t))) for t in (0.5, 0.97))
     for name in ("alpha_mean", "hammarberg_mean", "h1_a3_mean", "h1_h2_mean"):
         assert dark[name] > bright[name]
@@ -109,20 +109,20 @@ def test_tilt_follows_the_filter() -> None:
     assert dark["slope_high_mean"] < bright["slope_high_mean"]
 
 
-def test_level_does_not_matter() -> None:
+def test_functionals_are_invariant_to_level() -> None:
     loud = synthetic_voice(2, seconds=2.0)
     quiet = Waveform(loud.samples * np.float32(0.01), loud.rate)
     np.testing.assert_allclose(Functionals()(quiet), Functionals()(loud), rtol=1e-4, atol=1e-4)
 
 
-def test_stored_figures() -> None:
+def test_functionals_equal_stored_figures() -> None:
     """A change of any functional must change the version: caches hold them under it."""
     values = functionals(synthetic_voice(1, seconds=2.0))
     assert Functionals.version == 1
     assert {name: values[name] for name in STORED} == pytest.approx(STORED, rel=1e-3)
 
 
-def test_what_is_not_there_is_nan() -> None:
+def test_undefined_functionals_are_nan() -> None:
     silence = dict(zip(functional_names(), Functionals()(Waveform(np.zeros(16000, np.float32), 16000)), strict=True))
     assert np.isnan(silence["f0_mean"])
     assert silence["voiced_share"] == 0
@@ -134,7 +134,7 @@ def test_what_is_not_there_is_nan() -> None:
         Functionals()(Waveform(np.full(16000, np.inf, np.float32), 16000))
 
 
-def test_pieces_against_plain_loops() -> None:
+def test_runs_equal_plain_loops() -> None:
     rng = np.random.default_rng(1)
     mask = rng.random(50) > 0.4
     plain = [list(group) for key, group in itertools.groupby(range(50), lambda i: bool(mask[i])) if key]
@@ -169,7 +169,7 @@ def clusters(rng: np.random.Generator, n: int = 60) -> tuple[Array, list[str], l
     return x * [1, 10, 100, 0] + 5, labels, [f"g{i % 6}" for i in range(n)]
 
 
-def test_fit_is_the_minimum_that_plain_descent_finds() -> None:
+def test_fit_equals_plain_gradient_descent() -> None:
     x, labels, _ = clusters(np.random.default_rng(2))
     model = fit(x, labels, 0.1)
     z = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
@@ -190,7 +190,7 @@ def test_fit_is_the_minimum_that_plain_descent_finds() -> None:
     assert model.labels == ("a", "b", "c")
 
 
-def test_unknown_features_count_as_the_mean() -> None:
+def test_missing_features_count_as_the_mean() -> None:
     x, labels, _ = clusters(np.random.default_rng(3))
     model = fit(np.where(np.arange(x.size).reshape(x.shape) % 7 == 0, np.nan, x), labels, 0.1)
     assert np.isfinite(model.weights).all()
@@ -230,7 +230,7 @@ def utterances(*rows: str, folds: dict[str, str] | None = None) -> Corpus:
 EVERYBODY = [f"{s}-{e}" for s in "abcd" for e in ("ang", "sad")]
 
 
-def test_folds_are_sessions_or_else_speakers() -> None:
+def test_folds_are_sessions_or_speakers() -> None:
     alone = emotion_folds(utterances(*EVERYBODY, "a-bor", "b-"), ("ang", "sad"))
     assert alone.names == ("a", "b", "c", "d")
     assert alone.emotions == ("ang", "sad")
@@ -253,12 +253,12 @@ def test_folds_are_sessions_or_else_speakers() -> None:
         (utterances("a-ang", "a-sad", "b-ang"), None, "without fold a there is no sad to learn from"),
     ],
 )
-def test_corpora_that_cannot_be_used(corpus: Corpus, emotions: Any, message: str) -> None:
+def test_unusable_corpora_are_rejected(corpus: Corpus, emotions: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         emotion_folds(corpus, emotions)
 
 
-def test_a_speaker_in_two_folds_is_refused() -> None:
+def test_speaker_in_two_folds_is_rejected() -> None:
     corpus = utterances(*EVERYBODY, folds=dict.fromkeys("abcd", "1"))
     moved = [replace(u, fold="2") if k % 2 else u for k, u in enumerate(corpus)]
     with pytest.raises(InputError, match="speaker a is in the folds 1 and 2"):
@@ -288,7 +288,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, Cache]:
     return acted(folder), Cache(folder / "cache.sqlite")
 
 
-def test_caricatures_are_recognised(play: tuple[Corpus, Cache]) -> None:
+def test_exaggerated_emotions_are_recognized(play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
     modes: tuple[Literal["corpus", "training"], ...] = ("corpus", "training")
@@ -303,7 +303,7 @@ def test_caricatures_are_recognised(play: tuple[Corpus, Cache]) -> None:
         assert (result.uar.n, result.uar.of, result.missing, result.chance) == (4, "speakers", 0, 0.25)
 
 
-def test_labels_come_from_the_original(play: tuple[Corpus, Cache]) -> None:
+def test_labels_come_from_the_original_corpus(play: tuple[Corpus, Cache]) -> None:
     """An anonymized folder knows neither emotions nor speakers; a part of it is judged as a part."""
     corpus, cache = play
     folds = emotion_folds(corpus)
@@ -317,7 +317,7 @@ def test_labels_come_from_the_original(play: tuple[Corpus, Cache]) -> None:
     assert (two.uar.n, two.missing) == (2, 0)
 
 
-def test_the_judged_speaker_has_no_part_in_the_training(play: tuple[Corpus, Cache]) -> None:
+def test_test_speaker_is_not_in_the_training(play: tuple[Corpus, Cache]) -> None:
     """Nor in the choice of the penalty: with all labels of s0 turned around, the classifier for s0 is the same."""
     corpus, cache = play
     turned = {"ang": "sad", "sad": "hap", "hap": "neu", "neu": "ang"}
@@ -329,7 +329,7 @@ def test_the_judged_speaker_has_no_part_in_the_training(play: tuple[Corpus, Cach
     assert not np.array_equal(models[0]["s1"].weights, models[1]["s1"].weights)
 
 
-def test_training_normalisation_judges_each_utterance_alone(play: tuple[Corpus, Cache]) -> None:
+def test_training_normalization_is_independent_of_other_test_utterances(play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
     angry = corpus.filter(lambda u: u.emotion == "ang")
@@ -362,7 +362,7 @@ def test_mistakes_are_found_before_the_work(play: tuple[Corpus, Cache]) -> None:
 
 
 @pytest.mark.parametrize("sessions", [False, True])
-def test_resamples_are_those_of_a_plain_loop(sessions: bool) -> None:
+def test_resamples_equal_a_plain_loop(sessions: bool) -> None:
     rng = np.random.default_rng(5)
     speakers = [f"s{k % 6}" for k in range(90)]
     folds = [str(int(s[1]) // 2) if sessions else s for s in speakers]
@@ -384,7 +384,7 @@ def test_resamples_are_those_of_a_plain_loop(sessions: bool) -> None:
 
 
 @pytest.mark.slow
-def test_real_emotions_above_the_target(speech: Path, tmp_path: Path) -> None:
+def test_uar_of_real_emotions_is_above_the_target(speech: Path, tmp_path: Path) -> None:
     """Four emotions of ten German actors, each judged by recognisers that never heard him or her: above 65 %."""
     corpus = open_corpus(speech / "emodb")
     cache = Cache(tmp_path / "cache")
@@ -429,7 +429,7 @@ def tiny_config(transformers: Any) -> Any:
     )
 
 
-def test_model_gives_the_probabilities_of_transformers(model: Path) -> None:
+def test_model_probabilities_equal_transformers(model: Path) -> None:
     import torch
     import transformers
 
@@ -444,7 +444,7 @@ def test_model_gives_the_probabilities_of_transformers(model: Path) -> None:
     assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_models_judge_a_corpus(model: Path, play: tuple[Corpus, Cache]) -> None:
+def test_models_classify_a_corpus(model: Path, play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
     one = evaluate_emotion(corpus, folds, PretrainedRecogniser(EmotionModel(model)), cache=cache)
@@ -456,7 +456,7 @@ def test_models_judge_a_corpus(model: Path, play: tuple[Corpus, Cache]) -> None:
         evaluate_emotion(corpus, folds, PretrainedRecogniser({name: EmotionModel(model) for name in folds.names[:3]}))
 
 
-def test_models_of_the_wrong_kind_are_refused(model: Path, tmp_path: Path) -> None:
+def test_models_of_the_wrong_kind_are_rejected(model: Path, tmp_path: Path) -> None:
     config = json.loads((model / "config.json").read_text())
 
     def changed(name: str, **values: Any) -> Path:
@@ -480,7 +480,7 @@ def test_models_of_the_wrong_kind_are_refused(model: Path, tmp_path: Path) -> No
         EmotionModel(model)(Waveform(np.zeros(1600, np.float32), 16000))
 
 
-def test_a_model_that_lacks_an_emotion_is_refused(model: Path, play: tuple[Corpus, Cache]) -> None:
+def test_model_without_an_emotion_is_rejected(model: Path, play: tuple[Corpus, Cache]) -> None:
     corpus, _ = play
     bored = replace(corpus, utterances=tuple(replace(u, emotion="bor") if u.emotion == "sad" else u for u in corpus))
     folds = emotion_folds(bored, None)

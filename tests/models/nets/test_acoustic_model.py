@@ -45,7 +45,7 @@ def test_synthesis_equals_training_with_its_own_frames_as_feedback(postnet: str)
         torch.testing.assert_close(network.generate(content, f0, speaker), made, rtol=0, atol=0)  # no chance in it
 
 
-def test_a_frame_does_not_see_the_truth_of_its_own_or_of_later_frames() -> None:
+def test_frame_does_not_see_its_own_or_later_targets() -> None:
     network = tiny().eval()
     batch = voices(1, frames=20)
     content, f0, speaker = (torch.from_numpy(x) for x in batch[1:])

@@ -28,7 +28,7 @@ FIGURES = {  # speaker, utterance, seconds of a synthetic voice: first dimension
 
 
 @pytest.mark.parametrize("voice", FIGURES)
-def test_stored_figures(voice: tuple[int, int, float]) -> None:
+def test_embedding_equals_stored_figures(voice: tuple[int, int, float]) -> None:
     speaker, utterance, seconds = voice
     first, length, total = FIGURES[voice]
     embedding = CamPlusPlus()(synthetic_voice(speaker, utterance, seconds=seconds))
@@ -57,7 +57,7 @@ def theirs() -> Any:
 
 
 @pytest.mark.parametrize("seconds", [0.05, 2.0, 5.03, 11.2])
-def test_equals_the_network_of_the_wheel_and_the_plain_one(theirs: Any, seconds: float) -> None:
+def test_equals_the_official_and_the_plain_network(theirs: Any, seconds: float) -> None:
     """11.2 s: more than one piece of the front end, and three segments of the mask, the last one short."""
     wave = synthetic_voice(4, 2, seconds=seconds)
     x = torch.from_numpy(features(wave.samples))[None]
@@ -68,7 +68,7 @@ def test_equals_the_network_of_the_wheel_and_the_plain_one(theirs: Any, seconds:
     np.testing.assert_allclose(np.maximum(fast, 0.0), reference, atol=5e-4)
 
 
-def test_pieces_do_not_show() -> None:
+def test_embedding_does_not_depend_on_piece_length() -> None:
     fast = FastCamPlusPlus(load_network())
     x = torch.from_numpy(features(synthetic_voice(1, seconds=4.0).samples))
     with torch.inference_mode():
@@ -77,7 +77,7 @@ def test_pieces_do_not_show() -> None:
         np.testing.assert_allclose(fast(x), whole, atol=1e-4)
 
 
-def test_the_same_audio_gives_the_same_embedding_and_its_loudness_hardly_matters() -> None:
+def test_embedding_is_deterministic_and_nearly_level_independent() -> None:
     wave = synthetic_voice(5, seconds=3.0)
     one = CamPlusPlus()(wave)
     np.testing.assert_array_equal(one, CamPlusPlus()(wave))
@@ -85,7 +85,7 @@ def test_the_same_audio_gives_the_same_embedding_and_its_loudness_hardly_matters
     assert one @ louder / np.linalg.norm(one) / np.linalg.norm(louder) > 0.98
 
 
-def test_trunk_and_last_layer_make_the_embedding() -> None:
+def test_embedding_is_the_last_layer_of_the_trunk() -> None:
     wave = synthetic_voice(6, seconds=1.0)
     weight, bias = CamPlusPlus().last_layer()
     statistics = CamPlusPlus().trunk()(wave)
@@ -93,12 +93,12 @@ def test_trunk_and_last_layer_make_the_embedding() -> None:
     np.testing.assert_allclose(weight @ statistics + bias, CamPlusPlus()(wave), atol=1e-5)
 
 
-def test_the_shortest_audio() -> None:
+def test_shortest_audio_has_an_embedding() -> None:
     wave = synthetic_voice(1, seconds=CamPlusPlus.minimum)
     assert np.isfinite(CamPlusPlus()(wave)).all()
 
 
-def test_it_can_be_trained() -> None:
+def test_network_can_be_trained() -> None:
     """Gradients reach the first layer: the network is not only good for inference."""
     torch.manual_seed(0)
     network = CamPlusPlusNet().train()
@@ -108,7 +108,7 @@ def test_it_can_be_trained() -> None:
     assert float(gradient.abs().sum()) > 0.0
 
 
-def test_speed() -> None:
+def test_embedding_is_fast() -> None:
     """40 times real time and more on a free core; a busy machine may take three times as long."""
     wave = synthetic_voice(1, seconds=10.0)
     evaluator = CamPlusPlus()
@@ -121,7 +121,7 @@ def test_speed() -> None:
     assert 10.0 / best > 14.0
 
 
-def test_weights_of_the_wrong_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_the_wrong_kind_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other.pt"
     torch.save({"weight": torch.zeros(3)}, other)
     text = tmp_path / "text.pt"
@@ -142,7 +142,7 @@ def test_weights_of_the_wrong_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load_network()
 
 
-def test_weights_of_ones_own(tmp_path: Path) -> None:
+def test_own_weights_are_used(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     network = load_network()
@@ -157,7 +157,7 @@ def test_weights_of_ones_own(tmp_path: Path) -> None:
     assert not np.allclose(mine(wave), CamPlusPlus()(wave))
 
 
-def test_real_speech(speech: Path) -> None:
+def test_real_speakers_are_told_apart(speech: Path) -> None:
     """Seven women and seven men, 3 s of two utterances to enroll, of two to compare: few errors."""
     rates = []
     for part in "fm":

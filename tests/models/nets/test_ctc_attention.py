@@ -43,7 +43,7 @@ def speech(count: int = 3) -> SpeechBatch:
     return SpeechBatch(np.concatenate(waves), features, voices, np.array([50, 43, 50])[:count], tokens)
 
 
-def test_it_learns_a_few_utterances_by_heart() -> None:
+def test_overfits_a_few_utterances() -> None:
     batch = speech(2)
     task = CtcAttentionTask(network())
     task.network.feature_scale.fit(torch.from_numpy(batch.features))
@@ -54,7 +54,7 @@ def test_it_learns_a_few_utterances_by_heart() -> None:
     assert min(losses[-10:]) < 0.1 * losses[0]
 
 
-def test_what_is_behind_the_end_of_an_utterance_has_no_effect() -> None:
+def test_padding_has_no_effect() -> None:
     batch, made = speech(), network().eval()
     frames = torch.from_numpy(batch.frames)
     other = batch.features.copy()
@@ -76,7 +76,7 @@ def test_what_is_behind_the_end_of_an_utterance_has_no_effect() -> None:
     assert float(together[1]) == pytest.approx(spelling, rel=1e-4)
 
 
-def test_masking_keeps_the_adversary_from_the_speaker() -> None:
+def test_masking_hides_the_speaker_from_the_adversary() -> None:
     """After the same steps, what the adversary tells of the speakers (mean square of cosines) is less."""
     batch, told = speech(), {}
     for masking in (1e-6, 3.0):
@@ -95,7 +95,7 @@ def test_masking_keeps_the_adversary_from_the_speaker() -> None:
     assert told[3.0] < 0.7 * told[1e-6]
 
 
-def test_the_adversary_hears_what_a_synthesiser_gets() -> None:
+def test_adversary_input_equals_the_synthesizer_input() -> None:
     """Content without mean and scale, and nothing of what is behind the end of an utterance."""
     content = torch.from_numpy(np.random.default_rng(0).standard_normal((3, 13, 24), dtype=np.float32)) * 3 + 2
     task = CtcAttentionTask(network())
@@ -108,7 +108,7 @@ def test_the_adversary_hears_what_a_synthesiser_gets() -> None:
 # --- A teacher ----------------------------------------------------------------------------------------------------
 
 
-def test_it_learns_to_make_what_its_teacher_hears() -> None:
+def test_learns_the_features_of_its_teacher() -> None:
     rng = np.random.default_rng(0)
     taught = tuple(rng.standard_normal((rows, 24), dtype=np.float32) for rows in (13, 11, 13))
     batch = speech()._replace(taught=taught)
@@ -149,7 +149,7 @@ class Ramp:
 
 
 @pytest.mark.parametrize("heard", [None, Ramp(500.0, 300.0)], ids=["MFCC", "another network"])
-def test_a_teacher_is_heard_at_the_frames_of_our_content(heard: Ramp | None, tmp_path: Path) -> None:
+def test_teacher_features_are_aligned_with_content_frames(heard: Ramp | None, tmp_path: Path) -> None:
     save(tmp_path / "u.wav", synthetic_voice(seconds=1.6))
     spoken = Utterance("u", tmp_path / "u.wav", speaker="s", text="OH")
     teacher = Ramp(384.0, 400.0)
@@ -167,7 +167,7 @@ def test_a_teacher_is_heard_at_the_frames_of_our_content(heard: Ramp | None, tmp
     assert batch.utterance.shape == (1, 0)
 
 
-def test_without_convolutions_every_vector_that_is_heard_has_one_of_content() -> None:
+def test_without_convolutions_frames_correspond_one_to_one() -> None:
     made = CtcAttention.on(29, 12, 288).eval()
     assert CtcAttention(**made.size).size == made.size
     frames = torch.tensor([9, 7])
@@ -202,7 +202,7 @@ def write_recogniser(folder: Path, made: CtcAttention, **parts: str) -> Path:
     return folder
 
 
-def test_its_encoder_is_the_content_of_m1(tmp_path: Path) -> None:
+def test_encoder_is_the_content_of_m1(tmp_path: Path) -> None:
     folder = write_recogniser(tmp_path / "recogniser", network(29))
     part = content_features(f"ctc-attention:{folder}")
     wave = synthetic_voice(seconds=0.6)
@@ -216,7 +216,7 @@ def test_its_encoder_is_the_content_of_m1(tmp_path: Path) -> None:
         system("m1", content=f"ctc-attention:{folder}", weights=str(made_for_another)).models()
 
 
-def test_a_decoder_of_its_teacher_takes_its_content(tmp_path: Path) -> None:
+def test_decoder_of_the_teacher_accepts_its_content(tmp_path: Path) -> None:
     """And no other decoder does; what it stands on has to be what it stood on in the training."""
     ours, theirs = (content_features(name).fingerprint() for name in ("moonshine:2", "moonshine"))
     made = CtcAttention(29, 288, channels=0, hidden=8, layers=1, width=288)
@@ -237,7 +237,7 @@ def test_a_decoder_of_its_teacher_takes_its_content(tmp_path: Path) -> None:
         content_features(f"ctc-attention:{changed}")
 
 
-def test_what_ships_is_of_two_kinds() -> None:
+def test_shipped_networks_are_of_two_kinds() -> None:
     plain, masked = (content_features(name) for name in ("ctc-attention", "ctc-attention-masked"))
     assert plain.dimension == masked.dimension == 288
     assert plain.fingerprint() != masked.fingerprint()

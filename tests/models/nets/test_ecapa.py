@@ -156,7 +156,7 @@ def test_shapes_and_shortest_input() -> None:
         network(signal(1, EcapaTdnn.minimum_frames - 1, 80))
 
 
-def test_each_utterance_alone_gives_the_same() -> None:
+def test_embedding_does_not_depend_on_the_batch() -> None:
     network = EcapaTdnn(channels=16, wide=48).eval()
     x = signal(3, 30, 80)
     together = network(x)
@@ -164,7 +164,7 @@ def test_each_utterance_alone_gives_the_same() -> None:
         torch.testing.assert_close(network(x[index : index + 1])[0], together[index], atol=1e-5, rtol=1e-4)
 
 
-def test_a_constant_signal_has_finite_gradients() -> None:
+def test_gradients_of_a_constant_signal_are_finite() -> None:
     network = EcapaTdnn(channels=16, wide=48)
     network(torch.ones(2, 20, 80)).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)

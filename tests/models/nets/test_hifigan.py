@@ -52,7 +52,7 @@ def test_number_of_parameters_of_discriminators() -> None:
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7])
-def test_a_frame_is_160_samples(frames: int) -> None:
+def test_frame_is_160_samples(frames: int) -> None:
     network = HifiGan(5, 3, **TINY)  # type: ignore[arg-type]
     made = network(torch.randn(2, frames, 5), torch.full((2, frames), 100.0), torch.randn(2, 3))
     assert made.shape == (2, 160 * frames)
@@ -70,7 +70,7 @@ def test_fused_weights_give_the_same() -> None:
     assert sum(p.numel() for p in HifiGan.small().fuse().parameters()) < 700_000
 
 
-def test_losses_as_written() -> None:
+def test_losses_equal_their_formulas() -> None:
     def verdict(parts: list[float], layer: list[float]) -> Verdict:
         return Verdict(torch.tensor([parts]), (torch.tensor([layer]),))
 

@@ -20,7 +20,7 @@ SMALL = {"content": 6, "width": 16, "layers": 1, "codes": 8}
 
 
 @given(arrays(np.float32, (2, 9), elements=st.one_of(st.just(0.0), st.floats(60, 600, width=32))))
-def test_contours_are_logarithms_in_deviations_about_their_mean(f0: np.ndarray) -> None:
+def test_contours_are_standardized_logarithms(f0: np.ndarray) -> None:
     for row, made in zip(f0, contours(f0), strict=True):
         voiced = [float(np.log(np.float64(value))) for value in row if value]
         mean = sum(voiced) / max(1, len(voiced))
@@ -30,7 +30,7 @@ def test_contours_are_logarithms_in_deviations_about_their_mean(f0: np.ndarray) 
             assert got == pytest.approx(np.clip(wanted, -3, 3), abs=1e-3)
 
 
-def test_another_height_and_reach_make_the_same_contour() -> None:
+def test_contour_is_invariant_to_mean_and_range() -> None:
     movement = np.random.default_rng(0).standard_normal((1, 300))
     one, other = (np.exp(mean + reach * movement).astype(np.float32) for mean, reach in ((4.7, 0.1), (5.4, 0.3)))
     np.testing.assert_allclose(contours(one), contours(other), atol=1e-3)
@@ -44,7 +44,7 @@ def network() -> Intonation:
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 40])
-def test_every_frame_has_a_place_in_the_contour(frames: int) -> None:
+def test_every_frame_has_a_contour_value(frames: int) -> None:
     rng = np.random.default_rng(0)
     content = torch.from_numpy(rng.standard_normal((3, frames, 6), dtype=np.float32))
     voiced = torch.from_numpy(rng.integers(0, 2, (3, frames)).astype(np.float32))
@@ -55,7 +55,7 @@ def test_every_frame_has_a_place_in_the_contour(frames: int) -> None:
     torch.testing.assert_close(made[1:2], alone)
 
 
-def test_nothing_but_codes_is_heard() -> None:
+def test_intonation_depends_on_codes_only() -> None:
     """Content that has the same codes, in the same shares, has the same intonation: here, codes themselves."""
     made = network()
     made.codes.nearest = 1
@@ -65,7 +65,7 @@ def test_nothing_but_codes_is_heard() -> None:
         torch.testing.assert_close(made(spoken + 1e-3, voiced), made(spoken, voiced))
 
 
-def test_it_learns_the_intonation_that_belongs_to_sounds() -> None:
+def test_learns_the_intonation_of_sounds() -> None:
     """Two sounds, one of them high and one low, said by voices of any height and reach."""
     rng = np.random.default_rng(0)
 
@@ -104,7 +104,7 @@ def voicing() -> Voicing:
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 40])
-def test_every_frame_is_voiced_or_not(frames: int) -> None:
+def test_every_frame_has_a_voicing_probability(frames: int) -> None:
     content = torch.from_numpy(np.random.default_rng(0).standard_normal((3, frames, 6), dtype=np.float32))
     with torch.inference_mode():
         made, alone = voicing()(content), voicing()(content[1:2])
@@ -112,7 +112,7 @@ def test_every_frame_is_voiced_or_not(frames: int) -> None:
     torch.testing.assert_close(made[1:2], alone)
 
 
-def test_voicing_hears_nothing_but_codes() -> None:
+def test_voicing_depends_on_codes_only() -> None:
     made = voicing()
     made.codes.nearest = 1
     spoken = made.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
@@ -120,7 +120,7 @@ def test_voicing_hears_nothing_but_codes() -> None:
         torch.testing.assert_close(made(spoken + 1e-3), made(spoken))
 
 
-def test_it_learns_which_sounds_are_voiced_and_not_who_creaks() -> None:
+def test_learns_voicing_of_sounds_and_not_of_speakers() -> None:
     """Two sounds, one of them voiced; half of the voices fail to voice a tenth of it, anywhere."""
     rng = np.random.default_rng(0)
 

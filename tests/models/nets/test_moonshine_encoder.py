@@ -29,7 +29,7 @@ def speech() -> np.ndarray:
 
 
 @pytest.mark.parametrize("layer", [1, 3, 5])
-def test_layers_are_those_of_the_wheel(speech: np.ndarray, layer: int) -> None:
+def test_layers_equal_those_of_the_onnx_model(speech: np.ndarray, layer: int) -> None:
     """But for eight-bit rounding, of which the wheel's own has one more, that of what goes into each matrix."""
     wheel = MoonshineContent(layer)(vv.Waveform(speech, 16000)).astype(np.float64)
     with torch.inference_mode():
@@ -39,7 +39,7 @@ def test_layers_are_those_of_the_wheel(speech: np.ndarray, layer: int) -> None:
     assert np.abs(ours - wheel).mean() < 0.08 * np.abs(wheel).mean()
 
 
-def test_noise_is_heard_otherwise_and_the_loss_says_where_to_go(speech: np.ndarray) -> None:
+def test_loss_has_a_gradient_towards_the_source(speech: np.ndarray) -> None:
     """Along the gradient of the distance, noisy speech comes nearer to clean speech."""
     encoder = moonshine_encoder()
     clean = torch.from_numpy(speech)[None]
@@ -55,7 +55,7 @@ def test_noise_is_heard_otherwise_and_the_loss_says_where_to_go(speech: np.ndarr
     assert float(nearer.detach()) < 0.97 * float(far.detach())
 
 
-def test_listening_is_part_of_the_loss(speech: np.ndarray) -> None:
+def test_content_loss_is_part_of_the_loss(speech: np.ndarray) -> None:
     """A decoder that learns by listening is heard better after a few steps; its weights are all that moves."""
     rng = np.random.default_rng(0)
     frames = 100

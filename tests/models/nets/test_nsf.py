@@ -102,7 +102,7 @@ def test_sinc_filtering_equals_a_loop() -> None:
     np.testing.assert_allclose(made[0, 0].numpy(), slow, atol=1e-12)
 
 
-def test_a_filter_block_sees_what_it_says() -> None:
+def test_receptive_field_is_as_stated() -> None:
     block = FilterBlock(channels=8, convolutions=4)
     assert block.context_samples == 2 * (2**4 - 1)
     assert FilterBlock().context_samples == 2046
@@ -135,12 +135,12 @@ def test_features_are_repeated_and_smoothed_twice() -> None:
     np.testing.assert_allclose(made, slow[3 * FRAME : -3 * FRAME], atol=1e-5)
 
 
-def test_without_speaker() -> None:
+def test_works_without_speaker_embedding() -> None:
     content, f0, _ = inputs(10)
     assert tiny(speaker=0)(content, f0).shape == (1, 1600)
 
 
-def test_small_is_small() -> None:
+def test_small_variant_is_small() -> None:
     assert sum(p.numel() for p in HnSincNsf.small().parameters()) < 300_000
     assert HnSincNsf(**HnSincNsf.small().size).state_dict().keys() == HnSincNsf.small().state_dict().keys()
 

@@ -65,7 +65,7 @@ def test_pulse_train_has_unit_power_at_every_pitch(f0: float) -> None:
     assert np.mean(pulse_train(np.full(400, f0)) ** 2) == pytest.approx(1.0, abs=0.02)
 
 
-def test_the_phase_does_not_drift_in_a_long_recording() -> None:
+def test_phase_does_not_drift_in_a_long_recording() -> None:
     """An hour of 100 Hz: the last pulse stands where the first did within its period."""
     long = pulse_train(np.full(60_000, 100.0))
     np.testing.assert_allclose(long[: 160 * 10], long[-160 * 10 :], atol=1e-3)
@@ -79,7 +79,7 @@ def test_gains_are_interpolated_to_the_bins() -> None:
     assert spread[-1, -1] == pytest.approx(1.0)
 
 
-def test_filters_of_gain_one_give_back_the_source() -> None:
+def test_unit_filters_return_the_source() -> None:
     """Frames overlap to a constant: with log gains of 0 for the noise and none of the pulses nothing is changed."""
     network = SourceFilter(SMALL)
     rng = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_filters_of_gain_one_give_back_the_source() -> None:
     np.testing.assert_allclose(result[0, inside], source.noise[0, inside], atol=1e-5)
 
 
-def test_synthesis_agrees_with_a_plain_twin() -> None:
+def test_synthesis_equals_a_plain_twin() -> None:
     """Frame by frame in numpy: window, transform, gain, back, add."""
     torch.manual_seed(0)
     network = SourceFilter(SMALL)
@@ -135,7 +135,7 @@ def test_minimum_phase_rings_after_the_pulse() -> None:
     assert (response[: POINTS // 2] ** 2).sum() > 0.999 * (response**2).sum()
 
 
-def test_pauses_are_made_quieter_and_nothing_else() -> None:
+def test_only_pauses_are_attenuated() -> None:
     """Levels in nepers below the loudest frame: 0, 2.9 and 3 stay, 4 becomes 5."""
     levels = torch.tensor([0.0, -2.9, -3.0, -4.0])[None, :, None].expand(1, 4, GAINS)
     pulses, noise = quiet_pauses(levels, levels - 40)
@@ -150,7 +150,7 @@ def test_odd_numbers_of_frames_and_single_frames() -> None:
         assert pulses.shape == noise.shape == (2, frames, GAINS)
 
 
-def test_soft_codes_against_a_loop() -> None:
+def test_soft_codes_equal_a_plain_loop() -> None:
     rng = np.random.default_rng(0)
     codes, vectors = rng.standard_normal((20, 5)).astype(np.float32), rng.standard_normal((9, 5)).astype(np.float32)
     soft = SoftCodes(20, 5, nearest=3)
@@ -164,7 +164,7 @@ def test_soft_codes_against_a_loop() -> None:
         np.testing.assert_allclose(mean, slow, atol=1e-4)
 
 
-def test_a_share_of_the_way_to_the_codes() -> None:
+def test_bottleneck_strength_interpolates_to_the_codes() -> None:
     vectors = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
     codes = SoftCodes(8, 4, nearest=2)
     codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
@@ -176,7 +176,7 @@ def test_a_share_of_the_way_to_the_codes() -> None:
 
 
 @pytest.mark.parametrize("centred", [0.0, 0.5, 1.0])
-def test_codes_of_a_recording_get_its_mean(centred: float) -> None:
+def test_codes_are_shifted_to_the_mean_of_the_recording(centred: float) -> None:
     """Recordings by themselves; how they change from frame to frame stays."""
     vectors = torch.randn(3, 50, 4, generator=torch.Generator().manual_seed(0)) + torch.arange(3.0)[:, None, None]
     codes = SoftCodes(8, 4, nearest=2)
@@ -190,7 +190,7 @@ def test_codes_of_a_recording_get_its_mean(centred: float) -> None:
         torch.testing.assert_close(after.diff(dim=0), before.diff(dim=0))
 
 
-def test_crops_with_the_voices_of_one_another() -> None:
+def test_crops_can_exchange_their_speakers() -> None:
     """Voicing and intervals stay, the mean is the next crop's; a crop without voice has none to give."""
     f0 = np.array([[100, 0, 400], [150, 150, 0], [0, 0, 0]], dtype=np.float32)
     speaker = np.eye(3, dtype=np.float32)
@@ -200,14 +200,14 @@ def test_crops_with_the_voices_of_one_another() -> None:
     np.testing.assert_array_equal(other.speaker, speaker[[1, 2, 0]])
 
 
-def test_one_nearest_code_is_quantisation() -> None:
+def test_one_nearest_code_is_quantization() -> None:
     soft = SoftCodes(4, 2, nearest=1)
     soft.load_state_dict({"codes": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])})
     made = soft(torch.tensor([[[0.9, 0.2], [0.1, 0.4]]]))
     np.testing.assert_allclose(made[0], [[1.0, 0.0], [0.0, 0.0]])
 
 
-def test_k_means_finds_groups_that_are_apart() -> None:
+def test_k_means_finds_separate_groups() -> None:
     rng = np.random.default_rng(0)
     centres = np.array([[0, 0], [10, 0], [0, 10], [10, 10]], dtype=np.float32)
     vectors = (centres[rng.integers(4, size=400)] + 0.1 * rng.standard_normal((400, 2))).astype(np.float32)
@@ -222,7 +222,7 @@ def _bands(samples: np.ndarray) -> np.ndarray:
     return np.asarray(spectra.reshape(-1, 40, 8).mean(axis=(0, 2)))
 
 
-def test_it_overfits_two_utterances() -> None:
+def test_overfits_two_utterances() -> None:
     """Loss, gradients and synthesis agree: what it makes after training has the spectrum of the recording."""
     frames = 60
     waves = np.stack([synthetic_voice(s, 0, seconds=0.6).samples[: frames * FRAME] for s in (1, 2)])
@@ -247,7 +247,7 @@ def test_it_overfits_two_utterances() -> None:
         assert 0.4 < np.sqrt((copy**2).mean()) / LEVEL < 2.5
 
 
-def test_excitation_depends_on_the_generator_alone() -> None:
+def test_excitation_depends_on_the_generator_only() -> None:
     f0 = np.full((1, 5), 100.0, dtype=np.float32)
     first, again, other = (excitation(f0, np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert torch.equal(first.pulses, again.pulses)

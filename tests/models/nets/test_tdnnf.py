@@ -35,7 +35,7 @@ def test_number_of_parameters() -> None:
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 10, 31])
-def test_subsampling_leaves_out_frames_and_changes_none(frames: int) -> None:
+def test_subsampling_selects_frames(frames: int) -> None:
     network = tiny().eval()
     features, utterance = torch.randn(2, frames, 6), torch.randn(2, 3)
     every = network.bottleneck(features, utterance)
@@ -47,7 +47,7 @@ def test_subsampling_leaves_out_frames_and_changes_none(frames: int) -> None:
     torch.testing.assert_close(ctc.exp().sum(dim=2), torch.ones(ctc.shape[:2]))
 
 
-def test_an_output_sees_what_it_says() -> None:
+def test_receptive_field_is_as_stated() -> None:
     network = tiny().eval()
     features = torch.randn(1, 60, 6, requires_grad=True)
     network.bottleneck(features, torch.randn(1, 3))[0, 30].sum().backward()  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ def test_parts_with_context_equal_the_whole() -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 40), (40, 8), (5, 5)])
-def test_the_constraint_converges(shape: tuple[int, int]) -> None:
+def test_semi_orthogonal_constraint_converges(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     weight = torch.randn(*shape, dtype=torch.float64)
     for _ in range(300):
@@ -77,12 +77,12 @@ def test_the_constraint_converges(shape: tuple[int, int]) -> None:
     torch.testing.assert_close(gram, gram[0, 0] * torch.eye(len(gram), dtype=gram.dtype), rtol=0, atol=1e-2)
 
 
-def test_a_semi_orthogonal_matrix_stays() -> None:
+def test_semi_orthogonal_matrix_is_a_fixed_point() -> None:
     rows = torch.linalg.qr(torch.randn(40, 8, dtype=torch.float64))[0].T * 3.7
     torch.testing.assert_close(semi_orthogonal_step(rows), rows)
 
 
-def test_constrain_moves_all_of_its_matrices() -> None:
+def test_constrain_updates_all_matrices() -> None:
     network = tiny()
     before = [orthogonality(layer.linear.weight.flatten(1)) for layer in network.layers]  # type: ignore[union-attr, operator]
     for _ in range(60):
@@ -110,7 +110,7 @@ def test_alignment_equals_the_best_of_all_paths(seed: int, frames: int, tokens: 
     assert tuple(align(scores, tokens)) == best
 
 
-def test_alignment_of_bad_tokens() -> None:
+def test_invalid_tokens_are_rejected() -> None:
     with pytest.raises(InputError, match=r"without the blank \(use 0 to 2\)"):
         align(np.zeros((4, 3)), [0, 1])
     with pytest.raises(InputError, match="2 frames are too few for 2 tokens"):

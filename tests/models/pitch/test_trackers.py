@@ -57,7 +57,7 @@ def official_voice(name: str) -> Waveform:
 
 
 @pytest.mark.parametrize("name", ["orig", "a0.6", "a0.8"])
-def test_tracks_are_those_of_praat(name: str) -> None:
+def test_tracks_equal_those_of_praat(name: str) -> None:
     praat = np.load(GOLDEN / "pitch.npz")[f"voice_{name}"]
     f0 = track_pitch(official_voice(name).samples, 16000).f0
     assert np.array_equal(f0 > 0, praat > 0)
@@ -66,13 +66,13 @@ def test_tracks_are_those_of_praat(name: str) -> None:
 
 
 @pytest.mark.parametrize("f0", [80.0, 123.4, 220.0, 400.0, 490.0])
-def test_a_steady_tone_has_its_pitch(f0: float) -> None:
+def test_steady_tone_has_its_pitch(f0: float) -> None:
     track = track_pitch(voice(np.full(8000, f0)).samples, 16000)
     np.testing.assert_allclose(track.f0, f0, rtol=1e-3)
     assert track.periodicity.min() > 0.99
 
 
-def test_level_and_offset_do_not_matter() -> None:
+def test_track_is_invariant_to_level_and_offset() -> None:
     samples = synthetic_voice(3, seconds=1.0).samples.astype(np.float64)
     plain, other = track_pitch(samples, 16000), track_pitch(1e-3 * samples + 0.2, 16000)
     assert np.array_equal(plain.f0 > 0, other.f0 > 0)
@@ -85,7 +85,7 @@ def test_silence_and_noise_have_no_pitch() -> None:
     assert (track_pitch(noise, 16000).f0 > 0).mean() < 0.1
 
 
-def test_periodicity_is_the_share_of_the_periodic_part() -> None:
+def test_periodicity_is_the_power_ratio_of_the_periodic_part() -> None:
     """Boersma (1993), eq. 4: r = H / (H + N)."""
     tone = voice(np.full(32000, 150.0)).samples
     noise = np.random.default_rng(1).standard_normal(32000)
@@ -95,7 +95,7 @@ def test_periodicity_is_the_share_of_the_periodic_part() -> None:
     assert 10 * np.log10(r / (1 - r)) == pytest.approx(10.0, abs=0.7)
 
 
-def test_autocorrelation_is_a_plain_sum_of_cosines() -> None:
+def test_autocorrelation_equals_a_plain_sum() -> None:
     frame = np.random.default_rng(2).standard_normal((1, 100))
     found = dsp._autocorrelation(frame, 256, 40)[0]
     power = np.abs([frame[0] @ np.exp(-2j * np.pi * k * np.arange(100) / 256) for k in range(256)]) ** 2
@@ -112,7 +112,7 @@ def test_autocorrelation_is_a_plain_sum_of_cosines() -> None:
         assert found[4 * lag] == pytest.approx(direct, abs=0.02)
 
 
-def test_cheapest_path_is_the_best_of_all_paths() -> None:
+def test_cheapest_path_equals_the_best_of_all_paths() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         count = rng.integers(0, 3, size=6)
@@ -136,7 +136,7 @@ def test_cheapest_path_is_the_best_of_all_paths() -> None:
         assert periodicity.tolist() == [s if f else 0.0 for f, s in best]
 
 
-def test_what_has_no_track_is_refused() -> None:
+def test_invalid_audio_is_rejected() -> None:
     with pytest.raises(InputError, match=r"too short for a pitch: 0\.030 s"):
         track_pitch(np.ones(480), 16000)
     with pytest.raises(InputError, match="no range of F0"):
@@ -146,14 +146,14 @@ def test_what_has_no_track_is_refused() -> None:
 # --- the trackers
 
 
-def test_trackers_by_name() -> None:
+def test_trackers_are_found_by_name() -> None:
     assert list(trackers) == ["autocorrelation", "praat", "swift", "yaapt"]
     with pytest.raises(InputError, match=r"unknown pitch tracker 'yapt'.*did you mean yaapt"):
         tracker("yapt")
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_frames_are_where_the_tracker_says(name: str) -> None:
+def test_frames_are_at_the_stated_times(name: str) -> None:
     """A glide of an octave a second: 10 ms too early or too late are 0.7 %."""
     wave = voice(glide(110, 220, 1.0))
     follow = tracker(name)
@@ -171,13 +171,13 @@ def test_frames_are_where_the_tracker_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_silence_is_unvoiced_and_quiet_about_it(name: str) -> None:
+def test_silence_is_unvoiced_without_warnings(name: str) -> None:
     """Warnings are errors here; pYAAPT divides by the energy of its input."""
     assert not tracker(name)(Waveform(np.zeros(16000, dtype=np.float32), 16000)).any()
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_short_or_odd_audio_is_refused(name: str) -> None:
+def test_too_short_audio_and_other_rates_are_rejected(name: str) -> None:
     follow = tracker(name)
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="have no pitch track"):
@@ -190,7 +190,7 @@ def test_short_or_odd_audio_is_refused(name: str) -> None:
     assert np.isfinite(follow(Waveform(shortest, 16000))).all()
 
 
-def test_yaapt_is_the_official_track_but_for_its_version() -> None:
+def test_yaapt_nearly_equals_the_official_version() -> None:
     """Nine of 298 frames differ, four of them by more than one lag of the search.
 
     pYAAPT subtracts means from overlapping frames in place; its tracks change a little with its version.
@@ -204,14 +204,14 @@ def test_yaapt_is_the_official_track_but_for_its_version() -> None:
     assert (np.abs(f0[both] / official[both] - 1) > 0.012).sum() <= 4
 
 
-def test_praat_says_what_to_install() -> None:
+def test_missing_praat_names_the_package_to_install() -> None:
     if "praat" in INSTALLED:
         pytest.skip("praat-parselmouth is installed")
     with pytest.raises(InputError, match=r"praat-parselmouth is not installed \(pip install praat-parselmouth"):
         tracker("praat")
 
 
-def test_praat_itself_agrees() -> None:
+def test_autocorrelation_agrees_with_installed_praat() -> None:
     pytest.importorskip("parselmouth", reason="praat-parselmouth (GPL) is not installed")
     wave = synthetic_voice(1, seconds=2.0)
     ours, praat = tracker("autocorrelation")(wave), tracker("praat")(wave)
@@ -220,7 +220,7 @@ def test_praat_itself_agrees() -> None:
     np.testing.assert_allclose(ours[both], praat[both], rtol=2e-3)
 
 
-def test_another_grid_is_interpolated_where_both_sides_are_voiced() -> None:
+def test_other_frame_grids_are_interpolated_within_voiced_speech() -> None:
     f0 = np.array([0.0, 100.0, 116.0, 0.0, 0.0])
     times = 0.016 * np.arange(5, dtype=np.float64)
     found = _every_step(f0, times, 0.07)
@@ -239,7 +239,7 @@ def corpus(folder: Path, waves: dict[str, Waveform], speakers: bool = True) -> C
     return Corpus(folder.name, tuple(listed), root=folder)
 
 
-def test_official_figures_without_praat(tmp_path: Path) -> None:
+def test_correlations_equal_the_official_code_without_praat(tmp_path: Path) -> None:
     """The correlations of the 2022 challenge's own code, from audio to number."""
     figures = json.loads((GOLDEN / "pitch.json").read_text())
     alphas = ("a0.6", "a0.8")
@@ -253,7 +253,7 @@ def test_official_figures_without_praat(tmp_path: Path) -> None:
     assert found.std == pytest.approx(np.std(values), abs=1e-4)
 
 
-def test_correlation_of_corpora(tmp_path: Path) -> None:
+def test_correlation_of_corpora_has_interval_and_cache(tmp_path: Path) -> None:
     waves = {f"s{s}-{u}": synthetic_voice(s, u, seconds=1.0) for s in range(3) for u in range(2)}
     other = {name: synthetic_voice(9, int(name[-1]), seconds=1.0) for name in waves}
     original, shifted = corpus(tmp_path / "o", waves), corpus(tmp_path / "a", other)
@@ -281,7 +281,7 @@ def test_without_speakers_the_interval_is_over_utterances(tmp_path: Path) -> Non
     assert (found.rho.of, found.rho.n) == ("utterances", 3)
 
 
-def test_pairs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_mismatched_pairs_are_rejected(tmp_path: Path) -> None:
     original = corpus(tmp_path / "o", {"s0-0": synthetic_voice(0, seconds=0.5)})
     strange = corpus(tmp_path / "a", {"s0-1": synthetic_voice(0, seconds=0.5)})
     short = corpus(tmp_path / "b", {"s0-0": synthetic_voice(0, seconds=0.03)})

@@ -27,7 +27,7 @@ def speech(name: str = "two_cities.wav", start: int = 1) -> vv.Waveform:
     return vv.Waveform(wave.samples[start * 16000 : (start + 5) * 16000], 16000)
 
 
-def test_statistics_by_hand() -> None:
+def test_statistics_equal_hand_computation() -> None:
     """Means and deviations of every feature, whatever the level of the recording was."""
     wave = speech()
     made = encoder("moonshine")
@@ -44,13 +44,13 @@ def test_statistics_by_hand() -> None:
     assert np.corrcoef(quiet, vector)[0, 1] > 0.999
 
 
-def test_two_recordings_of_one_speaker_are_nearer_than_those_of_two() -> None:
+def test_same_speaker_is_nearer_than_another() -> None:
     made = encoder("moonshine")
     one, same, other = made(speech()), made(speech(start=7)), made(speech("beckett.wav"))
     assert np.linalg.norm(one - same) < np.linalg.norm(one - other)
 
 
-def test_layers() -> None:
+def test_layer_is_chosen_by_name() -> None:
     """Each is an encoder of its own; there are six."""
     assert encoder("moonshine:4").fingerprint() != encoder("moonshine").fingerprint()
     assert encoder("moonshine:3") == RecogniserEncoder()
@@ -59,7 +59,7 @@ def test_layers() -> None:
             encoder(wrong)
 
 
-def test_what_is_too_short_is_refused() -> None:
+def test_too_short_audio_is_rejected() -> None:
     made = encoder("moonshine")
     short = speech().samples[: int(made.minimum * 16000) + 1]
     assert np.isfinite(made(vv.Waveform(short, 16000))).all()

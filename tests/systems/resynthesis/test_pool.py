@@ -42,7 +42,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_pool_is_the_mean_of_unit_embeddings(
+def test_pool_embeddings_are_means_of_unit_vectors(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "pool"
@@ -73,7 +73,7 @@ def test_a_pool_is_the_mean_of_unit_embeddings(
         ("spk2gender", "s0 f\ns1 f\ns2 f\ns3 f\n", "a pool needs speakers of both genders (add a corpus to --data)"),
     ],
 )
-def test_corpora_that_make_no_pool(
+def test_unsuitable_corpora_are_rejected(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, text: str, message: str
 ) -> None:
     data = tmp_path / "data"
@@ -87,7 +87,7 @@ def test_corpora_that_make_no_pool(
     assert not (tmp_path / "out" / "pool.safetensors").exists()
 
 
-def test_a_pool_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_pool_round_trips(tmp_path: Path) -> None:
     pool = make_pool()
     save_pool(tmp_path / "pool.safetensors", pool)
     back = load_pool(tmp_path)
@@ -98,7 +98,7 @@ def test_a_pool_comes_back_as_it_was(tmp_path: Path) -> None:
     assert np.array_equal(back.plda(vectors, counts, vectors[:1]), pool.plda(vectors, counts, vectors[:1]))
 
 
-def test_ratings_come_back_and_say_who_is_drawn(tmp_path: Path) -> None:
+def test_ratings_round_trip_and_restrict_the_draw(tmp_path: Path) -> None:
     pool = make_pool()
     ratings = np.random.default_rng(0).normal(3, 0.2, len(pool)).astype(np.float32)
     save_pool(tmp_path / "pool.safetensors", replace(pool, ratings=ratings))
@@ -115,7 +115,7 @@ def test_ratings_come_back_and_say_who_is_drawn(tmp_path: Path) -> None:
     assert len(back.best("f", 0.0)) == 1
 
 
-def test_a_voice_that_is_none_is_rated_below_those_of_people(tmp_path: Path) -> None:
+def test_noise_embedding_is_rated_below_real_speakers(tmp_path: Path) -> None:
     shipped = load_pool(store.path("pool"))
     rows = [shipped.of_gender(gender)[0] for gender in "ffm"]
     noise = l2_normalized(np.random.default_rng(0).standard_normal(192))
@@ -144,7 +144,7 @@ def test_a_voice_that_is_none_is_rated_below_those_of_people(tmp_path: Path) -> 
         rated(make_pool(), speech)
 
 
-def test_a_damaged_pool_is_refused(tmp_path: Path) -> None:
+def test_damaged_pool_is_rejected(tmp_path: Path) -> None:
     pool = make_pool()
     with pytest.raises(InputError, match="damaged: its tables do not fit each other"):
         replace(pool, ids=pool.ids[1:])

@@ -22,12 +22,12 @@ def logarithms(f0: np.ndarray) -> np.ndarray:
 
 
 @given(tracks)
-def test_the_source_s_intonation_stays_as_it_is(f0: np.ndarray) -> None:
+def test_kept_intonation_is_that_of_the_source(f0: np.ndarray) -> None:
     assert Disguise().f0(f0, register_of(f0), np.log(120)) is f0
 
 
 @given(tracks, st.floats(4.6, 5.4))
-def test_moved_intonation(f0: np.ndarray, target: float) -> None:
+def test_moved_intonation_has_the_target_mean(f0: np.ndarray, target: float) -> None:
     """The same voicing and intervals about another mean; checked frame by frame."""
     source = register_of(f0)
     moved = Disguise("moved").f0(f0, source, target)
@@ -39,7 +39,7 @@ def test_moved_intonation(f0: np.ndarray, target: float) -> None:
             assert after == pytest.approx(np.clip(before * np.exp(target - source.mean), 50, 600), rel=1e-4)
 
 
-def test_levelled_intonation_has_the_same_reach_in_all_recordings() -> None:
+def test_levelled_intonation_has_the_same_range_in_all_recordings() -> None:
     rng = np.random.default_rng(0)
     for reach in (0.1, 0.2, 0.4):
         f0 = np.exp(5 + reach * rng.standard_normal(2000)).astype(np.float32)
@@ -48,20 +48,20 @@ def test_levelled_intonation_has_the_same_reach_in_all_recordings() -> None:
         assert logarithms(made).mean() == pytest.approx(5.1, abs=0.01)
 
 
-def test_a_monotone_voice_does_not_become_a_lively_one() -> None:
+def test_monotone_voice_stays_monotone() -> None:
     f0 = np.full(200, 100, dtype=np.float32)
     f0[::2] = 101
     made = Disguise("levelled").f0(f0, register_of(f0), 5.0)
     assert logarithms(made).std() < 0.03
 
 
-def test_no_excursion_is_a_flat_voice() -> None:
+def test_zero_range_gives_constant_f0() -> None:
     f0 = np.array([0, 100, 150, 0, 220], dtype=np.float32)
     made = Disguise("moved", excursion=0).f0(f0, register_of(f0), np.log(180))
     np.testing.assert_allclose(made, [0, 180, 180, 0, 180], rtol=1e-5)
 
 
-def test_the_melody_of_the_words_in_the_place_of_the_source_s() -> None:
+def test_predicted_f0_replaces_that_of_the_source() -> None:
     """Two sources with other intonations, the same words: nothing but the voicing is left of either."""
     expected = np.array([9, 1, 0, 9, -0.5, 0.3], dtype=np.float32)  # where nothing is voiced it does not count
     chosen = Disguise("levelled", excursion=0, melody=0.5)
@@ -87,13 +87,13 @@ def test_the_melody_of_the_words_in_the_place_of_the_source_s() -> None:
         (1.0, [100, 0, 150, 200, 0]),  # as is expected
     ],
 )
-def test_what_is_voiced(voicing: float, expected: list[float]) -> None:
+def test_voicing_follows_prediction_and_source(voicing: float, expected: list[float]) -> None:
     f0 = np.array([0, 100, 0, 200, 0], dtype=np.float32)
     probable = np.array([0.9, 0.45, 0.8, 0.6, 0.3], dtype=np.float32)
     np.testing.assert_allclose(Disguise(voicing=voicing).voiced(f0, probable, CALM), expected, rtol=0.1)
 
 
-def test_what_is_voiced_stays_with_a_feeling() -> None:
+def test_voicing_of_aroused_speech_is_kept() -> None:
     """All of it; and to a half where half of a manner is a feeling's, as if nobody were surer."""
     f0 = np.array([0, 100, 0, 200, 0], dtype=np.float32)
     probable = np.array([0.9, 0.45, 0.8, 0.6, 0.3], dtype=np.float32)
@@ -104,12 +104,12 @@ def test_what_is_voiced_stays_with_a_feeling() -> None:
     np.testing.assert_array_equal(chosen.voiced(f0, probable, half), Disguise(voicing=0.5).voiced(f0, probable, CALM))
 
 
-def test_a_whisper_stays_a_whisper() -> None:
+def test_whisper_stays_unvoiced() -> None:
     f0 = np.zeros(4, dtype=np.float32)
     assert Disguise(voicing=1).voiced(f0, np.ones(4, dtype=np.float32), CALM) is f0
 
 
-def test_f0_stays_where_voices_are() -> None:
+def test_f0_stays_within_the_range_of_voices() -> None:
     f0 = np.array([60, 600], dtype=np.float32)
     for target in (3.0, 7.0):
         made = Disguise("moved").f0(f0, Register(np.log(200), 0.2), target)
@@ -118,7 +118,7 @@ def test_f0_stays_where_voices_are() -> None:
 
 
 @given(st.integers(0, 2000), st.floats(0, 0.4), st.integers(0, 99))
-def test_rhythm(frames: int, rhythm: float, seed: int) -> None:
+def test_warped_time_is_monotone_with_fixed_ends(frames: int, rhythm: float, seed: int) -> None:
     """Time never turns back, the whole is as long as it was, and its ends, where pieces are joined, do not move."""
     places = Disguise(rhythm=rhythm).places(frames, np.random.default_rng(seed))
     assert len(places) == frames
@@ -128,13 +128,13 @@ def test_rhythm(frames: int, rhythm: float, seed: int) -> None:
     np.testing.assert_allclose(places[frames - ends :], np.arange(frames - ends, frames), atol=1e-6)
 
 
-def test_rhythm_changes_something() -> None:
+def test_rhythm_moves_frames() -> None:
     places = Disguise(rhythm=0.2).places(1000, np.random.default_rng(0))
     assert np.abs(places - np.arange(1000)).max() > 5
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.floats(0, 0.4), st.integers(0, 99))
-def test_stretched_places(frames: int, wanted: int, rhythm: float, seed: int) -> None:
+def test_stretched_time_is_monotone_with_the_wanted_length(frames: int, wanted: int, rhythm: float, seed: int) -> None:
     """As many as are wanted, from the first place to the last, never back; as many as there are: the same."""
     places = Disguise(rhythm=rhythm).places(frames, np.random.default_rng(seed))
     made = stretched(places, wanted)
@@ -146,11 +146,11 @@ def test_stretched_places(frames: int, wanted: int, rhythm: float, seed: int) ->
 
 
 @given(st.floats(0, 0.5), st.integers(0, 999))
-def test_pace(tempo: float, seed: int) -> None:
+def test_tempo_is_drawn_within_its_range(tempo: float, seed: int) -> None:
     assert -tempo - 1e-9 <= np.log(Disguise(tempo=tempo).pace(np.random.default_rng(seed))) <= tempo + 1e-9
 
 
-def test_tracks_at_places() -> None:
+def test_tracks_are_interpolated_at_warped_times() -> None:
     content = np.array([[0.0, 10.0], [1.0, 20.0], [2.0, 40.0]], dtype=np.float32)
     expected = np.array([[0.0, 10.0], [0.5, 15.0], [1.25, 25.0], [2.0, 40.0]])
     np.testing.assert_allclose(at_places(content, np.array([0, 0.5, 1.25, 2])), expected)
@@ -161,7 +161,7 @@ def test_tracks_at_places() -> None:
 
 
 @given(st.integers(0, 999))
-def test_speeds(seed: int) -> None:
+def test_speed_is_drawn_within_its_range(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert 0.8 <= Disguise(speeds=(0.8, 1.25)).speed(rng) <= 1.25
     before = rng.bit_generator.state
@@ -180,7 +180,7 @@ def test_speeds(seed: int) -> None:
         (Manner(None, 2.0, 3.0), 2.5, 150 * np.exp(-0.15)),  # nobody knows how high the source is
     ],
 )
-def test_the_height_of_a_calm_source_is_exchanged(manner: Manner, ordinary: float, expected: float) -> None:
+def test_mean_f0_of_a_calm_source_is_replaced(manner: Manner, ordinary: float, expected: float) -> None:
     """Where 150 Hz are usual, and the new voice is lower."""
     f0 = np.array([0, 240, 240, 0], dtype=np.float32)
     made = Disguise("levelled", ordinary=ordinary).f0(
@@ -189,7 +189,7 @@ def test_the_height_of_a_calm_source_is_exchanged(manner: Manner, ordinary: floa
     np.testing.assert_allclose(made, [0, expected, expected, 0], rtol=1e-5)
 
 
-def test_nothing_taken_is_the_f0_of_the_source() -> None:
+def test_zero_threshold_keeps_the_source_f0() -> None:
     f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(200)).clip(60, 500).astype(np.float32)
     register, heights = register_of(f0), Heights(5.2, 0.15)
     assert register is not None
@@ -197,7 +197,7 @@ def test_nothing_taken_is_the_f0_of_the_source() -> None:
     np.testing.assert_allclose(made, f0, rtol=1e-5)
 
 
-def test_reach_and_movement_of_a_feeling_stay() -> None:
+def test_f0_range_and_movement_of_aroused_speech_are_kept() -> None:
     rng = np.random.default_rng(0)
     for factor in (0.4, 2.0):
         f0 = np.exp(5 + factor * TYPICAL * rng.standard_normal(5000)).astype(np.float32)
@@ -216,7 +216,7 @@ def test_reach_and_movement_of_a_feeling_stay() -> None:
         assert np.corrcoef(calm, melody)[0, 1] > 0.99
 
 
-def test_the_effort_of_a_feeling_stays() -> None:
+def test_effort_of_aroused_speech_is_kept() -> None:
     """On noise with the slope of a voice: all of the effort, none of it, and as much as before."""
     rng = np.random.default_rng(0)
     spectrum = np.fft.rfft(rng.standard_normal(48000)) / np.maximum(1, np.arange(24001) / 600)
@@ -247,7 +247,7 @@ def slow_loudness(samples: np.ndarray, at: int) -> float:
     return float(10 * np.log10(total / weights))
 
 
-def test_loudness_is_that_of_the_source() -> None:
+def test_loudness_follows_the_source() -> None:
     """Noise that swells, given to noise that does not: all of it, half of it, nothing of it."""
     rng = np.random.default_rng(0)
     swell = 10 ** (np.interp(np.arange(48000), [0, 24000, 48000], [-5, 5, -5]) / 20)
@@ -261,7 +261,7 @@ def test_loudness_is_that_of_the_source() -> None:
     assert with_loudness(plain, source, 0.0) is plain
 
 
-def test_loudness_of_a_source_of_another_length() -> None:
+def test_loudness_follows_a_source_of_another_length() -> None:
     """Its swell is at the same place of the whole."""
     rng = np.random.default_rng(0)
     swell = 10 ** (np.interp(np.arange(48000), [0, 24000, 48000], [-5, 5, -5]) / 20)
@@ -272,7 +272,7 @@ def test_loudness_of_a_source_of_another_length() -> None:
 
 
 @pytest.mark.parametrize("samples", [0, 1, 159, 320, 500])
-def test_loudness_of_silence_and_of_almost_nothing(samples: int) -> None:
+def test_loudness_of_silence_and_near_silence(samples: int) -> None:
     made = with_loudness(np.full(samples, 0.1, dtype=np.float32), np.zeros(samples, dtype=np.float32), 1.0)
     assert made.shape == (samples,)
     assert np.isfinite(made).all()

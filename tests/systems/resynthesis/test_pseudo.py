@@ -50,7 +50,7 @@ def slow_cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 @pytest.mark.parametrize("gender", ["f", "m"])
 @pytest.mark.parametrize(("chosen", "pseudo_gender"), [("same", "fm"), ("other", "mf")])
-def test_the_farthest_are_those_that_a_loop_finds(gender: str, chosen: str, pseudo_gender: str) -> None:
+def test_farthest_speakers_equal_a_plain_loop(gender: str, chosen: str, pseudo_gender: str) -> None:
     pool = make_pool()
     source = np.random.default_rng(1).standard_normal(6).astype(np.float32)
     strategy = PoolFarthest("cosine", chosen, candidates=7, averaged=3)  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ def test_every_candidate_is_drawn_equally_often() -> None:
     assert (np.abs(counts[candidates] - 300) < 50).all()
 
 
-def test_at_speaker_level_a_slightly_other_source_gives_nearly_the_same_pseudo_speaker() -> None:
+def test_similar_sources_give_similar_pseudo_speakers_at_speaker_level() -> None:
     """The lists of candidates differ, the order of the pool does not."""
     pool, rng = make_pool(each=60, dimension=24), np.random.default_rng(2)
     strategy = PoolFarthest("cosine", candidates=40, averaged=20)
@@ -110,7 +110,7 @@ def test_at_speaker_level_a_slightly_other_source_gives_nearly_the_same_pseudo_s
     assert np.array_equal(shared, strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(1)).embedding)
 
 
-def test_a_random_gender_is_drawn_from_the_generator() -> None:
+def test_random_gender_is_drawn_from_the_generator() -> None:
     pool = make_pool()
     strategy = PoolRandom("random")
     females = sum(
@@ -122,7 +122,7 @@ def test_a_random_gender_is_drawn_from_the_generator() -> None:
 
 
 @pytest.mark.parametrize("voices", [1, 3, 99])
-def test_a_mean_of_random_voices(voices: int) -> None:
+def test_mean_of_random_speakers_equals_a_plain_loop(voices: int) -> None:
     """Those that come first in a random order of the pool; all of the gender, if there are no more."""
     pool = make_pool()
     for seed in range(5):
@@ -137,7 +137,7 @@ def test_a_mean_of_random_voices(voices: int) -> None:
 
 
 @given(st.floats(0, 1), st.integers(0, 99))
-def test_a_voice_is_steadier_where_more_is_felt(share: float, seed: int) -> None:
+def test_steadier_voice_is_blended_in_by_weight(share: float, seed: int) -> None:
     """From that of one to the mean of eight of whom this one is the first, with the height that goes with it."""
     pool = make_pool()
     source = pool.embeddings[0]
@@ -151,7 +151,7 @@ def test_a_voice_is_steadier_where_more_is_felt(share: float, seed: int) -> None
     assert eight.feeling(share) is eight  # it has no other
 
 
-def test_the_first_official_picks_as_written_in_the_challenge_s_runs() -> None:
+def test_official_candidate_indices_start_as_in_the_challenge() -> None:
     """``random.seed('0')``: the string, not the number."""
     first, second = islice(official_picks(0), 2)
     assert first[:5].tolist() == [92, 20, 65, 199, 54]
@@ -162,7 +162,7 @@ def test_the_first_official_picks_as_written_in_the_challenge_s_runs() -> None:
 @pytest.mark.parametrize("level", ["spk", "utt"])
 @pytest.mark.parametrize("cross", ["false", "true"])
 @pytest.mark.parametrize("proximity", ["farthest", "nearest"])
-def test_equal_to_the_official_pseudo_x_vectors(level: str, cross: str, proximity: str) -> None:
+def test_equals_the_official_pseudo_xvectors(level: str, cross: str, proximity: str) -> None:
     data = np.load(GOLDEN / "pseudo_xvectors.npz", allow_pickle=False)
     nothing = PldaScorer(np.zeros(512), None, TwoCovariance(np.zeros(512), np.eye(512), np.eye(512)))
     pool = Pool(
@@ -182,7 +182,7 @@ def test_equal_to_the_official_pseudo_x_vectors(level: str, cross: str, proximit
             assert np.array_equal(made, official.astype(np.float32))
 
 
-def test_a_pool_that_is_too_small_is_refused() -> None:
+def test_too_small_pool_is_rejected() -> None:
     with pytest.raises(InputError) as caught:
         PoolFarthest(candidates=200, averaged=100).check(make_pool(each=12))
     assert str(caught.value) == (
@@ -195,7 +195,7 @@ def test_a_pool_that_is_too_small_is_refused() -> None:
 
 
 @pytest.mark.parametrize("log_f0", [None, 4.8, 5.0, 5.3])
-def test_the_gender_of_a_voice_is_the_more_likely_one(log_f0: float | None) -> None:
+def test_gender_of_a_voice_is_the_more_likely_one(log_f0: float | None) -> None:
     """By the cosines of the five nearest of each gender, one after the other, and by two Gaussian densities of F0."""
     pool = make_pool(each=40, dimension=16)
     tones = [pool.log_f0[pool.of_gender(g)].astype(np.float64) for g in "fm"]

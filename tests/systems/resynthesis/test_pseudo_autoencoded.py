@@ -85,7 +85,7 @@ def test_adversarial_branches_lower_a_speaker_and_a_gender_probe(pool: Pool) -> 
     assert found["adversarial"][1] < found["plain"][1] - 0.05
 
 
-def test_the_network_in_numpy_is_that_in_torch(tmp_path: Path) -> None:
+def test_numpy_network_equals_torch_network(tmp_path: Path) -> None:
     network = AdversarialAutoencoder(6, hidden=8, code=5, branches={"speaker": 3}).eval()
     network.scale.fit(torch.randn(50, 6) * 3 + 1)
     file = tmp_path / "model.safetensors"
@@ -107,7 +107,7 @@ def test_the_network_in_numpy_is_that_in_torch(tmp_path: Path) -> None:
     assert behind.log_f0 == average.log_f0
 
 
-def test_a_network_of_other_embeddings_is_refused(tmp_path: Path) -> None:
+def test_network_of_other_embeddings_is_rejected(tmp_path: Path) -> None:
     network = AdversarialAutoencoder(6, hidden=8, code=5)
     record = {"kind": KIND, "size": network.size, "parts": {"speaker": "encoder 7"}}
     save_tensors(tmp_path / "model.safetensors", network.shipped_state(), record)
@@ -118,7 +118,7 @@ def test_a_network_of_other_embeddings_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["s1", "s2"])
-def test_what_ships_is_small_and_has_a_card(name: str) -> None:
+def test_shipped_networks_are_small_and_have_cards(name: str) -> None:
     card = store.card(name)
     assert card["kind"] == KIND
     assert card["bytes"] < 2_000_000
@@ -128,7 +128,7 @@ def test_what_ships_is_small_and_has_a_card(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["s1", "s1c1", "s2", "s2c1"])
-def test_systems_know_their_networks(name: str) -> None:
+def test_systems_use_their_networks(name: str) -> None:
     made = system(name)
     assert isinstance(made, Resynthesis)
     strategy = made.chosen_strategy()
@@ -136,7 +136,7 @@ def test_systems_know_their_networks(name: str) -> None:
     assert strategy.files() == {"autoencoder": store.path(name[:2])}
 
 
-def test_labels_that_are_missing_are_minus_one_and_branches_without_any_are_left_out() -> None:
+def test_missing_labels_are_minus_one_and_empty_branches_are_omitted() -> None:
     spoken = [
         Utterance(f"u{i}", Path("x.wav"), speaker, gender)
         for i, (speaker, gender) in enumerate([("a", "f"), ("a", "f"), ("b", None), ("b", None), ("c", "m")])
@@ -149,7 +149,7 @@ def test_labels_that_are_missing_are_minus_one_and_branches_without_any_are_left
     assert labels_of(spoken, {"a": "Scottish", "c": "Irish"})["accent"].tolist() == [1, 1, -1, -1, 0]
 
 
-def test_training_through_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_command_writes_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for speaker in range(2):
         for number in range(2):
             save(tmp_path / "data" / f"s{speaker}" / f"u{number}.wav", synthetic_voice(speaker, number, seconds=0.6))

@@ -45,7 +45,7 @@ def part(pool: Pool, rows: NDArray[np.int64]) -> Pool:
 # --- The budget ---------------------------------------------------------------------------------------------------
 
 
-def test_the_angular_distance_is_a_metric_between_0_and_1() -> None:
+def test_angular_distance_is_a_metric_between_0_and_1() -> None:
     axes = np.array([[2, 0], [0, 3], [-1, 0]], dtype=np.float32)
     np.testing.assert_allclose(angular_distance(axes, axes[0]), [0, 0.5, 1], atol=1e-6)
     points = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
@@ -72,7 +72,7 @@ def largest_loss(strategy: Strategy, sources: NDArray[np.float32], pool: Pool, d
     return np.asarray(losses.max(axis=2))
 
 
-def test_choices_obey_the_budget_by_counting_and_a_broken_mechanism_does_not() -> None:
+def test_draw_frequencies_obey_the_privacy_budget() -> None:
     """Three sources: two opposite ones and one between them; the pool stands about them."""
     pool, rng = make_pool(), np.random.default_rng(0)
     one = l2_normalized(pool.embeddings[0])
@@ -86,7 +86,7 @@ def test_choices_obey_the_budget_by_counting_and_a_broken_mechanism_does_not() -
     assert broken[0, 1] > 2 * distances[0, 1]
 
 
-def test_counts_are_those_of_the_exponential_mechanism() -> None:
+def test_draw_frequencies_equal_the_exponential_mechanism() -> None:
     pool = make_pool()
     source = pool.embeddings[3]
     weights = [
@@ -98,7 +98,7 @@ def test_counts_are_those_of_the_exponential_mechanism() -> None:
     assert float(((counts - expected) ** 2 / expected).sum()) < len(pool) + 4 * np.sqrt(2 * len(pool))  # chi square
 
 
-def test_without_a_budget_the_source_does_not_matter() -> None:
+def test_zero_budget_is_independent_of_the_source() -> None:
     pool = make_pool()
     for seed in range(5):
         drawn = [
@@ -108,7 +108,7 @@ def test_without_a_budget_the_source_does_not_matter() -> None:
         assert all(np.array_equal(one, drawn[0]) for one in drawn)
 
 
-def test_the_gender_can_be_chosen() -> None:
+def test_gender_can_be_chosen() -> None:
     pool = make_pool()
     for gender, wanted in (("same", "f"), ("other", "m"), ("m", "m")):
         strategy = Indistinguishable(gender, 1.0)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_the_gender_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, float("inf"), float("nan")])
-def test_no_budget_of_privacy(epsilon: float) -> None:
+def test_invalid_budgets_are_rejected(epsilon: float) -> None:
     with pytest.raises(InputError, match="no budget of privacy"):
         Indistinguishable(epsilon=epsilon).check(make_pool())
 
@@ -149,7 +149,7 @@ def eer_aa(strategy: Strategy | None, speakers: NDArray[np.float32], genders: ND
     return float(metrics.eer(scores[same].ravel(), scores[~same].ravel()))
 
 
-def test_with_the_evaluation_speakers_as_pool_the_lazy_informed_attacker_loses_nothing(shipped: Pool) -> None:
+def test_pool_of_evaluation_speakers_does_not_hide_speakers(shipped: Pool) -> None:
     rows = np.concatenate([shipped.of_gender("f")[:20], shipped.of_gender("m")[:20]])
     speakers, genders = shipped.embeddings[rows], shipped.genders[rows]
     evaluation, others = part(shipped, rows), part(shipped, np.setdiff1d(np.arange(len(shipped)), rows))
@@ -172,7 +172,7 @@ def mel_of(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(log_mel(torch.from_numpy(samples[None]))[0].numpy())
 
 
-def test_speech_comes_back_from_its_mel_spectra() -> None:
+def test_griffin_lim_reconstructs_speech_from_mel_spectra() -> None:
     samples = synthetic_voice(seconds=1.0).samples * np.float32(0.5)
     mel = mel_of(samples)
     errors = [float(np.abs(mel_of(from_mel(mel, np.random.default_rng(0), rounds=r)) - mel).mean()) for r in (1, 32)]
@@ -180,7 +180,7 @@ def test_speech_comes_back_from_its_mel_spectra() -> None:
     assert errors[1] < 0.8 * errors[0]
 
 
-def test_magnitudes_have_the_mel_spectra_that_they_were_made_for() -> None:
+def test_magnitudes_have_the_given_mel_spectra() -> None:
     from voiceveil.dsp.kaldi import mel_banks
 
     mel = mel_of(synthetic_voice(seconds=0.5).samples)
@@ -190,7 +190,7 @@ def test_magnitudes_have_the_mel_spectra_that_they_were_made_for() -> None:
     assert np.abs(again - mel).mean() < 0.05
 
 
-def test_a_signal_with_known_magnitudes_is_found() -> None:
+def test_griffin_lim_finds_a_signal_with_the_given_magnitudes() -> None:
     from voiceveil.dsp import griffin_lim as module
 
     samples = synthetic_voice(seconds=0.5).samples
@@ -200,7 +200,7 @@ def test_a_signal_with_known_magnitudes_is_found() -> None:
     assert np.linalg.norm(made - magnitudes) < 0.25 * np.linalg.norm(magnitudes)
 
 
-def test_the_system_is_a_network_and_an_algorithm(tmp_path: Path) -> None:
+def test_k2_uses_an_acoustic_model_and_griffin_lim(tmp_path: Path) -> None:
     made = system("k2", weights=str(write_two_stages(tmp_path)), rounds=4)
     assert {"weights am", "pool"} < made.models().keys()
     assert "weights nsf" not in made.models()

@@ -49,11 +49,11 @@ def converted(made: Resynthesis, samples: Samples, seed: int = 0) -> Samples:
 
 
 @pytest.mark.slow
-def test_the_system_that_ships_keeps_the_contract() -> None:
+def test_shipped_system_passes_the_conformance_checks() -> None:
     check_anonymizer(system("b1b"))
 
 
-def test_the_bottleneck_is_for_decoders_that_have_codes(weights: Path) -> None:
+def test_bottleneck_applies_only_to_decoders_with_codes(weights: Path) -> None:
     """More of it is another result with the decoder that ships, and the same with one that knows no codes."""
     samples = synthetic_voice(seconds=1.0).samples
     for given, same in (("", False), (str(weights), True)):
@@ -65,7 +65,7 @@ def test_the_bottleneck_is_for_decoders_that_have_codes(weights: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 159, 160, 161, 800, 4799, 4801, 20011])
-def test_as_many_samples_come_out_as_go_in(b1b: Resynthesis, count: int) -> None:
+def test_output_has_the_input_length(b1b: Resynthesis, count: int) -> None:
     """Also under 0.3 s: 4800 samples."""
     samples = synthetic_voice(seconds=1.5).samples[:count]
     made = converted(b1b, samples)
@@ -73,7 +73,7 @@ def test_as_many_samples_come_out_as_go_in(b1b: Resynthesis, count: int) -> None
     assert np.isfinite(made).all()
 
 
-def test_the_level_is_that_of_the_original(b1b: Resynthesis) -> None:
+def test_output_level_equals_the_input_level(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
     for gain in (1e-3, 0.3):
         made = converted(b1b, np.float32(gain) * samples)
@@ -82,12 +82,12 @@ def test_the_level_is_that_of_the_original(b1b: Resynthesis) -> None:
     assert np.abs(loud).max() <= 1.0
 
 
-def test_silence_stays_silent_and_speech_after_it_is_heard(b1b: Resynthesis) -> None:
+def test_silence_stays_silent_and_speech_after_it_is_converted(b1b: Resynthesis) -> None:
     assert not converted(b1b, np.zeros(RATE, dtype=np.float32)).any()
     assert not converted(b1b, np.full(RATE, 1e-6, dtype=np.float32)).any()
 
 
-def test_unvoiced_speech_becomes_a_sound_of_the_same_level(b1b: Resynthesis) -> None:
+def test_unvoiced_speech_keeps_its_level(b1b: Resynthesis) -> None:
     noise = (0.1 * np.random.default_rng(0).standard_normal(RATE)).astype(np.float32)
     assert not engine.engine_of(b1b).f0(noise).any()
     assert np.std(converted(b1b, noise)) == pytest.approx(np.std(noise), rel=0.01)
@@ -96,7 +96,7 @@ def test_unvoiced_speech_becomes_a_sound_of_the_same_level(b1b: Resynthesis) -> 
 # --- The pseudo-speaker -------------------------------------------------------------------------------------------
 
 
-def test_the_pseudo_speaker_and_nothing_else_changes_the_voice(b1b: Resynthesis) -> None:
+def test_output_depends_on_the_pseudo_speaker_only(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
     same, other = (engine.engine_of(replace(b1b, gender=g)) for g in ("same", "other"))
     register = register_of(same.f0(samples))
@@ -107,7 +107,7 @@ def test_the_pseudo_speaker_and_nothing_else_changes_the_voice(b1b: Resynthesis)
 
 
 @pytest.mark.parametrize("gender", ["f", "m"])
-def test_a_gender_that_is_stated_is_believed(b1b: Resynthesis, gender: str) -> None:
+def test_stated_gender_overrides_the_estimate(b1b: Resynthesis, gender: str) -> None:
     """Whatever is heard; with one engine for all, and unless the user says otherwise."""
     samples, made = synthetic_voice(seconds=1.0).samples, engine.engine_of(b1b)
     drawn = made.pseudo_speaker(samples, None, np.random.default_rng(1), gender).embedding
@@ -121,7 +121,7 @@ def test_a_gender_that_is_stated_is_believed(b1b: Resynthesis, gender: str) -> N
         assert chosen.told(gender) is chosen
 
 
-def test_only_the_gender_that_is_not_heard_changes_anything(b1b: Resynthesis) -> None:
+def test_stating_the_estimated_gender_changes_nothing(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
     heard = converted(b1b, samples)
     stated = {gender: converted(b1b.told(gender), samples) for gender in "fm"}
@@ -129,7 +129,7 @@ def test_only_the_gender_that_is_not_heard_changes_anything(b1b: Resynthesis) ->
     assert np.array_equal(heard, converted(replace(b1b, source_gender="heard"), samples))
 
 
-def test_a_corpus_states_genders_and_what_it_states_anew_is_done_anew(b1b: Resynthesis, tmp_path: Path) -> None:
+def test_changed_gender_in_the_corpus_is_converted_again(b1b: Resynthesis, tmp_path: Path) -> None:
     waves = [synthetic_voice(speaker, seconds=1.0) for speaker in range(2)]
     for speaker, wave in enumerate(waves):
         save(tmp_path / f"s{speaker}.wav", wave)
@@ -153,7 +153,7 @@ def test_a_corpus_states_genders_and_what_it_states_anew_is_done_anew(b1b: Resyn
     assert run("ff") == (1, ["f", "f"])
 
 
-def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -> None:
+def test_moved_intonation_has_the_mean_f0_of_the_pseudo_speaker(b1b: Resynthesis) -> None:
     made = engine.engine_of(replace(b1b, intonation="moved", strategy="pool-random"))
     stream = engine.ResynthesisStream(made, np.random.default_rng(0))
     samples = synthetic_voice(seconds=1.0).samples
@@ -167,7 +167,7 @@ def test_moved_intonation_has_the_mean_of_the_pseudo_speaker(b1b: Resynthesis) -
     assert np.array_equal(stream._intonation(content[:5], unvoiced, pseudo, Manner()), unvoiced)
 
 
-def test_content_is_heard_faster_and_slower(b1b: Resynthesis) -> None:
+def test_content_is_averaged_over_two_speeds(b1b: Resynthesis) -> None:
     """Frame by frame the mean of both; once, where the recording is played as it is."""
     made, samples = engine.engine_of(b1b), synthetic_voice(seconds=1.0).samples
     both = []
@@ -179,7 +179,7 @@ def test_content_is_heard_faster_and_slower(b1b: Resynthesis) -> None:
     np.testing.assert_allclose(made.content(samples, 0.8), made.content(samples, 1.25), atol=1e-6)
 
 
-def test_features_that_were_kept_change_nothing(
+def test_cached_features_give_the_same_output(
     b1b: Resynthesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a recording says is heard once, and other systems make of it what they make without the file."""
@@ -214,7 +214,7 @@ class Echo:
         return np.repeat(f0, 160).astype(np.float32)
 
 
-def test_pieces_join_to_what_the_whole_would_be(b1b: Resynthesis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_join_to_the_whole(b1b: Resynthesis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every frame of every piece comes out once, where it belongs; no piece is longer than 45 s."""
     echo = Echo()
     made = replace(engine.engine_of(b1b), chain=(LoadedStage(echo, {}),))
@@ -231,7 +231,7 @@ def test_pieces_join_to_what_the_whole_would_be(b1b: Resynthesis, monkeypatch: p
     assert max(map(len, pieces)) == 29 * RATE
 
 
-def test_pieces_are_joined_where_it_is_quietest() -> None:
+def test_pieces_are_joined_at_the_quietest_place() -> None:
     heard = np.ones(RATE, dtype=np.float32)
     heard[6000:6400] = 0
     joined = engine._crossfaded(np.full(RATE, 1, np.float32), np.full(RATE, 2, np.float32), heard)
@@ -244,7 +244,7 @@ def test_pieces_are_joined_where_it_is_quietest() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("b1b", "hn-sinc-NSF generator"), ("joint-hifigan", "HiFi-GAN generator")])
-def test_generators_of_the_challenges(tmp_path: Path, name: str, kind: str) -> None:
+def test_challenge_generators_are_deterministic_given_the_seed(tmp_path: Path, name: str, kind: str) -> None:
     made = system(name, weights=str(write_generator(tmp_path, kind)))
     samples = synthetic_voice(seconds=0.5).samples[:7777]
     first, again, other = (made.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
@@ -269,7 +269,7 @@ def test_b1a_is_a_chain_of_two_networks(tmp_path: Path) -> None:
     assert refused(made) == expected
 
 
-def test_the_stages_of_b1a_are_not_exchanged(tmp_path: Path) -> None:
+def test_exchanged_stages_of_b1a_are_rejected(tmp_path: Path) -> None:
     folder = write_two_stages(tmp_path)
     (folder / "am").rename(folder / "x")
     (folder / "nsf").rename(folder / "am")
@@ -281,7 +281,7 @@ def test_the_stages_of_b1a_are_not_exchanged(tmp_path: Path) -> None:
 # --- Runs ---------------------------------------------------------------------------------------------------------
 
 
-def test_bytes_do_not_depend_on_the_number_of_workers(weights: Path, tmp_path: Path) -> None:
+def test_output_does_not_depend_on_the_number_of_workers(weights: Path, tmp_path: Path) -> None:
     for speaker in range(2):
         for number in range(2):
             save(tmp_path / "in" / f"s{speaker}" / f"u{number}.wav", synthetic_voice(speaker, number, seconds=0.7))
@@ -298,7 +298,7 @@ def test_bytes_do_not_depend_on_the_number_of_workers(weights: Path, tmp_path: P
     assert outputs[0] == outputs[1]
 
 
-def test_a_run_does_not_go_on_with_other_weights(
+def test_resuming_with_other_weights_is_rejected(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
@@ -324,7 +324,7 @@ def refused(made: Anonymizer) -> str:
     return str(caught.value)
 
 
-def test_torch_is_named_with_its_extra_and_nothing_is_written(
+def test_missing_torch_names_its_extra_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
@@ -336,7 +336,7 @@ def test_torch_is_named_with_its_extra_and_nothing_is_written(
     assert not out.exists()
 
 
-def test_a_pool_smaller_than_n_is_refused_before_the_work_begins(
+def test_too_small_pool_is_rejected_before_the_work(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
@@ -349,14 +349,14 @@ def test_a_pool_smaller_than_n_is_refused_before_the_work_begins(
     assert not out.exists()
 
 
-def test_a_pool_of_another_encoder_is_refused(b1b: Resynthesis, tmp_path: Path) -> None:
+def test_pool_of_another_encoder_is_rejected(b1b: Resynthesis, tmp_path: Path) -> None:
     save_pool(tmp_path / "pool.safetensors", make_pool())
     message = refused(replace(b1b, pool=str(tmp_path)))
     assert "this pool is of another speaker encoder: 'encoder 1', not 'campplus 1" in message
     assert message.endswith("(voiceveil train pool --speaker campplus)")
 
 
-def test_a_pool_beside_the_weights_is_taken(weights: Path, tmp_path: Path) -> None:
+def test_pool_beside_the_weights_is_used(weights: Path, tmp_path: Path) -> None:
     own = write_decoder(tmp_path / "own")
     pool = load_pool(store.path("pool"))
     few = np.concatenate([pool.of_gender("f")[:90], pool.of_gender("m")[:90]])
@@ -376,7 +376,7 @@ def test_a_pool_beside_the_weights_is_taken(weights: Path, tmp_path: Path) -> No
     assert len(engine.engine_of(made).pool) == 180
 
 
-def test_weights_for_other_features_are_refused(tmp_path: Path) -> None:
+def test_weights_for_other_features_are_rejected(tmp_path: Path) -> None:
     folder = write_decoder(tmp_path, content="content bottleneck 7")
     message = refused(system("b1b", weights=str(folder)))
     assert "these weights were trained with another content: 'content bottleneck 7', not 'content moonshine" in message
@@ -384,7 +384,7 @@ def test_weights_for_other_features_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "amount"), [("intonation", "melody"), ("voicing", "voicing")])
-def test_an_intonation_beside_the_weights_is_taken(name: str, amount: str, tmp_path: Path) -> None:
+def test_intonation_model_beside_the_weights_is_used(name: str, amount: str, tmp_path: Path) -> None:
     """Unless it is of another content, which is said; and it is a model that results depend on."""
     own = write_decoder(tmp_path)
     made = system("veil", privacy=1, weights=str(own))
@@ -400,7 +400,7 @@ def test_an_intonation_beside_the_weights_is_taken(name: str, amount: str, tmp_p
     assert f"weights {name}" not in system("veil", privacy=1, weights=str(own), **{amount: 0}).models()
 
 
-def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
+def test_weights_of_another_architecture_are_rejected(tmp_path: Path) -> None:
     save_pool(tmp_path / "model.safetensors", make_pool())
     message = refused(system("b1b", weights=str(tmp_path)))
     assert "these are weights of another architecture: 'pool of speakers', not 'source-filter decoder' or " in message
@@ -416,7 +416,7 @@ def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
     assert "these are weights of another architecture than their record says: Error(s) in loading" in message
 
 
-def test_weights_that_were_changed_are_refused(tmp_path: Path) -> None:
+def test_changed_weights_are_rejected(tmp_path: Path) -> None:
     folder = write_decoder(tmp_path)
     model = folder / "model.safetensors"
     data = bytearray(model.read_bytes())
@@ -428,24 +428,24 @@ def test_weights_that_were_changed_are_refused(tmp_path: Path) -> None:
     assert message.endswith(f"it should with {expected} (copy the whole folder again)")
 
 
-def test_weights_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_weights_are_rejected(tmp_path: Path) -> None:
     message = refused(system("b1b", weights=str(tmp_path / "nowhere")))
     assert message == f"{tmp_path / 'nowhere'}: no weights here (give the folder that `voiceveil train` wrote)"
 
 
-def test_unknown_parts_are_refused(b1b: Resynthesis) -> None:
+def test_unknown_components_are_rejected(b1b: Resynthesis) -> None:
     assert "unknown content features 'moonshin' (did you mean moonshine?)" in refused(replace(b1b, content="moonshin"))
     assert "unknown pseudo-speaker strategy" in refused(replace(b1b, strategy="pool-farhest"))
 
 
-def test_official_draws_are_refused(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_official_draws_are_rejected(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
     command = ["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b1b", "--weights", str(weights)]
     assert main([*command, "--draws", "official", "--quiet"]) == 1
     assert "the official draws of b1b hold for the challenge's own x-vectors and lists alone" in capsys.readouterr().err
 
 
-def test_systems_without_weights_say_so() -> None:
+def test_systems_without_weights_name_the_fix() -> None:
     without = [made for name in systems if isinstance(made := system(name), Resynthesis) and not made.shipped]
     assert {made.name for made in without} >= {"b1b-resnet", "b1b-ssl"}
     for made in without:
@@ -473,7 +473,7 @@ print(peak_memory() - before)
 
 
 @pytest.mark.slow
-def test_an_hour_and_a_half_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Path) -> None:
+def test_memory_is_bounded_for_long_recordings(b1b: Resynthesis, tmp_path: Path) -> None:
     """Over 90 minutes at a fraction of the cost: most of it is digital silence, which is passed through."""
     wave = synthetic_voice(seconds=60.0)
     recording = np.zeros(93 * 60 * RATE, dtype=np.float32)
@@ -490,7 +490,7 @@ def test_an_hour_and_a_half_keeps_memory_bounded(b1b: Resynthesis, tmp_path: Pat
     assert np.std(made.samples[-RATE * 50 :]) > 1e-3
 
 
-def test_naming_the_systems_does_not_import_torch() -> None:
+def test_listing_systems_does_not_import_torch() -> None:
     """Who uses b2 does not wait for b1b."""
     script = "import sys; from voiceveil.systems import systems; print(*systems); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False, stdout=subprocess.DEVNULL).returncode == 0

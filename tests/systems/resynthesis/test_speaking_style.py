@@ -23,18 +23,18 @@ def plain_share(manner: Manner, ordinary: float) -> float:
 
 
 @given(manners, st.floats(0.1, 9))
-def test_the_share_that_is_felt(manner: Manner, ordinary: float) -> None:
+def test_emotion_weight_equals_the_plain_formula(manner: Manner, ordinary: float) -> None:
     assert manner.felt(ordinary) == pytest.approx(plain_share(manner, ordinary), abs=1e-9)
 
 
 @given(manners)
-def test_nothing_is_felt_where_all_is_ordinary_and_all_where_nothing_is(manner: Manner) -> None:
+def test_emotion_weight_is_zero_or_one_at_the_extreme_thresholds(manner: Manner) -> None:
     assert manner.felt(math.inf) == 0
     assert manner.felt(0) == 1
 
 
 @given(deviations, deviations, deviations, st.floats(0.1, 9))
-def test_a_feeling_is_in_all_three(height: float, reach: float, effort: float, ordinary: float) -> None:
+def test_arousal_combines_f0_range_and_effort(height: float, reach: float, effort: float, ordinary: float) -> None:
     """One alone has to be farther from the usual than all together; low is as good as high; opposites are none."""
     manner = Manner(height, reach, effort)
     assert manner.felt(ordinary) == Manner(-height, -reach, -effort).felt(ordinary)
@@ -43,14 +43,14 @@ def test_a_feeling_is_in_all_three(height: float, reach: float, effort: float, o
 
 
 @given(deviations, deviations, st.floats(0, 1))
-def test_mixing(own: float, other: float, share: float) -> None:
+def test_mixing_interpolates_between_both_values(own: float, other: float, share: float) -> None:
     assert min(own, other) - 1e-9 <= mixed(own, other, share) <= max(own, other) + 1e-9
     assert mixed(own, other, 0) == other
     assert mixed(own, other, 1) == own
     assert mixed(None, other, share) == other
 
 
-def test_the_manner_of_a_register() -> None:
+def test_speaking_style_of_a_register() -> None:
     """An octave above the usual, where a deviation is a third of it; twice as lively as is typical."""
     register = Register(math.log(300), 2 * TYPICAL)
     heights = Heights(math.log(150), math.log(2) / 3)
@@ -59,13 +59,13 @@ def test_the_manner_of_a_register() -> None:
     assert heights.at(heights.deviations(5.3)) == pytest.approx(5.3)
 
 
-def test_a_monotone_voice_is_not_boundlessly_so() -> None:
+def test_f0_range_of_a_monotone_voice_is_bounded() -> None:
     register = register_of(np.full(9, 100, dtype=np.float32))
     assert register is not None
     assert register.manner(None, None).reach == pytest.approx(math.log(1 / 4) / SPREAD)
 
 
-def test_the_register_of_what_is_never_voiced() -> None:
+def test_unvoiced_speech_has_no_register() -> None:
     assert register_of(np.zeros(7, dtype=np.float32)) is None
     assert register_of(np.array([0, 100, 400, 0], dtype=np.float32)) == pytest.approx(
         (np.log(200), np.log(2)), abs=1e-6

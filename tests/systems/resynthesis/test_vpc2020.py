@@ -43,7 +43,7 @@ def resynthesis(name: str, **parameters: object) -> Resynthesis:
 # --- Strategies and their parameters ------------------------------------------------------------------------------
 
 
-def test_the_parameters_of_a_system_are_those_of_its_strategy() -> None:
+def test_parameters_of_a_system_include_those_of_its_strategy() -> None:
     assert resynthesis("a2", kept=0.9, clusters=5).chosen_strategy() == LeastSimilarCentroid("same", 0.9, 5)
     assert resynthesis("o1", variance=0.8, components=3, gender="other").chosen_strategy() == Sampled("other", 0.8, 3)
     assert resynthesis("o1c1", dissimilarity=1.0).chosen_strategy() == SampledFar(dissimilarity=1.0)
@@ -69,13 +69,13 @@ def test_every_system_takes_every_strategy_with_its_parameters() -> None:
         ("o1:variance", "--set variance: no value (write --set NAME=VALUE)"),
     ],
 )
-def test_a_strategy_that_is_written_wrongly_is_refused(spec: str, message: str) -> None:
+def test_misspelled_strategy_is_rejected(spec: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         make_strategy(spec, {})
     assert str(caught.value).startswith(message)
 
 
-def test_a_parameter_that_a_system_does_not_use_is_none_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unused_parameters_are_not_parameters_of_the_system(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "o1", "--set", "candidates=5"]) == 1
     assert "system o1 has no parameter 'candidates'" in capsys.readouterr().err
 
@@ -114,7 +114,7 @@ def embeddings_of_stages(made: Resynthesis, samples: Samples) -> tuple[list[Samp
     return [one.speakers[0] for one in heard], l2_normalized(drawn.embedding), source
 
 
-def test_each_variant_of_team_m_gives_the_original_embedding_to_its_stages(tmp_path: Path) -> None:
+def test_team_m_variants_give_the_source_embedding_to_their_stages(tmp_path: Path) -> None:
     weights = str(write_two_stages(tmp_path))
     samples = synthetic_voice(seconds=0.6).samples
     for name, original in (("b1a", (False, False)), ("m1c3", (False, True)), ("m1c4", (True, False))):
@@ -124,14 +124,14 @@ def test_each_variant_of_team_m_gives_the_original_embedding_to_its_stages(tmp_p
             np.testing.assert_allclose(vector, source if is_source else pseudo, atol=1e-4)
 
 
-def test_copy_synthesis_has_the_embedding_of_the_source(decoder: Path) -> None:
+def test_copy_synthesis_uses_the_source_embedding(decoder: Path) -> None:
     samples = synthetic_voice(seconds=0.6).samples
     (heard,), pseudo, source = embeddings_of_stages(resynthesis("m1c2", weights=str(decoder)), samples)
     np.testing.assert_allclose(heard, source, atol=1e-4)
     np.testing.assert_array_equal(pseudo, source)
 
 
-def test_the_source_is_heard_for_a_stage_though_the_strategy_does_not_listen(tmp_path: Path) -> None:
+def test_source_embedding_is_computed_for_a_stage_that_needs_it(tmp_path: Path) -> None:
     made = resynthesis("m1c3", weights=str(write_two_stages(tmp_path)), strategy="pool-random", gender="f")
     assert not made.chosen_strategy().hears_source
     heard, pseudo, source = embeddings_of_stages(made, synthetic_voice(seconds=0.6).samples)
@@ -145,7 +145,7 @@ def test_the_source_is_heard_for_a_stage_though_the_strategy_does_not_listen(tmp
 @pytest.mark.parametrize(
     "name", ["a1", "a2", "k2", "m1", "m1c1", "m1c2", "m1c3", "m1c4", "o1", "o1c1", "s1", "s1c1", "s2", "s2c1"]
 )
-def test_every_system_converts_with_what_ships(name: str) -> None:
+def test_every_system_converts_with_shipped_weights(name: str) -> None:
     wave = synthetic_voice(seconds=0.5)
     made = system(name).convert(wave, np.random.default_rng(0))
     assert len(made) == len(wave)

@@ -50,7 +50,7 @@ def test_official_draws_of_2024_in_full() -> None:
     assert {s: official_alpha(0, "speaker", s) for s in stored["alpha_spk"]} == stored["alpha_spk"]
 
 
-def test_official_draws_of_2022_are_refused() -> None:
+def test_official_draws_of_2022_are_rejected() -> None:
     with pytest.raises(InputError, match="cannot be reproduced"):
         vv.system("b2-2022").official_rng(0, Utterance("u", Path("u.wav")), "utterance")
 
@@ -73,13 +73,13 @@ def test_official_edges_on_noise(name: str, variant: str, alpha: float) -> None:
     assert hashlib.sha256(anonymized.int16().astype("<i2").tobytes()).hexdigest() == NOISE_SHA256[variant, alpha]
 
 
-def test_2020_starts_at_the_second_frame_as_2022() -> None:
+def test_b2_2020_starts_at_the_second_frame_as_2022() -> None:
     wave = vv.Waveform(noise(), 16000)
     first, second = (vv.system(n, alpha=0.8, edges="official").convert(wave, rng()) for n in ("b2-2020", "b2-2022"))
     np.testing.assert_allclose(first.samples * 32766 / 32768, second.samples, atol=1.01 / 32768)
 
 
-def test_2020_is_normalised_to_one() -> None:
+def test_b2_2020_is_normalized_to_one() -> None:
     stored = np.load(GOLDEN / "mcadams.npz")
     official = stored["voice_a0.8_v1_float"]
     voice = vv.Waveform(stored["voice_int16"] / np.float32(32768), 16000)
@@ -94,7 +94,7 @@ def test_alpha_is_drawn_from_the_range() -> None:
     assert np.array_equal(vv.system("b2", alpha=(0.6, 0.7)).convert(wave, rng(7)).samples, fixed.samples)
 
 
-def test_2020_does_not_depend_on_the_draw() -> None:
+def test_b2_2020_does_not_depend_on_the_draw() -> None:
     wave = synthetic_voice(1, seconds=0.3)
     first, second = (vv.system("b2-2020").convert(wave, rng(seed)).samples for seed in (1, 2))
     assert np.array_equal(first, second)
@@ -131,7 +131,7 @@ def test_silence_stays_silence(name: str, edges: str) -> None:
     assert not vv.system(name, edges=edges).convert(wave, rng()).samples.any()
 
 
-def test_not_finite_input_is_refused_with_its_time() -> None:
+def test_non_finite_input_is_rejected_with_its_time() -> None:
     samples = synthetic_voice(1, seconds=1.0).samples.copy()
     samples[8000] = np.nan
     with pytest.raises(InputError, match=r"0\.500 s"):
@@ -139,6 +139,6 @@ def test_not_finite_input_is_refused_with_its_time() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"alpha": (0.9, 0.5)}, {"alpha": 0.0}, {"alpha": "x"}, {"edges": "hole"}, {"beta": 1}])
-def test_bad_parameters_are_refused(bad: dict[str, object]) -> None:
+def test_invalid_parameters_are_rejected(bad: dict[str, object]) -> None:
     with pytest.raises(InputError):
         vv.system("b2", **bad)

@@ -72,7 +72,7 @@ def test_formants_of_a_whisper_are_found() -> None:
     np.testing.assert_allclose(voice.formants, formants, rtol=0.08)
 
 
-def test_what_shows_no_formants_has_those_of_a_tube() -> None:
+def test_audio_without_formants_gets_those_of_a_tube() -> None:
     noise = (0.1 * np.random.default_rng(0).standard_normal(1200)).astype(np.float32)  # 75 ms: too few frames
     voice, _ = measure(noise, RATE)
     assert voice is not None
@@ -80,7 +80,7 @@ def test_what_shows_no_formants_has_those_of_a_tube() -> None:
     assert measure(noise[:300], RATE) == (None, None)
 
 
-def test_predictors_are_those_of_the_normal_equations() -> None:
+def test_predictors_solve_the_normal_equations() -> None:
     frames = np.random.default_rng(1).standard_normal((3, 64))
     predictors = lpc_of_powers(np.abs(np.fft.rfft(frames, 128, axis=1)) ** 2, 6)
     for frame, predictor in zip(frames, predictors, strict=True):
@@ -92,7 +92,7 @@ def test_predictors_are_those_of_the_normal_equations() -> None:
 # --- Overlap-add --------------------------------------------------------------------------------------------------
 
 
-def test_overlap_add_with_nothing_to_change_changes_nothing() -> None:
+def test_overlap_add_without_changes_is_the_identity() -> None:
     speech = vowel(110, TUBE)
     made = overlap_add(speech, np.full(len(speech), 110.0), RATE, pitch=1, duration=1)
     inner = slice(1600, -1600)
@@ -100,7 +100,7 @@ def test_overlap_add_with_nothing_to_change_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("pitch", "duration"), [(1.3, 1.0), (0.8, 1.0), (1.0, 1.4), (1.0, 0.7), (1.2, 0.8)])
-def test_overlap_add_changes_pitch_and_duration_and_leaves_formants(pitch: float, duration: float) -> None:
+def test_overlap_add_changes_pitch_and_duration_and_keeps_formants(pitch: float, duration: float) -> None:
     speech = vowel(120, TUBE)
     made = overlap_add(speech, np.full(len(speech), 120.0), RATE, pitch=pitch, duration=duration)
     assert len(made) == round(duration * len(speech))
@@ -110,7 +110,7 @@ def test_overlap_add_changes_pitch_and_duration_and_leaves_formants(pitch: float
     np.testing.assert_allclose(voice.formants, TUBE, rtol=0.08)
 
 
-def test_marks_stand_a_period_apart_where_there_is_a_voice() -> None:
+def test_pitch_marks_are_a_period_apart_in_voiced_speech() -> None:
     speech = vowel(125, TUBE)
     f0 = np.where(np.arange(len(speech)) < RATE // 2, 125.0, 0.0)
     marks = pitch_marks(speech, f0, RATE)
@@ -130,14 +130,14 @@ def test_formants_are_moved_to_their_targets() -> None:
     np.testing.assert_allclose(resonances(made)[:5], target, rtol=0.06)
 
 
-def test_two_bands_change_places_and_the_rest_stays() -> None:
+def test_two_bands_are_swapped_and_the_rest_is_kept() -> None:
     time = np.arange(RATE) / RATE
     for before, after in ((3500, 4500), (4500, 3500), (1000, 1000), (6000, 6000), (3600, 4600)):
         made = np.abs(np.fft.rfft(exchanged(np.cos(2 * np.pi * before * time), 3500, 4500, RATE)))
         assert int(np.argmax(made)) == after
 
 
-def test_noise_is_pink_above_its_edge_and_as_loud_as_the_speech_is_there() -> None:
+def test_noise_is_pink_above_its_edge_at_the_speech_level() -> None:
     rng = np.random.default_rng(0)
     speech = 0.1 * rng.standard_normal(4 * RATE) * np.repeat([1.0, 0.1], 2 * RATE)
     noise = pink_noise(speech, 5000, RATE, 1.0, rng)
@@ -154,7 +154,7 @@ def test_noise_is_pink_above_its_edge_and_as_loud_as_the_speech_is_there() -> No
 # --- The system ---------------------------------------------------------------------------------------------------
 
 
-def test_the_table_has_120_speakers_with_plausible_voices() -> None:
+def test_table_has_120_speakers_with_plausible_voices() -> None:
     table = voices()
     assert len(table) == 120
     for voice in table:
@@ -196,7 +196,7 @@ def test_voiceless_very_low_and_very_high_voices_change(pitch: float) -> None:
         assert envelope_distance(wave.samples, made, RATE) > 1.5
 
 
-def test_a_whisper_takes_on_the_formants_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whisper_takes_on_the_formants_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Voice(210.0, tuple(1.15 * f for f in TUBE), 4.0)
     monkeypatch.setattr("voiceveil.systems.signal.i1.voices", lambda: (target,))
     whisper = whispered(Waveform(vowel(110, TUBE, 2.0).astype(np.float32), RATE))
