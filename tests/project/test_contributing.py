@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.paths import ROOT
-from voiceveil.audio import save
+from voiceveil.audio import Waveform, save
+from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.testing import synthetic_voice
 
 EXAMPLES = ROOT / "examples"
@@ -21,7 +24,7 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=cwd)
 
 
-@pytest.mark.parametrize("name", ["tilt", "auc", "digits"])
+@pytest.mark.parametrize("name", ["tilt", "auc", "level", "spectrum", "digits"])
 def test_text_equals_the_example_files(name: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
     assert (EXAMPLES / f"{name}.py").read_text() in blocks
@@ -37,7 +40,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
     """An environment in which the examples are a package with entry points, as CONTRIBUTING tells to declare them."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     points = re.findall(r'\[project\.entry-points\."(.+?)"\]\n(\w+) = "my_package\.(.+?)"', text)
-    assert len(points) == 3
+    assert len(points) == 5
     info = tmp_path / "my_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
@@ -68,3 +71,30 @@ def test_example_metric_is_found_by_entry_point(installed: dict[str, str], tmp_p
     scores.write_text("".join(f"{i / 10} {'target' if i > 4 else 'nontarget'}\n" for i in range(10)))
     table = voiceveil(installed, "score", scores, "--metrics", "auc")
     assert re.search(r"auc\s+100", table), table
+
+
+def test_attacker_and_encoder_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
+    """Speakers who differ in level alone: the attacker tells them apart, the encoder does not."""
+    data = tmp_path / "data"
+    for name, role, numbers in (("toy_enrolls", "enroll", range(2)), ("toy_trials_x", "trial", range(2, 5))):
+        utterances = []
+        for person in range(4):
+            for number in numbers:
+                key = f"p{person}-{number}"
+                wave = synthetic_voice(1, number, seconds=0.5)
+                path = data / name / "wav" / f"{key}.wav"
+                save(path, Waveform(wave.samples * np.float32(0.5**person), wave.rate))
+                utterances.append(Utterance(key, path, speaker=f"p{person}", gender="f", role=role))
+        pairs = [(f"p{person}", u) for person in range(4) for u in utterances]
+        trials = Trials(
+            np.array([speaker for speaker, _ in pairs]),
+            np.array([u.id for _, u in pairs]),
+            np.array([u.speaker == speaker for speaker, u in pairs]),
+        )
+        write_kaldi(Corpus(name, tuple(utterances), trials if role == "trial" else None), data / name)
+    command = ["attack", "--data", str(data), "--attacker", "level,spectrum", "--resamples", "20", "--json"]
+    rows = {row["attacker"]: row for row in json.loads(voiceveil(installed, *command))["rows"]}
+    assert rows["level"]["eer"]["value"] == 0.0
+    assert (rows["level"]["knowledge"], rows["level"]["encoder"], rows["level"]["backend"]) == ("free", "", "distance")
+    assert rows["spectrum"]["eer"]["value"] > 0.3
+    assert (rows["spectrum"]["knowledge"], rows["spectrum"]["encoder"]) == ("unprotected", "spectrum")

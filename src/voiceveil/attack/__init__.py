@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from voiceveil.attack.attacker import Attacker, Health, TrainingSpeech
+from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeech
 from voiceveil.attack.pipeline import AttackResult, AttackRow, run
 from voiceveil.attack.registry import AttackerOptions, attackers, make_attackers
+from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.models.speaker.encoders import SpeakerEncoder, TrainingRecord, encoder, encoders
 
 __all__ = [
@@ -16,10 +17,13 @@ __all__ = [
     "AttackRow",
     "Attacker",
     "AttackerOptions",
+    "Condition",
     "Health",
+    "Knowledge",
     "SpeakerEncoder",
     "TrainingRecord",
     "TrainingSpeech",
+    "TrialSet",
     "attackers",
     "encoder",
     "encoders",

@@ -36,7 +36,7 @@ __all__ = ["AdaptedAttacker", "EncoderAttacker", "attacked_parts", "training_set
 _FEWEST_SPEAKERS = 20  # fewer training speakers do not span the variety of voices
 
 
-@dataclass
+@dataclass(eq=False)
 class EncoderAttacker(Attacker):
     """Compare embeddings by a given back-end.
 
@@ -154,7 +154,7 @@ class EncoderAttacker(Attacker):
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class AdaptedAttacker(Attacker):
     """Adapt to anonymized speech: the back-end that does best on held-out speakers of the training speech.
 

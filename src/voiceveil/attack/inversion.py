@@ -141,7 +141,7 @@ class InvertingEncoder:
         return self.encoder(Waveform(samples, wave.rate))
 
 
-@dataclass
+@dataclass(eq=False)
 class InversionAttacker(Attacker):
     """Estimate McAdams' coefficient of each trial, undo it, and compare with the original enrollment by cosines.
 

@@ -131,7 +131,7 @@ class Distance:
         return np.asarray(-np.linalg.norm((enroll[:, None] - test[None]) / self.scale, axis=-1))
 
 
-@dataclass
+@dataclass(eq=False)
 class CueAttacker(Attacker):
     """Compare one cue of the audio.
 
@@ -183,7 +183,7 @@ class CueAttacker(Attacker):
         return Embedded(tuple(cues), np.array(list(cues.values()))[:, CUES[self.cue]])
 
 
-@dataclass
+@dataclass(eq=False)
 class OrderAttacker(Attacker):
     """Compare the positions of files in their directories, without their audio.
 

@@ -66,12 +66,11 @@ class TrainingRecord:
 
 
 class SpeakerEncoder(Evaluator[Embedding], Protocol):
-    """An evaluator whose result is an embedding of shape (dimension,)."""
+    """An evaluator whose result is an embedding of shape (dimension,), float32.
 
-    @property
-    def family(self) -> str:
-        """Kind of network, e.g. ``ecapa``."""
-        ...
+    A class that derives from it defines ``name``, ``rate``, ``minimum``, ``dimension``, ``fingerprint`` and
+    ``__call__``, and what differs from the rest.
+    """
 
     @property
     def name(self) -> str:
@@ -79,17 +78,22 @@ class SpeakerEncoder(Evaluator[Embedding], Protocol):
         ...
 
     @property
+    def family(self) -> str:
+        """Kind of network, e.g. ``ecapa``."""
+        return self.name
+
+    @property
     def dimension(self) -> int:
-        """The length of an embedding."""
+        """Length of an embedding."""
         ...
 
     def training(self) -> TrainingRecord:
-        """How it was trained."""
-        ...
+        """Return how it was trained."""
+        return TrainingRecord()
 
     def check(self) -> None:
-        """Raise an ``InputError`` if its weights are missing or of the wrong kind; the work has not begun yet."""
-        ...
+        """Raise an ``InputError`` if its weights are missing or of the wrong kind; called before the work begins."""
+        return
 
 
 @runtime_checkable
