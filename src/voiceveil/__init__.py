@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any
 from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from voiceveil.api import Comparison, Transcripts, compare, save, transcribe
+    from voiceveil.api.comparing import RecordingComparison, compare
+    from voiceveil.api.evaluating import evaluate
+    from voiceveil.api.recordings import save
+    from voiceveil.api.transcripts import Transcripts, transcribe
     from voiceveil.audio import Waveform, load
     from voiceveil.core.errors import InputError
     from voiceveil.corpus import Corpus, open_corpus
+    from voiceveil.evaluation.results import Results
     from voiceveil.systems.batch import anonymize
     from voiceveil.systems.contract import Anonymizer, system
     from voiceveil.systems.keys import Key
@@ -29,15 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Anonymizer",
-    "Comparison",
     "Corpus",
     "InputError",
     "Key",
+    "RecordingComparison",
+    "Results",
     "Transcripts",
     "Waveform",
     "__version__",
     "anonymize",
     "compare",
+    "evaluate",
     "load",
     "open_corpus",
     "save",
@@ -48,19 +54,21 @@ __all__ = [
 
 _HOME = {
     "Anonymizer": "voiceveil.systems.contract",
-    "Comparison": "voiceveil.api",
+    "RecordingComparison": "voiceveil.api.comparing",
+    "Results": "voiceveil.evaluation.results",
     "Corpus": "voiceveil.corpus",
     "InputError": "voiceveil.core.errors",
     "Key": "voiceveil.systems.keys",
-    "Transcripts": "voiceveil.api",
+    "Transcripts": "voiceveil.api.transcripts",
     "Waveform": "voiceveil.audio",
     "anonymize": "voiceveil.systems.batch",
-    "compare": "voiceveil.api",
+    "compare": "voiceveil.api.comparing",
+    "evaluate": "voiceveil.api.evaluating",
     "load": "voiceveil.audio",
     "open_corpus": "voiceveil.corpus",
-    "save": "voiceveil.api",
+    "save": "voiceveil.api.recordings",
     "system": "voiceveil.systems.contract",
-    "transcribe": "voiceveil.api",
+    "transcribe": "voiceveil.api.transcripts",
 }
 #: Packages that are also functions, see `voiceveil.core.callable_package`.
 _CALLABLE = ("systems",)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import inspect
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 import voiceveil as vv
 from voiceveil.core.tables import Table
+from voiceveil.evaluation.results import Figure
 from voiceveil.testing import synthetic_voice
 
 #: Imports the package and prints the milliseconds it took and the modules that are loaded.
@@ -164,3 +167,34 @@ def test_cells_cannot_break_out_of_a_table() -> None:
     assert table.to_markdown().splitlines()[2] == r"| a\|b\n<b>\x1b[2J_& |"
     assert r"\textbackslash{}n<b>" in table.to_latex()
     assert "&lt;b&gt;" in table.to_html()
+
+
+def test_results_of_an_evaluation_print_and_export(tmp_path: Path) -> None:
+    figures = (
+        Figure(
+            "eer", 0.331, "libri_test", 0.3, 0.36, gender="f", condition="aa", attacker="campplus", knowledge="ignorant"
+        ),
+        Figure("gvd", -4.0, "libri_test", gender="m", model="campplus"),
+    )
+    results = vv.Results("b2", "vpc2024", figures, {"notes": ["missing: vctk"]})
+    assert str(results).splitlines() == [
+        "metric  data          condition  value   95% interval  by",
+        "eer     libri_test f  aa         33.1%   [30.0, 36.0]  campplus (ignorant)",
+        "gvd     libri_test m             -4.000                campplus",
+        "note: missing: vctk",
+    ]
+    assert "33.1\\%" in results.to_latex()
+    assert "| eer | libri_test f | aa | 33.1% | [30.0, 36.0] | campplus (ignorant) |" in results.to_markdown()
+    rows = list(csv.DictReader(results.to_csv().splitlines()))
+    assert [(row["metric"], float(row["value"]), row["system"]) for row in rows] == [
+        ("eer", 0.331, "b2"),
+        ("gvd", -4.0, "b2"),
+    ]
+    assert vv.Results.load(results.save(tmp_path / "results.json")) == results
+    if find_spec("pandas") is not None:
+        assert results.to_frame()["value"].tolist() == [0.331, -4.0]
+    else:
+        with pytest.raises(vv.InputError, match=r"pandas is not installed.*pip install"):
+            results.to_frame()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'jubs'"):
+        vv.evaluate("data", system="b2", jubs=2)

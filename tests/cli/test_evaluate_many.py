@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from tests.support.small_challenge import make_challenge
 from voiceveil import metrics
-from voiceveil.cli.evaluate_many import chosen_systems, made_system
+from voiceveil.api.evaluating import EvaluationSettings, _resolved, protocol_systems
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.measurement import _dominance, _over_speakers
@@ -30,15 +29,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_systems_of_the_challenge_are_known() -> None:
-    chosen = chosen_systems("all", load_protocol("vpc2020"))
+    chosen = protocol_systems(load_protocol("vpc2020"))
     resynthesis = ["a1", "a2", "k2", "m1", "m1c1", "m1c2", "m1c3", "m1c4", "o1", "o1c1", "s1", "s1c1", "s2", "s2c1"]
     submitted = [*resynthesis, "d1", "i1"]
     assert {name for name, *_ in chosen} == {*submitted, "b1a", "b1b", "b2-2020"}
     assert all(name in systems for name, *_ in chosen)
     assert ["k2", "pool=evaluation"] in chosen
-    assert chosen_systems("b2, o1,", load_protocol("vpc2020")) == [["b2"], ["o1"]]
     with pytest.raises(InputError, match="the protocol vpc2024 names no systems"):
-        chosen_systems("all", load_protocol("vpc2024"))
+        protocol_systems(load_protocol("vpc2024"))
 
 
 def test_several_systems_are_compared(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,15 +88,14 @@ def test_settings_with_several_systems_are_rejected(data: Path, capsys: pytest.C
 
 
 def test_pool_can_be_made_of_the_evaluation_speakers(data: Path, tmp_path: Path) -> None:
-    protocol = load_protocol("vpc2020")
-    args = argparse.Namespace(data=data, train=[], emotion=[], plan=False, cache=None, jobs=1, quiet=True, out=tmp_path)
-    made, folder = made_system("k2", ["pool=evaluation", "epsilon=50"], args, protocol)
+    settings = EvaluationSettings(data, load_protocol("vpc2020"), tmp_path)
+    system, folder = _resolved(settings, "k2", ["pool=evaluation", "epsilon=50"], planned=False)
     assert folder == tmp_path
-    assert made.parameters()["epsilon"] == 50
-    pool = load_pool(Path(made.parameters()["pool"]))
+    assert system.parameters()["epsilon"] == 50
+    pool = load_pool(Path(system.parameters()["pool"]))
     assert sorted(pool.ids) == [str(k) for k in (*range(10, 14), *range(20, 24))]
     with pytest.raises(InputError, match="system b2 has no parameter 'pool'"):
-        made_system("b2", ["pool=evaluation"], args, protocol)
+        _resolved(settings, "b2", ["pool=evaluation"], planned=False)
 
 
 def test_intervals_over_speakers_equal_a_plain_loop() -> None:

@@ -21,11 +21,11 @@ from voiceveil.models.pitch.correlation import tracker
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.run.extract import Evaluator
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["RecordingComparison", "compare"]
 
 
 @dataclass(frozen=True)
-class Comparison(Tabular):
+class RecordingComparison(Tabular):
     """How much of the voice, the words and the quality of the first recording the second has; prints a table.
 
     A measure that could not be computed is None, and ``notes`` says why.
@@ -76,7 +76,7 @@ def compare(
     second: str | os.PathLike[str] | Waveform,
     *,
     recognizer: str = "moonshine",
-) -> Comparison:
+) -> RecordingComparison:
     """Compare two recordings: voice similarity, words kept, quality, intonation.
 
     A high similarity shows that the voice was *not* hidden; a low one does not prove that it was, as a trained attacker
@@ -91,7 +91,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    RecordingComparison
         Its fields are None where a model is not installed or a recording is too short; ``notes`` says why.
 
     Examples
@@ -117,7 +117,7 @@ def compare(
     kept = None if texts is None else _share_of_words(*texts)
     if texts is not None and kept is None:
         notes.append("words kept was not measured: no word was recognized in the first recording")
-    return Comparison(
+    return RecordingComparison(
         None if embeddings is None else _cosine(*embeddings),
         kept,
         None if ratings is None else (ratings[0]["ovr"], ratings[1]["ovr"]),

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
-from voiceveil.cli.sanity import check_lines, print_checks
+from voiceveil.cli.sanity import print_checks
+from voiceveil.core.checks import check_lines
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap
 from voiceveil.core.terminal import escaped

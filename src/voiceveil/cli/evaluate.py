@@ -9,22 +9,19 @@ cache of the evaluators, in which there are embeddings of the speakers: biometri
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from pathlib import Path
-from typing import Any
 
-from voiceveil.cli.evaluate_many import made_system, run_many
+from voiceveil.api.evaluating import EvaluationSettings, evaluate_system, plan_evaluation, results_folder
+from voiceveil.cli.evaluate_many import run_many
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.keys import add_key_arguments
 from voiceveil.cli.options import add_overwrite
-from voiceveil.cli.sanity import check_lines, print_checks
+from voiceveil.cli.sanity import print_checks
 from voiceveil.core.terminal import print_lines
-from voiceveil.evaluation.evaluate import USUAL_ATTACKERS, Evaluation, evaluate, prepare
-from voiceveil.evaluation.plan import Plan, make_plan
+from voiceveil.evaluation.evaluate import USUAL_ATTACKERS, Evaluation
+from voiceveil.evaluation.plan import Plan
 from voiceveil.evaluation.protocol import load_protocol
-from voiceveil.evaluation.results import Figure, Results
 
 EXAMPLES = """\
 examples:
@@ -78,53 +75,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, or evaluate and print a table."""
-    protocol = load_protocol(args.protocol)
-    options: dict[str, Any] = {
-        "attackers": _listed(args.attackers),
-        "recogniser": args.recogniser,
-        "seed": args.seed,
-        "key_file": args.key_file,
-        "key_namespace": args.key_namespace,
-        "cache_file": args.cache,
-    }
-    if args.system and (args.system == "all" or "," in args.system):
-        return run_many(args, protocol, options)
-    made, out = None, args.out or Path("results") / protocol.name / (args.anon or "").strip("_")
-    if args.system:
-        made, out = made_system(args.system, args.set, args, protocol)
-    evaluation = prepare(
-        args.data,
-        out,
-        protocol=protocol,
-        system=made,
-        anon=args.anon,
-        train=args.train,
-        emotion=args.emotion,
-        overwrite=args.overwrite,
-    )
-    if args.plan:
-        print_plan(evaluation, make_plan(evaluation, **options), args.jobs)
-        return 0
     with chosen_jobs(args) as jobs:
-        results = evaluate(
-            evaluation,
-            **options,
+        settings = EvaluationSettings(
+            data=args.data,
+            protocol=load_protocol(args.protocol),
+            out=args.out,
+            train=args.train,
+            emotion=args.emotion,
+            attackers=_listed(args.attackers),
+            recognizer=args.recogniser,
+            seed=args.seed,
+            key_file=args.key_file,
+            key_namespace=args.key_namespace,
+            cache=args.cache,
+            overwrite=args.overwrite,
+            report=not args.no_report,
             jobs=jobs,
-            details=not args.no_report,
-            quiet=args.quiet,
-            say=lambda line: None if args.quiet else print_lines(line, file=sys.stderr),
+            progress=not args.quiet,
         )
-    report = None
-    if not args.no_report:
-        from voiceveil.report.page import Options, write_report  # here: a plan is to come at once
-
-        report = write_report(out, options=Options(overwrite=args.overwrite))
+        if args.system and (args.system == "all" or "," in args.system):
+            return run_many(args, settings)
+        if args.plan:
+            print_plan(*plan_evaluation(settings, args.system, args.set, anon=args.anon), args.jobs)
+            return 0
+        results = evaluate_system(settings, args.system, args.set, anon=args.anon)
     if args.json:
-        print((out / "results.json").read_text(), end="")
+        print(results.to_json())
     else:
-        print_results(results, out)
-        if report is not None:
-            print_lines(f"report: {report}")
+        print(results)
+        out = results_folder(settings, results)
+        print_lines(f"results: {out / 'results.json'}", *([f"report: {out / 'report.html'}"] * settings.report))
     print_checks(results.checks)
     return 0
 
@@ -177,38 +157,3 @@ def _needs(plan: Plan, jobs: int) -> str:
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
-
-
-def print_results(results: Results, out: Path) -> None:
-    """A table of all figures, then what to know about them."""
-    rows = [_row(figure) for figure in results.figures]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-    for row in rows:
-        print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for health in results.info.get("health", []):
-        for warning in health["warnings"]:
-            print_lines(f"warning: {health['attacker']}: {warning}")
-    for note in results.info["notes"]:
-        print_lines(f"note: {note}")
-    strongest = results.info.get("strongest")
-    if strongest:
-        value = json.loads(json.dumps(strongest["eer"]))
-        print_lines(
-            f"strongest attacker: {strongest['attacker']} ({strongest['condition']}), EER "
-            f"{100 * value['value']:.1f} % [{100 * value['low']:.1f}, {100 * value['high']:.1f}], mean over the sets"
-        )
-    for line in check_lines(results.checks):
-        print_lines(line)
-    print_lines(f"results: {out / 'results.json'}")
-
-
-def _row(figure: Figure) -> tuple[str, ...]:
-    scale, unit = (100.0, " %") if figure.metric in ("eer", "wer", "uar", "deid") else (1.0, "")
-    interval = (
-        "" if figure.low is None or figure.high is None else f"[{scale * figure.low:.1f}, {scale * figure.high:.1f}]"
-    )
-    if scale == 1.0 and interval:
-        interval = f"[{figure.low:.3f}, {figure.high:.3f}]"
-    value = f"{scale * figure.value:.1f}{unit}" if unit else f"{figure.value:.3f}"
-    where = " ".join(filter(None, [figure.dataset, figure.subset, figure.gender]))
-    return figure.metric, where, figure.condition, value, interval, figure.evaluator

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
-from voiceveil.cli.sanity import check_lines, print_checks
+from voiceveil.cli.sanity import print_checks
+from voiceveil.core.checks import check_lines
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.core.output_guard import refuse_files, refuse_same_files

@@ -5,18 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from voiceveil.core.checks import Check
+from voiceveil.core.checks import Check, check_lines
 from voiceveil.core.terminal import print_lines
 
-__all__ = ["check_lines", "print_checks"]
-
-
-def check_lines(checks: Iterable[Check]) -> list[str]:
-    """Return the lines of a summary: one for each failed check, and what to do; nothing if none failed."""
-    lines = [str(check) for check in checks]
-    if not lines:
-        return []
-    return [*lines, "Do not use or publish these figures before the WARNINGs above are explained."]
+__all__ = ["print_checks"]
 
 
 def print_checks(checks: Iterable[Check]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-__all__ = ["NAMES", "Check", "failed", "merged"]
+__all__ = ["NAMES", "Check", "check_lines", "failed", "merged"]
 
 #: Check -> its title, and what a failure means for the figures.
 _TEXTS = {
@@ -88,6 +88,14 @@ def failed(name: str, seen: str) -> Check:
     """
     title, meaning = _TEXTS[name]
     return Check(name, title, seen, meaning)
+
+
+def check_lines(checks: Iterable[Check]) -> list[str]:
+    """Return the lines of a summary: one for each failed check, and what to do; nothing if none failed."""
+    lines = [str(check) for check in checks]
+    if not lines:
+        return []
+    return [*lines, "Do not use or publish these figures before the WARNINGs above are explained."]
 
 
 def merged(checks: Iterable[Check]) -> tuple[Check, ...]:

@@ -187,7 +187,7 @@ def evaluate(
         results = write_tree(
             results, evaluation.out, suffix=evaluation.suffix, heard=measured.heard, trials=trials, time=time
         )
-        results.save(evaluation.out / "results.json")
+        results.save(evaluation.out / "results.json", overwrite=True)  # the folder's record decides
     return results
 
 

@@ -9,23 +9,23 @@ then trial, ``o`` for original and ``a`` for anonymized: ``oo``, ``oa``, ``aa``.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from voiceveil.core.atomic_files import atomic_path
-from voiceveil.core.checks import Check
+from voiceveil.core.checks import Check, check_lines
 from voiceveil.core.documents import Extended, build, read_json
 from voiceveil.core.errors import InputError
+from voiceveil.core.tables import Table, Tabular
 
 __all__ = ["Figure", "Results", "attacker_label", "challenge_attacker", "upgraded_figure"]
 
 _FORMAT, _FORMAT_1 = "voiceveil results 2", "voiceveil results 1"
 _FIX = "give a results.json as `voiceveil evaluate` has written it"
 _MOST_FIGURES = 10_000
+_PERCENT = frozenset({"eer", "wer", "uar", "deid"})  # metrics that are shown in percent
 _FARTHEST, _ROUNDING = 1000.0, 1e-6
 #: Metric -> the least and the largest value that it can have.
 _LIMITS = {
@@ -70,8 +70,8 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Results:
-    """All figures of one system under one protocol, and how they came about."""
+class Results(Tabular):
+    """All figures of one system under one protocol, and how they came about; prints a table."""
 
     system: str
     protocol: str
@@ -97,11 +97,29 @@ class Results:
             raise InputError(f"{self.system}: {len(found)} figures for {metric} with {which}, not one")
         return found[0]
 
-    def save(self, path: Path) -> None:
-        """Write ``results.json``, atomically."""
-        data = {"format": _FORMAT, **dataclasses.asdict(self)}
-        with atomic_path(path) as part:
-            part.write_text(json.dumps(_plain(data), indent=1) + "\n")
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per figure; rates are fractions, ``low`` and ``high`` the ends of the 95% interval."""
+        return [
+            {key: value for key, value in vars(figure).items() if key != "detail"} | {"system": self.system}
+            for figure in self.figures
+        ]
+
+    def table(self) -> Table:
+        """Return the figures, with the warnings, notes and failed checks that belong to them."""
+        health = [(entry["attacker"], text) for entry in self.info.get("health", []) for text in entry["warnings"]]
+        notes = [f"warning: {attacker}: {text}" for attacker, text in health]
+        notes += [f"note: {text}" for text in self.info.get("notes", [])]
+        if strongest := self.info.get("strongest"):
+            value, low, high = (100 * float(strongest["eer"][key]) for key in ("value", "low", "high"))
+            who = f"{strongest['attacker']} ({strongest['condition']})"
+            notes.append(f"strongest attacker: {who}, EER {value:.1f}% [{low:.1f}, {high:.1f}], mean over the sets")
+        columns = ("metric", "data", "condition", "value", "95% interval", "by")
+        return Table(columns, tuple(map(_row, self.figures)), (*notes, *check_lines(self.checks)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of ``results.json``."""
+        plain: dict[str, Any] = _plain({"format": _FORMAT, **dataclasses.asdict(self)})
+        return plain
 
     @classmethod
     def load(cls, path: Path) -> Results:
@@ -247,6 +265,16 @@ def upgraded_figure(row: Any) -> Any:
         row |= challenge_attacker(name, str(row.get("condition"))) if name.startswith("ASV_eval") else own
         row["model"] = ""
     return row
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    """Return the cells of a figure: percent for rates, three decimals for everything else."""
+    scale, digits, unit = (100.0, 1, "%") if figure.metric in _PERCENT else (1.0, 3, "")
+    known = figure.low is not None and figure.high is not None
+    interval = f"[{scale * (figure.low or 0.0):.{digits}f}, {scale * (figure.high or 0.0):.{digits}f}]" if known else ""
+    data = " ".join(filter(None, [figure.dataset, figure.subset, figure.gender]))
+    value = f"{scale * figure.value:.{digits}f}{unit}"
+    return figure.metric, data, figure.condition, value, interval, figure.evaluator
 
 
 def _fault(figure: Figure) -> str:
