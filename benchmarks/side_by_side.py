@@ -252,7 +252,7 @@ def measure(spec: str, args: argparse.Namespace) -> Columns:
         (of_original, of_system), figures = usefulness(evaluation, args, cache)
     finally:
         cache.close()
-    replace(results, system=spec, figures=(*results.figures, *figures)).save(results_of(spec, args))
+    replace(results, system=spec, figures=(*results.figures, *figures)).save(results_of(spec, args), overwrite=True)
     timed = evaluation.inventory.corpora[trial_sets(evaluation.inventory)[0]].utterances[: args.timed]
     after = {**after, **of_system, **distinctiveness(results), **speed(system, timed)}
     for row, text in after.items():

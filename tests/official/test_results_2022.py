@@ -83,7 +83,7 @@ def test_files_round_trip_byte_by_byte(tmp_path: Path) -> None:
         shuffled = replace(results, figures=tuple(sorted(results.figures, key=lambda f: f"{f.value}")), info={})
         results2022.write_results(shuffled, tmp_path / "again")
         assert (tmp_path / "again").read_text() == text
-        results.save(tmp_path / "results.json")
+        results.save(tmp_path / "results.json", overwrite=True)
         assert results2022.results_text(read_results(tmp_path / "results.json")) == text
 
 

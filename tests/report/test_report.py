@@ -297,7 +297,7 @@ def test_page_escapes_data(folder: Path, tmp_path: Path) -> None:
     )
     health = [{**results.info["health"][0], "warnings": [HOSTILE], "choice": HOSTILE}]
     replace(results, figures=hostile, info={**results.info, "health": health, "time": HOSTILE}).save(
-        bad / "results.json"
+        bad / "results.json", overwrite=True
     )
     safe = make_results(tmp_path / "safe")
     pages = [page_of(f, tmp_path / f"{f.name}.html", Options(title=t)) for f, t in ((bad, HOSTILE), (safe, "safe"))]
@@ -427,7 +427,7 @@ def test_scores_outside_of_the_results_are_not_read(folder: Path, tmp_path: Path
     (tmp_path / "secret").write_text("not scores")
     results = Results.load(copy / "results.json")
     figures = [replace(f, detail={**f.detail, "scores": "../secret"}) for f in results.find("eer")]
-    replace(results, figures=tuple(figures)).save(copy / "results.json")
+    replace(results, figures=tuple(figures)).save(copy / "results.json", overwrite=True)
     assert load_material(copy).scored == ()
 
 

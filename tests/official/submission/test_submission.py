@@ -341,7 +341,7 @@ def packing_fault(out: Path, tmp_path: Path, spoil: Callable[[Path], None]) -> s
 
 def _other_protocol(copy: Path) -> None:
     results = Results.load(copy / "results.json")
-    Results(results.system, "vpc2022", results.figures, results.info).save(copy / "results.json")
+    Results(results.system, "vpc2022", results.figures, results.info).save(copy / "results.json", overwrite=True)
 
 
 def _other_rate(copy: Path) -> None:
