@@ -138,7 +138,7 @@ def evaluate(
         raise TypeError(f"evaluate() got an unexpected keyword argument {unknown[0]!r}")
     for name in ("key_file", "cache"):
         options[name] = None if options.get(name) is None else Path(options[name])
-    chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
+    chosen = protocol if isinstance(protocol, Protocol) else load_protocol(os.fspath(protocol))
     settings = EvaluationSettings(Path(data), chosen, None if out is None else Path(out), **options)
     return evaluate_system(settings, system, anon=anon)
 

@@ -27,6 +27,7 @@ from voiceveil.models.checkpoint import load_tensors, save_tensors
 from voiceveil.models.pitch.correlation import PitchTracker
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance
+from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.systems.resynthesis.speaking_style import Heights
 
@@ -129,7 +130,7 @@ def build_pool(
     tracker: PitchTracker,
     *,
     cache: Cache | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     quiet: bool = True,
 ) -> Pool:
     """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learnt from them too."""
