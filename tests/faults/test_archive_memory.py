@@ -124,13 +124,13 @@ def long_directory() -> bytes:
 
 
 @pytest.mark.parametrize("make", [deep_folders, many_folders, pax_records, zip64_directory, long_directory])
-def test_members(make: Callable[[], bytes], tmp_path: Path) -> None:
+def test_reading_members_is_bounded_in_memory(make: Callable[[], bytes], tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(make())
     assert run(path, MEMBERS, READ).startswith(str(path))
 
 
-def test_a_deep_folder_is_named(tmp_path: Path) -> None:
+def test_deep_folder_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(_named(b"a/" * 60 + b"f") + bytes(1024))
     assert "61 levels deep" in run(path, MEMBERS, READ)
@@ -145,7 +145,7 @@ TRANSCRIPTS = {
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
-def test_transcripts(name: str, tmp_path: Path) -> None:
+def test_hostile_transcripts_are_bounded_in_memory(name: str, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(TRANSCRIPTS[name])
     imports = "from voiceveil.official.submission.recomputing import read_transcripts"
@@ -153,7 +153,7 @@ def test_transcripts(name: str, tmp_path: Path) -> None:
     assert said.startswith(str(path))
 
 
-def test_good_transcripts(tmp_path: Path) -> None:
+def test_valid_transcripts_are_read(tmp_path: Path) -> None:
     from voiceveil.official.submission.recomputing import read_transcripts
 
     path = tmp_path / "text"
@@ -162,7 +162,7 @@ def test_good_transcripts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\n" * 30_000_000, b"a\n" * 15_000_000, b"a" * 30_000_000])
-def test_files_of_results(content: bytes, tmp_path: Path) -> None:
+def test_hostile_result_files_are_bounded_in_memory(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "results"
     path.write_bytes(content)
     imports = "from voiceveil.official import read_results"
@@ -172,7 +172,7 @@ def test_files_of_results(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\n" * (200 << 20), b"0\n" * (100 << 20)])
-def test_answers_to_the_tdsv_challenge(content: bytes, tmp_path: Path) -> None:
+def test_hostile_tdsv_answers_are_bounded_in_memory(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("answer.txt", content)

@@ -75,7 +75,7 @@ def folder(data: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", ["1-0", "1-2"])  # the one at work, and one that is to come
-def test_a_recording_that_changes_is_not_booked(folder: Path, tmp_path: Path, change: str, name: str) -> None:
+def test_recording_changed_during_the_run_is_not_recorded(folder: Path, tmp_path: Path, change: str, name: str) -> None:
     path, out = folder / f"{name}.wav", tmp_path / "out"
     original = path.read_bytes()
     TODO.append(lambda: CHANGES[change](path))
@@ -110,7 +110,7 @@ class Loudness:
         return float(np.abs(wave.samples).sum())
 
 
-def test_a_result_is_not_kept_for_content_that_it_is_not_of(folder: Path, tmp_path: Path) -> None:
+def test_result_of_changed_content_is_not_cached(folder: Path, tmp_path: Path) -> None:
     """Else the cache would give it out for ever, to whoever has that content."""
     corpus = open_corpus(folder)
     path = folder / "1-2.wav"
@@ -148,7 +148,7 @@ class Jumping:
         return datetime.fromtimestamp(self.time())
 
 
-def test_a_clock_that_jumps(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_the_clock(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with times of all ages, a clock set at every look: the figures, the files and the resuming are the same."""
     assert main(evaluating(data, tmp_path / "undisturbed")) == 0
     clock = Jumping()

@@ -35,7 +35,7 @@ def small_disk(place: Path, size: int) -> Iterator[Callable[[str], object]]:
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_a_full_disk(victim: Victims, data: Path, tmp_path: Path, verb: str) -> None:
+def test_full_disk_is_reported_and_resumable(victim: Victims, data: Path, tmp_path: Path, verb: str) -> None:
     command = COMMANDS[verb]
     begun(tmp_path / "undisturbed")
     assert victim.run(command(data, tmp_path / "undisturbed")) == 0
@@ -63,7 +63,7 @@ def test_a_full_disk(victim: Victims, data: Path, tmp_path: Path, verb: str) -> 
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_a_disk_that_cannot_be_written(victim: Victims, data: Path, tmp_path: Path, verb: str) -> None:
+def test_read_only_disk_is_reported(victim: Victims, data: Path, tmp_path: Path, verb: str) -> None:
     with small_disk(tmp_path / "small", 20_000_000) as remount:
         for out in (tmp_path / "small" / "new", tmp_path / "small" / "old"):
             if out.name == "old":

@@ -39,29 +39,29 @@ def scores(shift: float, count: int = 400) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("shift", [3.0, 1.0, 0.0, -0.1])
-def test_ordinary_scores_pass(shift: float) -> None:
+def test_ordinary_scores_give_no_warning(shift: float) -> None:
     assert check_scores(*scores(shift)) == []
 
 
-def test_constant_scores_are_said_to_be() -> None:
+def test_constant_scores_give_a_warning() -> None:
     (check,) = check_scores(np.zeros(10), np.zeros(30), where="campplus, libri_dev")
     assert check.name == "constant-scores"
     assert "All 40 scores are 0 (campplus, libri_dev)." in check.seen
     assert str(check).startswith("WARNING constant-scores: All scores are equal.")
 
 
-def test_scores_that_differ_by_rounding_are_constant() -> None:
+def test_scores_that_differ_by_rounding_count_as_constant() -> None:
     noise = np.random.default_rng(0).standard_normal(40)
     assert names(check_scores(1.0 + 1e-9 * noise[:10], 1.0 + 1e-9 * noise[10:])) == ["constant-scores"]
     assert check_scores(100.0 + 1e-2 * noise[:10], 100.0 + 1e-2 * noise[10:]) == []
 
 
-def test_infinite_scores_are_scores() -> None:
+def test_infinite_scores_give_no_warning() -> None:
     assert check_scores([np.inf, 2.0, 3.0], [-np.inf, 0.0, 1.0]) == []
     assert names(check_scores([np.inf, np.inf], [np.inf])) == ["constant-scores"]
 
 
-def test_scores_that_are_mostly_one_value_are_said_to_be() -> None:
+def test_scores_with_one_dominant_value_give_a_warning() -> None:
     target, nontarget = scores(2.0)
     target[:300], nontarget[:900] = 0.25, 0.25
     (check,) = check_scores(target, nontarget)
@@ -71,18 +71,18 @@ def test_scores_that_are_mostly_one_value_are_said_to_be() -> None:
     assert check_scores(target, nontarget) == []  # 45 %: not most of them
 
 
-def test_swapped_labels_are_said_to_be() -> None:
+def test_swapped_labels_give_a_warning() -> None:
     target, nontarget = scores(2.0)
     (check,) = check_scores(-target, -nontarget)
     assert check.name == "eer-above-half"
     assert "84." in check.seen or "83." in check.seen
 
 
-def test_an_eer_above_half_by_chance_passes() -> None:
+def test_eer_above_one_half_by_chance_gives_no_warning() -> None:
     assert check_scores([0.1, 0.2, 0.4], [0.3, 0.5, 0.15]) == []
 
 
-def test_swapped_labels_with_speakers_have_an_interval_over_speakers() -> None:
+def test_swapped_labels_are_judged_by_an_interval_over_speakers() -> None:
     rng = np.random.default_rng(5)
     enroll, heard = (side.reshape(-1) for side in np.meshgrid(np.arange(12), np.repeat(np.arange(12), 4)))
     target = enroll == heard
@@ -91,7 +91,7 @@ def test_swapped_labels_with_speakers_have_an_interval_over_speakers() -> None:
     assert check_trials(trials.with_scores(-trials.score)) == []
 
 
-def test_shared_utterances_by_id_and_by_content() -> None:
+def test_shared_utterances_are_found_by_id_and_content() -> None:
     enrolled: dict[str, bytes | None] = {"a": b"1", "b": b"2", "c": None}
     assert check_shared(enrolled, {"d": b"3", "e": None}) == []
     by_id, by_content = check_shared(enrolled, {"a": b"1", "d": b"2", "e": b"3"}, where="toy")
@@ -107,7 +107,7 @@ def test_checks_are_merged_by_name() -> None:
     assert many.seen == "0. 1. 2. 3. 4. 5. And 994 more such cases."
 
 
-def test_checks_survive_a_file(tmp_path: Path) -> None:
+def test_checks_round_trip_through_a_file(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     results = Results("mine", "vpc2024", (), {}, (failed("tied-scores", "Two."), failed("silent-audio", "One.")))
     results.save(path)
@@ -115,7 +115,7 @@ def test_checks_survive_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", [1, None, {"title": "x"}], {"name": "x"}])
-def test_checks_of_a_strange_file_are_refused(value: object, tmp_path: Path) -> None:
+def test_checks_of_an_invalid_file_are_rejected(value: object, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     Results("mine", "vpc2024", ()).save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "checks": value}))
@@ -123,7 +123,7 @@ def test_checks_of_a_strange_file_are_refused(value: object, tmp_path: Path) -> 
         Results.load(path)
 
 
-def test_names_are_stable() -> None:
+def test_names_of_checks_are_stable() -> None:
     assert NAMES == (
         "identical-audio",
         "silent-audio",
@@ -165,7 +165,7 @@ def noise(power: int, seconds: float = 3.0) -> Samples:
 
 @pytest.mark.parametrize("power", [0, 1, 2])
 @pytest.mark.parametrize("seconds", [0.6, 3.0])
-def test_noise_of_any_color_is_noise(power: int, seconds: float) -> None:
+def test_noise_of_any_color_is_detected(power: int, seconds: float) -> None:
     assert is_noise(noise(power, seconds))
     louder = np.linspace(0.1, 1.0, int(16000 * seconds), dtype=np.float32)
     assert is_noise(noise(power, seconds) * louder)
@@ -177,14 +177,14 @@ def test_voiced_and_whispered_speech_are_not_noise(number: int) -> None:
     assert not is_noise(whispered(spoken(number)))
 
 
-def test_a_steady_tone_is_taken_for_noise_and_too_little_for_nothing() -> None:
+def test_steady_tone_counts_as_noise_and_short_audio_is_not_judged() -> None:
     tone = np.sin(2 * np.pi * 440 * np.arange(32000) / 16000).astype(np.float32)
     assert is_noise(tone)
     assert not is_noise(tone[:4000])
     assert not is_noise(tone[:0])
 
 
-def test_silence() -> None:
+def test_silence_is_detected() -> None:
     assert is_silent(np.zeros(16000, np.float32))
     assert is_silent(np.zeros(0, np.float32))
     assert is_silent(noise(0) * np.float32(1e-3))
@@ -213,13 +213,13 @@ def load_again(samples: Samples, rate: int) -> Samples:
 
 
 @pytest.mark.parametrize("how", list(COPIES))
-def test_a_copy_is_the_same_signal(how: str) -> None:
+def test_copy_is_the_same_signal(how: str) -> None:
     for number in range(3):
         assert same_signal(spoken(number), COPIES[how](spoken(number)))
 
 
 @pytest.mark.parametrize("format_", ["OGG", "MP3"])
-def test_a_copy_in_a_lossy_format_is_the_same_signal(format_: str, tmp_path: Path) -> None:
+def test_lossy_copy_is_the_same_signal(format_: str, tmp_path: Path) -> None:
     import soundfile
 
     path = tmp_path / f"copy.{format_.lower()}"
@@ -254,7 +254,7 @@ def swappable(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Utter
     return sides
 
 
-def test_anonymized_speech_under_the_names_of_others(
+def test_swapped_anonymized_speech_gives_a_warning(
     swappable: tuple[dict[str, Utterance], dict[str, Utterance]],
 ) -> None:
     originals, anonymized = swappable
@@ -268,7 +268,7 @@ def test_anonymized_speech_under_the_names_of_others(
     assert names(check_audio(few, originals, Cache(None))) == ["swapped-audio"]
 
 
-def test_original_speech_under_the_names_of_others(
+def test_swapped_original_speech_gives_a_warning(
     swappable: tuple[dict[str, Utterance], dict[str, Utterance]],
 ) -> None:
     originals, _ = swappable
@@ -344,12 +344,12 @@ def attacked(data: Path, attackers: tuple[str, ...] = ("bumps",)) -> attack.Atta
     return attack.run(data, anon="_b2", attackers=attackers, resamples=20)
 
 
-def test_honest_speech_has_no_warnings(world: Path) -> None:
+def test_correct_speech_gives_no_warning(world: Path) -> None:
     assert attacked(world).checks == ()
     assert attack.run(world, attackers=["bumps"], resamples=20).checks == ()
 
 
-def test_speech_that_was_not_anonymized(data: Path) -> None:
+def test_unchanged_speech_gives_a_warning(data: Path) -> None:
     source = original(data)
     spoil(data, lambda key: np.float32(0.5) * source(key)[200:], every=4)
     (check,) = attacked(data).checks
@@ -357,18 +357,18 @@ def test_speech_that_was_not_anonymized(data: Path) -> None:
     assert "12 of 48 utterances" in check.seen
 
 
-def test_silent_and_noisy_output(data: Path) -> None:
+def test_silent_and_noisy_output_gives_a_warning(data: Path) -> None:
     spoil(data, lambda key: np.zeros(16000, np.float32), every=6)
     assert "silent-audio" in names(attacked(data).checks)
     spoil(data, lambda key: noise(len(key) % 3, 1.2))
     assert "noise-audio" in names(attacked(data).checks)
 
 
-def test_a_cue_that_does_not_vary_is_no_fault(world: Path) -> None:
+def test_constant_cue_gives_no_warning(world: Path) -> None:
     assert attacked(world, ("free:duration",)).checks == ()  # all utterances have one length
 
 
-def test_one_recording_for_everybody(data: Path) -> None:
+def test_one_recording_for_all_utterances_gives_a_warning(data: Path) -> None:
     spoil(data, lambda key: spoken(3, 1.2))
     checks = attacked(data).checks
     assert set(names(checks)) >= {"repeated-audio", "constant-scores"}
@@ -379,13 +379,13 @@ def test_one_recording_for_everybody(data: Path) -> None:
     assert "47 of 47 pairs of utterances that were compared sound the same" in checks[0].seen
 
 
-def test_silence_in_the_original_is_not_held_against_the_system(data: Path) -> None:
+def test_silence_in_the_original_gives_no_warning(data: Path) -> None:
     for name in ("libri_dev_enrolls", "libri_dev_enrolls_b2"):
         save(next(iter(open_corpus(data / name))).path, Waveform(np.zeros(16000, np.float32), 16000))
     assert attacked(data, ("free:duration",)).checks == ()
 
 
-def test_enrollment_among_the_trials(data: Path) -> None:
+def test_enrollment_among_the_trials_gives_a_warning(data: Path) -> None:
     enrolled = next(u for u in open_corpus(data / "libri_dev_enrolls") if u.gender == "f")
     trial = next(u for u in open_corpus(data / "libri_dev_trials_f") if u.speaker == enrolled.speaker)
     shutil.copy(enrolled.path, trial.path)
@@ -394,7 +394,7 @@ def test_enrollment_among_the_trials(data: Path) -> None:
     assert f"{trial.id} is {enrolled.id} (libri_dev_trials_f)" in check.seen
 
 
-def test_training_speech_among_the_trials_under_other_names(data: Path) -> None:
+def test_renamed_training_speech_among_the_trials_gives_a_warning(data: Path) -> None:
     heard = open_corpus(data / "libri_dev_trials_f_b2")
     renamed = [Utterance(f"x{u.id}", u.path, speaker=f"x{u.speaker}", gender="f") for u in heard]
     write_kaldi(Corpus("learned", tuple(renamed)), data / "learned", {u.id: u.path for u in renamed})
@@ -403,7 +403,7 @@ def test_training_speech_among_the_trials_under_other_names(data: Path) -> None:
     assert "16 of 16 training utterances of learned are in the test data" in check.seen
 
 
-def test_an_encoder_that_was_trained_on_test_speakers(world: Path) -> None:
+def test_encoder_trained_on_test_speakers_gives_a_warning(world: Path) -> None:
     from dataclasses import dataclass
 
     from voiceveil.models.speaker.encoders import TrainingRecord, encoders
@@ -419,7 +419,7 @@ def test_an_encoder_that_was_trained_on_test_speakers(world: Path) -> None:
     assert check.seen == "The encoder of knowing was trained on 2 of 8 test speakers, e.g. 11."
 
 
-def test_the_command_says_it_twice_and_writes_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attack_command_prints_and_stores_the_warning(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = original(data)
     spoil(data, source)
     options = ["attack", "--data", str(data), "--anon", "_b2", "--attacker", "bumps", "--resamples", "20", "--quiet"]
@@ -436,7 +436,9 @@ def test_the_command_says_it_twice_and_writes_it(data: Path, capsys: pytest.Capt
     assert "WARNING identical-audio" in printed.err
 
 
-def test_an_evaluation_says_it_everywhere(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_prints_stores_and_reports_the_warning(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recogniser", "counter", "--jobs", "1"]
     assert main([*options, "--system", "identity", "--out", str(tmp_path / "out"), "--quiet"]) == 0
     for text in capsys.readouterr():
@@ -460,7 +462,7 @@ def test_score_files_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [check["name"] for check in printed["files"][0]["checks"]] == ["eer-above-half"]
 
 
-def test_a_ranking_marks_systems_with_failed_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranking_marks_systems_with_failed_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tuple(
         Figure(
             metric,
@@ -493,7 +495,7 @@ def test_a_ranking_marks_systems_with_failed_checks(tmp_path: Path, capsys: pyte
     assert [[check["name"] for check in system["checks"]] for system in systems] == [[], ["silent-audio"]]
 
 
-def test_a_comparison_marks_systems_with_failed_checks(
+def test_comparison_marks_systems_with_failed_checks(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recogniser", "counter", "--jobs", "1"]
@@ -543,24 +545,24 @@ def risk(tmp_path: Path, capsys: pytest.CaptureFixture[str], **given: NDArray[np
     return {check["name"] for check in checks}, report.read_text()
 
 
-def test_honest_embeddings_have_no_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_correct_embeddings_give_no_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found, page = risk(tmp_path, capsys, original=embeddings(), ignorant=embeddings(1.5))
     assert found == set()
     assert "WARNING" not in page
 
 
-def test_embeddings_of_speech_that_was_not_anonymized(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embeddings_of_unchanged_speech_give_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found, page = risk(tmp_path, capsys, original=embeddings(), ignorant=embeddings())
     assert found == {"identical-audio"}
     assert page.index("Read this first") < page.index("WARNING identical-audio") < page.index("Summary: the three")
 
 
-def test_embeddings_that_are_one_vector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_identical_embeddings_give_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     same = np.repeat(embeddings()[:1], 80, axis=0)
     assert risk(tmp_path, capsys, informed=same)[0] == {"shared-utterances", "repeated-audio", "constant-scores"}
 
 
-def test_a_limit_is_not_kept_by_figures_that_may_be_false(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limit_fails_when_a_check_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(2)
     vectors = rng.standard_normal((80, 16))  # nobody can be linked
     options = ["--lengths=1", "--draws=1", "--max-linkability=1", f"--report={tmp_path / 'risk.html'}", "--norm=raw"]
@@ -578,7 +580,7 @@ def test_a_limit_is_not_kept_by_figures_that_may_be_false(tmp_path: Path, capsys
     assert page.count("Not known: read the warnings first") == 2
 
 
-def test_a_report_grades_nothing_that_may_be_false(tmp_path: Path) -> None:
+def test_report_gives_no_grade_when_a_check_fails(tmp_path: Path) -> None:
     from dataclasses import replace
 
     from tests.support.report_world import make_results
@@ -592,19 +594,21 @@ def test_a_report_grades_nothing_that_may_be_false(tmp_path: Path) -> None:
     assert page.count("Not known: read the warnings first") == 1
 
 
-def test_an_embedding_in_both_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embedding_in_both_sets_gives_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vectors = embeddings()
     vectors[1] = vectors[0]
     assert risk(tmp_path, capsys, informed=vectors)[0] == {"shared-utterances"}
 
 
-def test_embeddings_with_swapped_speakers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embeddings_with_swapped_speakers_give_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vectors = embeddings()
     vectors[1::2] *= -1.0  # B points away from A
     assert risk(tmp_path, capsys, informed=vectors)[0] == {"eer-above-half"}
 
 
-def test_recordings_of_a_risk_assessment(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recordings_of_a_risk_assessment_are_checked(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The release is the original speech, and one utterance of B is one of A."""
     data = tmp_path / "risk"
     shutil.copytree(world / "libri_dev_trials_f", data / "toy")

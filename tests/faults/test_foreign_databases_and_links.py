@@ -40,7 +40,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_a_cache_changes_no_database_with_other_content(tmp_path: Path, content: str) -> None:
+def test_cache_does_not_change_other_databases(tmp_path: Path, content: str) -> None:
     path = tmp_path / "mine.sqlite"
     database = sqlite3.connect(path)
     database.executescript(content)
@@ -53,7 +53,7 @@ def test_a_cache_changes_no_database_with_other_content(tmp_path: Path, content:
 
 
 @pytest.mark.parametrize("table", ["answers", "teams", "letters"])
-def test_a_server_changes_no_database_of_another_program(tmp_path: Path, table: str) -> None:
+def test_server_does_not_change_other_databases(tmp_path: Path, table: str) -> None:
     path = tmp_path / "mine.sqlite"
     mine = sqlite3.connect(path)
     mine.executescript(f"CREATE TABLE {table} (a TEXT); INSERT INTO {table} VALUES ('mine');")
@@ -66,7 +66,7 @@ def test_a_server_changes_no_database_of_another_program(tmp_path: Path, table: 
 
 
 @pytest.mark.parametrize("name", ["new.sqlite", "wav/new.sqlite"])
-def test_a_cache_stays_out_of_the_data(tmp_path: Path, name: str) -> None:
+def test_cache_inside_the_data_is_rejected(tmp_path: Path, name: str) -> None:
     data = tmp_path / "data" / "trials"
     (data / "wav").mkdir(parents=True)
     (data / "wav.scp").write_text("a wav/a.wav\n")
@@ -76,7 +76,7 @@ def test_a_cache_stays_out_of_the_data(tmp_path: Path, name: str) -> None:
     Cache(data.parent / "new.sqlite").close()
 
 
-def test_only_results_are_taken_from_the_folder_beside_a_cache(tmp_path: Path) -> None:
+def test_only_results_are_read_from_the_inbox(tmp_path: Path) -> None:
     """``--cache mail`` beside a folder ``mail.inbox`` of letters."""
     cache = Cache(tmp_path / "mail")
     assert cache.inbox is not None
@@ -95,7 +95,7 @@ def test_only_results_are_taken_from_the_folder_beside_a_cache(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_of_records_that_is_a_link_is_refused(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_linked_record_folder_is_rejected(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
     mine, out = tmp_path / "mine", tmp_path / "out"
     mine.mkdir()
     (mine / "ledger.jsonl").write_text('{"paid": 1}\n')
@@ -109,7 +109,7 @@ def test_a_folder_of_records_that_is_a_link_is_refused(recordings: Path, tmp_pat
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("kind", ["folder", "kaldi", "manifest"])
-def test_a_folder_below_the_output_that_leads_into_the_data_is_refused(
+def test_output_subfolder_linked_into_the_data_is_rejected(
     recordings: Path, tmp_path: Path, kind: str, overwrite: bool
 ) -> None:
     corpus = Corpus("set", (Utterance("a", recordings / "s" / "a.flac", speaker="s", gender="f"),))
@@ -128,7 +128,7 @@ def test_a_folder_below_the_output_that_leads_into_the_data_is_refused(
     assert tree(tmp_path) == before
 
 
-def test_a_folder_below_the_output_may_lie_on_another_disk(recordings: Path, tmp_path: Path) -> None:
+def test_output_subfolder_may_be_on_another_disk(recordings: Path, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "s").symlink_to(tmp_path / "disk")
@@ -139,7 +139,7 @@ def test_a_folder_below_the_output_may_lie_on_another_disk(recordings: Path, tmp
 # --- The key ------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Path) -> None:
+def test_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Path) -> None:
     key = tmp_path / "out" / "s" / "a.wav"
     key.parent.mkdir(parents=True)
     key.write_bytes(secrets.token_bytes(32))
@@ -155,7 +155,7 @@ def test_a_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Pat
 # --- Ledgers ------------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_of_an_output_by_hard_links_stays_as_it_is(recordings: Path, tmp_path: Path) -> None:
+def test_hard_linked_copy_of_an_output_is_unchanged(recordings: Path, tmp_path: Path) -> None:
     out, copy = tmp_path / "out", tmp_path / "copy"
     anonymize(recordings, out, system="b2", seed=1)
     shutil.copytree(out, copy, copy_function=os.link)  # as `cp -al` does
@@ -166,7 +166,7 @@ def test_a_copy_of_an_output_by_hard_links_stays_as_it_is(recordings: Path, tmp_
     assert anonymize(recordings, copy, system="b2", seed=1).already_done == 1
 
 
-def test_a_ledger_with_an_endless_line_is_not_loaded(recordings: Path, tmp_path: Path) -> None:
+def test_ledger_with_an_endless_line_is_rejected(recordings: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "out" / ".voiceveil" / "ledger.jsonl"
     anonymize(recordings, tmp_path / "out", system="b2", seed=1)
     with ledger.open("ab") as file:

@@ -135,7 +135,7 @@ BY_NUMBERS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("attack", BY_NUMBERS)
-def test_attacks_by_numbers_are_refused(attack: str, tmp_path: Path) -> None:
+def test_attacks_by_size_and_number_are_rejected(attack: str, tmp_path: Path) -> None:
     path = tmp_path / "archive"
     path.write_bytes(BY_NUMBERS[attack])
     with bounded(), pytest.raises(InputError) as error:
@@ -143,11 +143,11 @@ def test_attacks_by_numbers_are_refused(attack: str, tmp_path: Path) -> None:
     assert error.value.where == str(path)
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_at_least_25_attacks() -> None:
     assert len(ATTACKS) + len(ZIP_ATTACKS) + len(BY_NUMBERS) >= 25
 
 
-def test_what_is_not_an_attack_is_read(tmp_path: Path) -> None:
+def test_harmless_archives_are_read(tmp_path: Path) -> None:
     """Two files with the same content are no overlap."""
     assert contents(zipped(tmp_path / "a.zip", {"a": b"same", "b": b"same"})) == {"a": b"same", "b": b"same"}
     assert contents(tarred(tmp_path / "a.tar.gz", [file("a"), file("b")])) == {"a": b"x", "b": b"x"}
@@ -234,7 +234,7 @@ LOADERS = {
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 @pytest.mark.parametrize("name", LOADERS)
-def test_a_pickle_disguised_as_weights_is_refused(
+def test_pickle_disguised_as_weights_is_rejected(
     name: str, disguise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -244,7 +244,7 @@ def test_a_pickle_disguised_as_weights_is_refused(
     assert not (tmp_path / "executed").exists()
 
 
-def test_the_disguise_is_no_empty_threat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpickling_the_disguised_weights_would_run_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pickle.loads(_raw())
     assert (tmp_path / "executed").exists()

@@ -33,7 +33,7 @@ def encoded(name: str, samples: np.ndarray = TONE, rate: int = RATE, **more: obj
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_whole_file_is_read(name: str, tmp_path: Path) -> None:
+def test_complete_file_is_read(name: str, tmp_path: Path) -> None:
     (tmp_path / f"a.{name}").write_bytes(encoded(name))
     assert info(tmp_path / f"a.{name}").frames == len(TONE)
     assert len(load(tmp_path / f"a.{name}")) == len(TONE)
@@ -41,7 +41,7 @@ def test_a_whole_file_is_read(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_part_of_a_file_is_refused(name: str, share: float, tmp_path: Path) -> None:
+def test_truncated_file_is_rejected(name: str, share: float, tmp_path: Path) -> None:
     data = encoded(name)
     (tmp_path / f"a.{name}").write_bytes(data[: int(share * len(data))])
     with pytest.raises(InputError):
@@ -50,14 +50,14 @@ def test_a_part_of_a_file_is_refused(name: str, share: float, tmp_path: Path) ->
 
 @pytest.mark.parametrize("second", [len(TONE), len(TONE) // 2, 2000])
 @pytest.mark.parametrize("name", FORMATS)
-def test_two_recordings_in_one_file_are_read_whole_or_refused(name: str, second: int, tmp_path: Path) -> None:
+def test_concatenated_recordings_are_read_completely_or_rejected(name: str, second: int, tmp_path: Path) -> None:
     """As `cat a.mp3 b.mp3 > c.mp3` makes them; the same recording twice has the same serial number in Ogg."""
     (tmp_path / f"a.{name}").write_bytes(encoded(name) + encoded(name, TONE[:second]))
     with pytest.raises(InputError):
         load(tmp_path / f"a.{name}")
 
 
-def test_mp3_of_a_constant_bit_rate_without_a_header_is_read_whole(tmp_path: Path) -> None:
+def test_mp3_of_constant_bit_rate_without_header_is_read_completely(tmp_path: Path) -> None:
     """Its length is known from its size, also when it was joined."""
     data = _frames(encoded("mp3", compression_level=0.5, bitrate_mode="CONSTANT"))
     (tmp_path / "a.mp3").write_bytes(data)
@@ -75,7 +75,7 @@ def test_streamed_w64_is_read_to_its_end(tmp_path: Path) -> None:
     assert len(load(tmp_path / "a.w64")) == len(TONE)
 
 
-def test_mp3_whose_length_is_an_estimate_is_refused_if_it_is_longer(tmp_path: Path) -> None:
+def test_mp3_longer_than_its_estimated_length_is_rejected(tmp_path: Path) -> None:
     """Loud, then quiet, at a varying bit rate and without the header that counts the frames."""
     noise = np.random.default_rng(0).uniform(-0.9, 0.9, 5 * RATE)
     sound = np.concatenate([noise, np.zeros(40 * RATE)])
@@ -95,12 +95,12 @@ def _frames(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("tag", [b"TAG" + b" " * 125, b"ID3\4\0\0\0\0\0\x0a" + b" " * 10, b"\0" * 100])
 @pytest.mark.parametrize("name", ["wav", "mp3", "ogg", "flac"])
-def test_tags_behind_a_file_are_no_second_part(name: str, tag: bytes, tmp_path: Path) -> None:
+def test_trailing_tags_are_ignored(name: str, tag: bytes, tmp_path: Path) -> None:
     (tmp_path / f"a.{name}").write_bytes(encoded(name) + tag)
     assert len(load(tmp_path / f"a.{name}")) == len(TONE)
 
 
-def test_samples_that_the_header_does_not_count_are_refused(tmp_path: Path) -> None:
+def test_samples_beyond_the_header_count_are_rejected(tmp_path: Path) -> None:
     """A recorder that crashed before it wrote the size."""
     for name, size_at in (("wav", 40), ("au", 8)):
         data = bytearray(encoded(name, np.random.default_rng(0).uniform(-1, 1, 3 * RATE)))
@@ -112,7 +112,7 @@ def test_samples_that_the_header_does_not_count_are_refused(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("length", [100, 4096, 20_000, len(TONE)])
 @pytest.mark.parametrize("tail", [b"", b"TAG" + b" " * 125])
-def test_a_flac_header_that_counts_too_few_samples_is_refused(length: int, tail: bytes, tmp_path: Path) -> None:
+def test_flac_header_with_too_few_samples_is_rejected(length: int, tail: bytes, tmp_path: Path) -> None:
     data = bytearray(encoded("flac", TONE[:length]) + tail)
     (tmp_path / "a.flac").write_bytes(data)
     assert len(load(tmp_path / "a.flac")) == length
@@ -132,7 +132,7 @@ def _wav(rate: int, channels: int, samples: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("rate", [1, 999, 384_001, 1_000_000_000, 2**31 - 1])
-def test_sampling_rates_that_no_speech_has_are_refused(rate: int, tmp_path: Path) -> None:
+def test_implausible_sampling_rates_are_rejected(rate: int, tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(_wav(rate, 1, bytes(2000)))
     for read in (info, load):
         with pytest.raises(InputError, match=r"sampling rate|not readable"):
@@ -146,7 +146,7 @@ def test_sampling_rates_at_the_limits_are_read(rate: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("channels", [65, 1024])
-def test_too_many_channels_are_refused(channels: int, tmp_path: Path) -> None:
+def test_too_many_channels_are_rejected(channels: int, tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(_wav(RATE, channels, bytes(2000 * channels)))
     with pytest.raises(InputError, match=f"{channels} channels; up to 64 can be read"):
         load(tmp_path / "a.wav")
@@ -167,7 +167,7 @@ def test_many_channels_are_read_in_little_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_audio_too_long_for_the_memory_is_refused_at_once(tmp_path: Path) -> None:
+def test_audio_too_long_for_the_memory_is_rejected_at_once(tmp_path: Path) -> None:
     """A sparse file of 8 GB; a small FLAC file of silence can hold as much."""
     with (tmp_path / "a.w64").open("wb") as file:
         head = bytearray(encoded("w64", TONE[:0]))
@@ -180,7 +180,7 @@ def test_audio_too_long_for_the_memory_is_refused_at_once(tmp_path: Path) -> Non
         load(tmp_path / "a.w64")
 
 
-def test_audio_that_takes_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
+def test_audio_larger_than_the_memory_is_rejected(tmp_path: Path) -> None:
     with (tmp_path / "a.wav").open("wb") as file:
         file.write(_wav(RATE, 1, b"")[:-4] + struct.pack("<I", 128_000_000))
         file.truncate(file.tell() + 128_000_000)
@@ -194,7 +194,7 @@ def test_audio_that_takes_more_memory_than_there_is_is_refused(tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def test_bytes_without_a_header_are_no_audio_whatever_their_name(tmp_path: Path) -> None:
+def test_headerless_bytes_are_rejected_whatever_their_name(tmp_path: Path) -> None:
     """libsndfile takes them for eight-bit sound of 8 kHz if the name ends in .au."""
     for name in ("a.au", "a.snd", "a.gsm", "a.vox", "a.wav"):
         (tmp_path / name).write_bytes(np.random.default_rng(1).bytes(5000))

@@ -97,7 +97,7 @@ def test_surrogates_in_json_are_a_bad_request(folder: Path, listen: str) -> None
 # --- What is deleted ----------------------------------------------------------------------------------------------
 
 
-def test_nothing_of_a_withdrawn_evaluator_is_left_in_the_files(folder: Path, listen: str) -> None:
+def test_withdrawn_evaluator_leaves_no_bytes_in_the_files(folder: Path, listen: str) -> None:
     """Neither in the database, nor in its write-ahead log; also while others read and write."""
     said = "Sennheiser of my late aunt"
     leaver, other = evaluator(folder, listen, "e002", said), evaluator(folder, listen, "e003")
@@ -131,7 +131,7 @@ def test_uploads_stay_in_the_folder_of_the_contest(contest: Path, monkeypatch: p
     assert list((contest / "incoming").iterdir()) == []
 
 
-def test_a_folder_of_uploads_that_is_a_link_is_not_emptied(contest: Path, tmp_path: Path) -> None:
+def test_linked_upload_folder_is_not_emptied(contest: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("precious")
     (contest / "incoming").symlink_to(tmp_path / "mine")
@@ -140,9 +140,7 @@ def test_a_folder_of_uploads_that_is_a_link_is_not_emptied(contest: Path, tmp_pa
     assert (tmp_path / "mine" / "file").read_text() == "precious"
 
 
-def test_a_second_server_does_not_empty_the_uploads_of_the_first(
-    contest: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_second_server_keeps_the_uploads_of_the_first(contest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with exclusive_lock(contest, "the first server"):
         (contest / "incoming").mkdir()
         (contest / "incoming" / "upload").write_bytes(b"half")
@@ -151,7 +149,7 @@ def test_a_second_server_does_not_empty_the_uploads_of_the_first(
     assert (contest / "incoming" / "upload").exists()
 
 
-def test_a_full_disk_refuses_an_upload_and_counts_nothing(contest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_rejects_an_upload_without_counting_it(contest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -219,7 +217,9 @@ def test_evaluators_and_single_links_are_revoked(folder: Path, listen: str, caps
 # --- A database that is slow ---------------------------------------------------------------------------------------
 
 
-def test_a_slow_database_stops_nobody_else(contest: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_database_does_not_block_other_requests(
+    contest: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every query of the servers runs in a thread: the event loop answers others meanwhile."""
     slow = threading.Event()
 
@@ -241,7 +241,7 @@ def test_a_slow_database_stops_nobody_else(contest: Path, folder: Path, monkeypa
             assert waiting.recv(20).startswith(b"HTTP/1.1 303")
 
 
-def test_strangers_cannot_have_the_board_made_anew_without_end(contest: Path) -> None:
+def test_rebuilding_the_board_is_rate_limited(contest: Path) -> None:
     with running(open_board(contest)) as address:
         found = [Client(address).get(path)[0] for path in 70 * ["/", "/figure.svg"]]
         assert found[:2] == [200, 404]  # there is no figure yet

@@ -111,7 +111,7 @@ def quick(folder: Path) -> Iterator[str]:  # noqa: F811
 # --- Slow clients -------------------------------------------------------------------------------------------------
 
 
-def test_connections_without_a_request_are_ended(quick: str) -> None:
+def test_connections_without_a_request_are_closed(quick: str) -> None:
     """Silent ones, and those that begin a request and do not finish its headers."""
     for begin in (b"", b"G", b"GET / HTTP/1.1\r\n" + HOST):
         with connect(quick) as held:
@@ -119,7 +119,7 @@ def test_connections_without_a_request_are_ended(quick: str) -> None:
             assert answer(held).startswith(b"HTTP/1.1 408 ")
 
 
-def test_headers_that_trickle_are_ended(quick: str) -> None:
+def test_slow_headers_are_closed(quick: str) -> None:
     with connect(quick) as held:
         began = time.monotonic()
         dribble(held, b"GET / HTTP/1.1\r\n" + HOST + b"x: " + b"y" * 1000)
@@ -129,7 +129,7 @@ def test_headers_that_trickle_are_ended(quick: str) -> None:
         dribble(held, b"GET / HTTP/1.1\r\n" + HOST + b"x: " + b"y" * 1000)
 
 
-def test_bodies_that_trickle_are_ended(folder: Path, quick: str) -> None:  # noqa: F811
+def test_slow_bodies_are_closed(folder: Path, quick: str) -> None:  # noqa: F811
     """Of an evaluator, whose form is read; and of strangers, who have their answer already."""
     cookie = f"cookie: {evaluator(folder, quick, 'e007').cookie}\r\n".encode()
     head = b"POST /answer HTTP/1.1\r\n" + HOST + b"content-length: 9999\r\n"
@@ -141,7 +141,7 @@ def test_bodies_that_trickle_are_ended(folder: Path, quick: str) -> None:  # noq
         dribble(held, b"x" * 9999)
 
 
-def test_a_broken_off_upload_of_a_slow_team_gives_its_place_back(contest: Path) -> None:  # noqa: F811
+def test_aborted_slow_upload_frees_its_slot(contest: Path) -> None:  # noqa: F811
     with running(open_board(contest), limits=QUICK) as address, connect(address) as held:
         token = bearer(contest)["authorization"].encode()
         head = b"POST /submit?system=x HTTP/1.1\r\n" + HOST + b"content-length: 9999\r\nauthorization: "
@@ -166,7 +166,7 @@ async def large_file(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": bytes(SIZE)})
 
 
-def test_a_client_that_does_not_read_is_ended() -> None:
+def test_client_that_does_not_read_is_closed() -> None:
     """Give up the data that the server holds for it."""
     with running(large_file, limits=QUICK) as address, deaf_socket(address) as deaf:
         deaf.sendall(STYLE)
@@ -174,7 +174,7 @@ def test_a_client_that_does_not_read_is_ended() -> None:
         assert 0 < len(answer(deaf)) < SIZE
 
 
-def test_a_slow_but_steady_reader_gets_everything() -> None:
+def test_slow_steady_reader_gets_everything() -> None:
     """It takes longer than a connection may idle."""
     with running(large_file, limits=QUICK) as address, deaf_socket(address) as slow:
         slow.sendall(STYLE)
@@ -187,7 +187,7 @@ def test_a_slow_but_steady_reader_gets_everything() -> None:
         assert time.monotonic() - began > 2 * QUICK.idle_seconds
 
 
-def test_many_requests_ahead_of_their_turn_are_refused(quick: str) -> None:
+def test_excessive_pipelining_is_rejected(quick: str) -> None:
     """A few are served in order; many in one piece would be parsed at once, and hold up everybody."""
     with connect(quick) as connection:
         connection.sendall(10 * STYLE)
@@ -200,7 +200,7 @@ def test_many_requests_ahead_of_their_turn_are_refused(quick: str) -> None:
         assert b"HTTP/1.1 4" not in answer(connection)
 
 
-def test_idle_connections_are_ended_and_busy_ones_are_not(quick: str) -> None:
+def test_idle_connections_are_closed_and_busy_ones_are_not(quick: str) -> None:
     with connect(quick) as idle, connect(quick) as busy:
         exchange(idle, STYLE)
         for _ in range(10):
@@ -209,7 +209,7 @@ def test_idle_connections_are_ended_and_busy_ones_are_not(quick: str) -> None:
         assert not is_open(idle)
 
 
-def test_bodies_need_a_length(quick: str) -> None:
+def test_bodies_without_length_are_rejected(quick: str) -> None:
     """A piece of one byte takes six bytes to send and a hundred times as long to parse."""
     head = b"POST /answer HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"
     for body in (b"", b"1\r\nx\r\n" * 40_000, b"1\r\nx\r\n0\r\n\r\n"):
@@ -222,7 +222,7 @@ def test_bodies_need_a_length(quick: str) -> None:
 # --- Many connections ---------------------------------------------------------------------------------------------
 
 
-def test_half_open_connections_make_room_for_people(folder: Path) -> None:  # noqa: F811
+def test_half_open_connections_are_evicted_first(folder: Path) -> None:  # noqa: F811
     """The oldest half-open one first; whoever has asked for a page keeps their connection."""
     with running(open_app(folder), limits=PATIENT) as address, contextlib.ExitStack() as stack:
         person = stack.enter_context(connect(address))
@@ -239,7 +239,7 @@ def test_half_open_connections_make_room_for_people(folder: Path) -> None:  # no
         assert exchange(person, STYLE).startswith(b"HTTP/1.1 200")
 
 
-def test_idle_connections_make_room_and_working_ones_do_not(folder: Path) -> None:  # noqa: F811
+def test_idle_connections_are_evicted_before_working_ones(folder: Path) -> None:  # noqa: F811
     with running(open_app(folder), limits=PATIENT) as address, contextlib.ExitStack() as stack:
         cookie = f"cookie: {evaluator(folder, address, 'e009').cookie}\r\n".encode()
 
@@ -264,7 +264,7 @@ def test_idle_connections_make_room_and_working_ones_do_not(folder: Path) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
-def test_an_address_has_a_limit_of_its_own_but_a_proxy_has_not(folder: Path) -> None:  # noqa: F811
+def test_connections_are_limited_per_address_except_for_proxies(folder: Path) -> None:  # noqa: F811
     limits = ConnectionLimits(total=100, per_address=10)
 
     def held(address: str, source: str) -> int:
@@ -301,7 +301,7 @@ def started(study: Path, handles: int, log: Path) -> Iterator[str]:
             process.communicate(timeout=PATIENCE)
 
 
-def test_running_out_of_file_handles_is_one_line_in_the_log(folder: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_exhausted_file_handles_are_logged_once(folder: Path, tmp_path: Path) -> None:  # noqa: F811
     """Fewer handles than connections are accepted at once; people are served all the same."""
     log = tmp_path / "log"
     with started(folder, 48, log) as address, contextlib.ExitStack() as stack:
@@ -324,7 +324,7 @@ def test_connections_stay_below_the_limit_of_file_handles(folder: Path, tmp_path
     assert log.read_text() == ""
 
 
-def test_what_clients_do_wrong_is_logged_once(folder: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_client_errors_are_logged_once(folder: Path, tmp_path: Path) -> None:  # noqa: F811
     log = tmp_path / "log"
     with started(folder, 256, log) as address:
         for number in range(60):
@@ -345,7 +345,7 @@ def status(address: str, host: str, path: str = "/static/report.css", extra: str
         return int(connection.recv(12)[9:12])
 
 
-def test_other_host_names_are_refused(folder: Path, contest: Path) -> None:  # noqa: F811
+def test_other_host_names_are_rejected(folder: Path, contest: Path) -> None:  # noqa: F811
     """DNS rebinding: a page of another site whose name suddenly points to this machine."""
     for app in (open_app(folder), open_board(contest)):
         with running(app) as address:
@@ -424,7 +424,7 @@ def is_served(address: str) -> bool:
     return False
 
 
-def test_websockets_in_which_nothing_is_said_are_ended(live: str) -> None:
+def test_silent_websockets_are_closed(live: str) -> None:
     """Also those that only ping, and those that never finish a message; their places are free again."""
     for sent in (b"", frame(PING, b"x"), frame(BINARY, bytes(4), final=False), frame(BINARY, bytes(64))[:20]):
         connection, head = handshake(live)
@@ -438,7 +438,7 @@ def test_websockets_in_which_nothing_is_said_are_ended(live: str) -> None:
         one.close()
 
 
-def test_messages_are_a_second_of_audio_at_most(live: str) -> None:
+def test_websocket_messages_are_limited_to_a_second_of_audio(live: str) -> None:
     whole, over = frame(BINARY, bytes(64_000)), frame(BINARY, bytes(64_004))
     pieces = frame(BINARY, bytes(40_000), final=False) + frame(CONTINUATION, bytes(40_000))
     claimed = bytes([0x82, 0xFF]) + struct.pack(">Q", 1 << 40) + bytes(4)  # only its header
@@ -463,7 +463,7 @@ def test_compression_is_not_offered(live: str) -> None:
     [frame(PING), frame(PING, b"x" * 125), frame(10), frame(CONTINUATION, final=False), frame(BINARY, bytes(4))],
     ids=["ping", "long ping", "pong", "empty piece", "one sample"],
 )
-def test_floods_of_frames_are_ended(live: str, flood: bytes) -> None:
+def test_floods_of_frames_are_closed(live: str, flood: bytes) -> None:
     """Nobody reads the answers, which would pile up; others are served meanwhile."""
     connection, _ = handshake(live)
     began = time.monotonic()
@@ -477,7 +477,7 @@ def test_floods_of_frames_are_ended(live: str, flood: bytes) -> None:
     assert is_served(live)
 
 
-def test_websockets_that_are_not_read_give_their_places_back(live: str) -> None:
+def test_unread_websockets_free_their_slots(live: str) -> None:
     """They speak, and the result fills all buffers on its way to them."""
     with contextlib.ExitStack() as stack:
         for _ in range(3):
@@ -489,7 +489,7 @@ def test_websockets_that_are_not_read_give_their_places_back(live: str) -> None:
         assert is_served(live)
 
 
-def test_a_client_that_sends_faster_than_it_can_speak_is_slowed(live: str) -> None:
+def test_client_faster_than_real_time_is_slowed(live: str) -> None:
     """Not ended: a program may send a recording; but others have their turn."""
     connection, _ = handshake(live)
     with connection:
@@ -501,7 +501,7 @@ def test_a_client_that_sends_faster_than_it_can_speak_is_slowed(live: str) -> No
         assert time.monotonic() - began > 1.5  # 16 s of audio at four times real time, of which 2 s are free
 
 
-def test_websockets_for_other_hosts_and_sites_are_refused(live: str) -> None:
+def test_websockets_of_other_hosts_and_sites_are_rejected(live: str) -> None:
     assert status(live, "localhost", "/stream", KEY) == 101
     assert status(live, "evil.example", "/stream", KEY) == 403
     assert status(live, "evil.example", "/") == 400
@@ -510,7 +510,7 @@ def test_websockets_for_other_hosts_and_sites_are_refused(live: str) -> None:
         assert close_code(connection) == 1008
 
 
-def test_the_command_allows_named_hosts(tmp_path: Path) -> None:
+def test_command_allows_named_hosts(tmp_path: Path) -> None:
     """`--allow-host` names what a proxy is called; what is no name is refused before anything is served."""
     command = [sys.executable, "-m", "voiceveil.cli.main", "live", "--serve", "--port", "0", "--allow-host"]
     failed = subprocess.run([*command, "https://x.org"], capture_output=True, text=True, env=os.environ, check=False)

@@ -318,13 +318,13 @@ def written(folder: Path, reader: Reader, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_good_file_is_read(name: str, tmp_path: Path) -> None:
+def test_valid_sample_is_read(name: str, tmp_path: Path) -> None:
     """Else what is tampered with would be refused for another reason."""
     READERS[name].read(written(tmp_path, READERS[name], READERS[name].sample))
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_whatever_is_in_a_file_the_only_exception_is_an_input_error(
+def test_mutated_files_raise_only_input_error(
     name: str, loaded: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     reader, folder = READERS[name], tmp_path_factory.mktemp("hostile")
@@ -339,7 +339,7 @@ def test_whatever_is_in_a_file_the_only_exception_is_an_input_error(
     attack()
 
 
-def test_figures_of_a_system_are_those_of_the_sample(tmp_path: Path) -> None:
+def test_sample_results_have_their_figures(tmp_path: Path) -> None:
     """The samples are no empty shells."""
     (tmp_path / "results.json").write_bytes(_results())
     assert Results.load(tmp_path / "results.json").figures == (

@@ -101,7 +101,7 @@ DOCUMENTS: dict[str, tuple[str, Any, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_document_is_good_or_an_input_error(name: str, tmp_path: Path) -> None:
+def test_mutated_document_is_read_or_raises_input_error(name: str, tmp_path: Path) -> None:
     file, document, read = DOCUMENTS[name]
     path = tmp_path / file
     before = b'{"system": "b2"}\n' if name == "ledger" else b""
@@ -133,7 +133,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["contest", "protocol", "texts"])
-def test_a_toml_file_is_good_or_an_input_error(name: str, tmp_path: Path) -> None:
+def test_mutated_toml_is_read_or_raises_input_error(name: str, tmp_path: Path) -> None:
     from tests.faults.runs import PROTOCOL
 
     more = "largest = 1000\nhidden_from = 2026-06-01T12:00:00Z\nhidden_until = 2026-06-08T12:00:00Z\nverify = 3\n"
@@ -155,7 +155,7 @@ def test_a_toml_file_is_good_or_an_input_error(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("value", ["../../out", "a/b", ".hidden", ""])
-def test_a_set_of_a_protocol_is_no_path(value: str, tmp_path: Path) -> None:
+def test_protocol_set_name_cannot_be_a_path(value: str, tmp_path: Path) -> None:
     from tests.faults.runs import PROTOCOL
 
     path = tmp_path / "mine.toml"

@@ -76,7 +76,7 @@ def test_impossible_names_are_input_errors(name: str, tmp_path: Path) -> None:
     assert len(str(error.value)) < 2000
 
 
-def test_what_is_read_is_bounded(tmp_path: Path) -> None:
+def test_reading_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf{}" + b" " * 20)
     assert read_text(tmp_path / "a").strip() == "{}"
     assert read_json(tmp_path / "a") == {}
@@ -125,7 +125,7 @@ def at_once() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("kind", ["pipe", "device", "socket", "loop", "process"])
-def test_every_reader_refuses_what_is_no_regular_file(name: str, kind: str, loaded: None, tmp_path: Path) -> None:
+def test_every_reader_rejects_special_files(name: str, kind: str, loaded: None, tmp_path: Path) -> None:
     reader = READERS[name]
     path = written(tmp_path, reader, reader.sample)
     path.unlink()
@@ -143,7 +143,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_line_without_end_is_refused_without_loading_it(name: str, loaded: None, tmp_path: Path) -> None:
+def test_endless_line_is_rejected_without_loading_it(name: str, loaded: None, tmp_path: Path) -> None:
     """400 MB, of which the file system stores nothing."""
     reader = READERS[name]
     path = written(tmp_path, reader, reader.sample + b"x")
@@ -158,7 +158,7 @@ def test_a_line_without_end_is_refused_without_loading_it(name: str, loaded: Non
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl", "kaldi wav.scp"])
-def test_checking_a_corpus_with_a_line_without_end_ends(name: str, loaded: None, tmp_path: Path) -> None:
+def test_corpus_check_of_an_endless_line_ends(name: str, loaded: None, tmp_path: Path) -> None:
     path = written(tmp_path, READERS[name], READERS[name].sample + b"x")
     os.truncate(path, 400_000_000)
     with at_once():
@@ -173,7 +173,7 @@ def _tone(path: Path) -> Path:
     return path
 
 
-def test_a_batch_reports_special_files_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batch_reports_special_files_and_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As audio of a folder, and of a Kaldi directory that was made of it."""
     _tone(tmp_path / "in" / "s" / "good.wav")
     for kind in ("pipe", "device", "loop", "socket", "process"):
@@ -192,7 +192,7 @@ def test_a_batch_reports_special_files_and_goes_on(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("target", ["/", "/proc", "/sys", "..", "../.."])
-def test_links_that_lead_to_the_whole_machine_are_not_followed(target: str, tmp_path: Path) -> None:
+def test_links_to_the_root_folder_are_not_followed(target: str, tmp_path: Path) -> None:
     _tone(tmp_path / "in" / "a.wav")
     (tmp_path / "in" / "link").symlink_to(target)
     with at_once():
@@ -200,7 +200,7 @@ def test_links_that_lead_to_the_whole_machine_are_not_followed(target: str, tmp_
     assert "a link to a folder of the system, or to one that holds this corpus" in fault.what
 
 
-def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:
+def test_cyclic_links_are_followed_once(tmp_path: Path) -> None:
     _tone(tmp_path / "in" / "a" / "x.wav")
     _tone(tmp_path / "in" / "b" / "y.wav")
     (tmp_path / "in" / "a" / "to_b").symlink_to("../b")
@@ -208,7 +208,7 @@ def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:
     assert len(open_corpus(tmp_path / "in")) == 2
 
 
-def test_a_tree_deeper_than_the_stack_is_read(tmp_path: Path) -> None:
+def test_tree_deeper_than_the_stack_is_read(tmp_path: Path) -> None:
     """1,500 folders within each other; what lies deeper than a path can name is reported."""
     here = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -228,7 +228,7 @@ def test_a_tree_deeper_than_the_stack_is_read(tmp_path: Path) -> None:
     subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # Python cannot remove it
 
 
-def test_names_that_are_not_utf8_are_anonymized(tmp_path: Path) -> None:
+def test_files_with_names_that_are_not_utf8_are_anonymized(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9 \xff.wav")
     _tone(tmp_path / "in" / name)
     assert main(["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b2", "--quiet"]) == 0
@@ -237,7 +237,7 @@ def test_names_that_are_not_utf8_are_anonymized(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["x/" * 2500, "y" * 300])
-def test_paths_that_no_file_has_are_named_by_every_command(path: str, tmp_path: Path) -> None:
+def test_every_command_names_impossible_paths(path: str, tmp_path: Path) -> None:
     _tone(tmp_path / "a.wav")
     here = str(tmp_path / "a.wav")
     for command in (

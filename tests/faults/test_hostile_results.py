@@ -217,7 +217,7 @@ def attack(folder: Path, good: Path, home: Path, capsys: pytest.CaptureFixture[s
     shutil.rmtree(out)
 
 
-def test_good_results_are_taken_by_every_command(results: Path, tmp_path: Path) -> None:
+def test_valid_results_are_accepted_by_every_command(results: Path, tmp_path: Path) -> None:
     for name, command in commands(results, results, tmp_path):
         assert command() == 0, name
 
@@ -238,14 +238,16 @@ def tamper(
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
-def test_results(
+def test_mutated_results_raise_only_input_error(
     place: tuple[str | int, ...], results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = json.loads((results / "results.json").read_text())
     tamper(results, "results.json", some(mutations(document, place), PLACES.index(place)), tmp_path, capsys)
 
 
-def test_whole_results(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_absurd_results_raise_only_input_error(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     document = json.loads((results / "results.json").read_text())
     many_figures = json.dumps({**document, "figures": document["figures"][:1] * 60_000}).encode()
     models = [{**document["figures"][1], "attacker": f"a{i}", "knowledge": "semi-informed"} for i in range(3000)]
@@ -258,14 +260,16 @@ SIMILARITY = "details/libri_dev_trials_f.similarity.json"
 
 
 @pytest.mark.parametrize("place", [("speakers",), ("speakers", 0), ("oo",), ("oa", 1), ("aa", 1, 1)], ids=str)
-def test_similarity(
+def test_mutated_similarity_raises_only_input_error(
     place: tuple[str | int, ...], results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = json.loads((results / SIMILARITY).read_text())
     tamper(results, SIMILARITY, some(mutations(document, place), len(place)), tmp_path, capsys)
 
 
-def test_whole_similarity(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_absurd_similarity_raises_only_input_error(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     document = json.loads((results / SIMILARITY).read_text())
     nobody = json.dumps({"speakers": [], "oo": [], "oa": [], "aa": []}).encode()
     tamper(results, SIMILARITY, [*whole(document), ("nobody", nobody)], tmp_path, capsys)
@@ -292,7 +296,9 @@ CELLS = [
 
 
 @pytest.mark.parametrize("column", HEADING.split())
-def test_details(column: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutated_details_raise_only_input_error(
+    column: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = "details/libri_dev_trials_f.tsv"
     heading, *rows = (results / table).read_text().splitlines()
     at = heading.split("\t").index(column)
@@ -310,14 +316,16 @@ def test_details(column: str, results: Path, tmp_path: Path, capsys: pytest.Capt
     [b"", b"\xff\xfe", b"11 11-0 nan", b"11 11-0 1e999", b"11 11-0", b"11 11-0 1 2", b"11 nobody 1", b"x 11-0 1",
      b"11 11-0 " + b"9" * 5000, b"11 11-0 0x1", b"\0 \0 1"],
 )  # fmt: skip
-def test_scores(line: bytes, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutated_scores_raise_only_input_error(
+    line: bytes, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = "scores/campplus-adapted/libri_dev_trials_f.aa.scores"
     first, *rest = (results / file).read_bytes().splitlines()
     cases = [("a line", b"\n".join([first, line, *rest])), ("alone", line)]
     tamper(results, file, cases, tmp_path, capsys)
 
 
-def test_a_folder_without_results_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_results_names_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["report", str(tmp_path)], ["rank", str(tmp_path / "results.json")]):
         assert main(command) == 1
         assert "no such file (give the folder of a `voiceveil evaluate`" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def written(path: Path, *, size: Any = None, change: dict[str, Any] | None = Non
     return path
 
 
-def test_good_weights_are_loaded(tmp_path: Path) -> None:
+def test_valid_weights_are_loaded(tmp_path: Path) -> None:
     stage = load_stage(written(tmp_path / "a.safetensors"), [KIND])
     rng = np.random.default_rng(0)
     assert stage.run(np.ones((8, 6), np.float32), np.ones(8, np.float32), np.ones(3, np.float32), rng).shape == (8,)
@@ -71,7 +71,7 @@ def test_good_weights_are_loaded(tmp_path: Path) -> None:
         7,
     ],
 )
-def test_absurd_sizes(size: Any, tmp_path: Path) -> None:
+def test_absurd_sizes_are_rejected(size: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "a.safetensors", size=size)
     with bounded(), pytest.raises(InputError, match=r"a\.safetensors"):
         load_stage(path, [KIND])
@@ -88,13 +88,13 @@ def test_absurd_sizes(size: Any, tmp_path: Path) -> None:
         ({"more": torch.ones(3)}, "another architecture"),
     ],
 )
-def test_absurd_tensors(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_absurd_tensors_are_rejected(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = written(tmp_path / "a.safetensors", change=change)
     with bounded(), pytest.raises(InputError, match=message):
         load_stage(path, [KIND])
 
 
-def test_a_missing_tensor(tmp_path: Path) -> None:
+def test_missing_tensor_is_rejected(tmp_path: Path) -> None:
     path = written(tmp_path / "a.safetensors", without="voiced.bias")
     with bounded(), pytest.raises(InputError, match="another architecture"):
         load_stage(path, [KIND])
@@ -134,13 +134,13 @@ F32 = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
         (b"[" + b"[]," * 5_000_000 + b"1]", b"", None),
     ],
 )
-def test_absurd_headers(header: object, data: bytes, length: int | None, tmp_path: Path) -> None:
+def test_absurd_headers_are_rejected(header: object, data: bytes, length: int | None, tmp_path: Path) -> None:
     path = raw(tmp_path / "a.safetensors", header, data, length=length)
     with bounded(), pytest.raises(InputError, match=r"a\.safetensors"):
         load_tensors(path, "test")
 
 
-def test_a_file_of_holes(tmp_path: Path) -> None:
+def test_sparse_file_is_rejected(tmp_path: Path) -> None:
     """A sparse file takes no disk, but memory when it is read."""
     size = 40 << 30
     path = raw(tmp_path / "a.safetensors", {**META, "a": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}})
@@ -151,7 +151,7 @@ def test_a_file_of_holes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["optimizer.x.exp_avg", "optimizer", "optimizer.99.exp_avg", "strange.0", "module.w"])
-def test_absurd_checkpoints(name: str, tmp_path: Path) -> None:
+def test_absurd_checkpoints_are_rejected(name: str, tmp_path: Path) -> None:
     network = torch.nn.Linear(2, 2)
     optimizer = torch.optim.Adam(network.parameters())
     path = tmp_path / "c.safetensors"
@@ -176,7 +176,7 @@ def test_absurd_checkpoints(name: str, tmp_path: Path) -> None:
         ({}, {"encoder": ["x"]}),
     ],
 )
-def test_absurd_pools(change: dict[str, Any], record: dict[str, Any], tmp_path: Path) -> None:
+def test_absurd_pools_are_rejected(change: dict[str, Any], record: dict[str, Any], tmp_path: Path) -> None:
     good = {
         "embeddings": torch.rand(4, 3), "log_f0": torch.full((4,), 5.0), "plda.centre": torch.zeros(3),
         "plda.mean": torch.zeros(3), "plda.between": torch.eye(3), "plda.within": torch.eye(3),
@@ -233,7 +233,9 @@ def _list(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_bomb, _legacy, _other, _nan, _pickle, _list])
-def test_files_of_torch(make: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_torch_files_are_read_without_unpickling(
+    make: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make(tmp_path / "a.pt")
     load_campplus()  # the network itself takes memory
     with bounded(), pytest.raises(InputError, match=r"a\.pt"):
@@ -261,14 +263,14 @@ def _npy(shape: str, descr: str = "'<f4'", data: bytes = b"") -> bytes:
         b"\x93NUMPY\x09\x00",
     ],
 )
-def test_npz(content: bytes, tmp_path: Path) -> None:
+def test_hostile_npz_is_rejected(content: bytes, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", content)
     with bounded(), pytest.raises(ValueError, match=r"."):
         read_npz(tmp_path / "a.npz", largest=64 << 20)
 
 
-def test_npz_of_a_million_members(tmp_path: Path) -> None:
+def test_npz_with_a_million_members_is_rejected(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("a.npy", b"")
     entry = (tmp_path / "a.npz").read_bytes()[-22 - 51 : -22]
@@ -294,35 +296,35 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("content", RECORDS, ids=lambda content: content[:24].decode("latin-1"))
-def test_training_records(content: bytes, tmp_path: Path) -> None:
+def test_invalid_training_records_are_rejected(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_bytes(content)
     with bounded(), pytest.raises(InputError, match=r"record\.json"):
         TrainingRecord.read(path)
 
 
-def test_a_good_training_record(tmp_path: Path) -> None:
+def test_valid_training_record_is_read(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text('{"data": "similar", "speakers": 3, "accuracy": NaN, "validation_eer": 0.5, "curve": [1]}')
     assert TrainingRecord.read(path) == TrainingRecord("similar", 3, validation_eer=0.5)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"sha256": 7}', b'{"sha256": ["x"]}', b"[" * 100_000, b"\xff"])
-def test_hashes_in_records(content: bytes, tmp_path: Path) -> None:
+def test_invalid_hashes_in_records_are_rejected(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "record.json").write_bytes(content)
     with bounded(), pytest.raises(InputError, match=r"record\.json"):
         store.trained_sha256(tmp_path / "model.safetensors")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"[" * 100_000, b"\xff", b'{"a": 1, "a": 2}'])
-def test_settings_of_models(content: bytes, tmp_path: Path) -> None:
+def test_invalid_model_settings_are_rejected(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with bounded(), pytest.raises(InputError, match=r"config\.json"):
         read_config(tmp_path)
 
 
 @pytest.mark.parametrize("change", [{"num_hidden_layers": 300_000}, {"hidden_size": 8_000_000}, {"vocab_size": 10**12}])
-def test_settings_of_a_model_that_is_larger_than_its_weights(change: dict[str, int], tmp_path: Path) -> None:
+def test_settings_larger_than_the_weights_are_rejected(change: dict[str, int], tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from voiceveil.models.pretrained import load_weights
 

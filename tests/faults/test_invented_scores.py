@@ -38,24 +38,24 @@ def targets(data: Path) -> list[bool]:
     return [line.endswith(" target") for line in lines]
 
 
-def test_constant_scores_are_refused(data: Path, tmp_path: Path) -> None:
+def test_constant_scores_are_rejected(data: Path, tmp_path: Path) -> None:
     count = len(targets(data))
     refused(data, tmp_path, ["0.5"] * count, f"All {count} scores are 0.5")
 
 
-def test_scores_with_one_value_for_most_trials_are_refused(data: Path, tmp_path: Path) -> None:
+def test_scores_with_one_dominant_value_are_rejected(data: Path, tmp_path: Path) -> None:
     count = len(targets(data))
     few = [str(n) if n % 3 == 0 else "0.0" for n in range(count)]
     refused(data, tmp_path, few, rf"\d+ of {count} scores \(67%\) are 0")
 
 
-def test_an_eer_above_55_percent_is_refused(data: Path, tmp_path: Path) -> None:
+def test_eer_above_55_percent_is_rejected(data: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     inverted = [f"{rng.normal() - 2.0 * target:.6f}" for target in targets(data)]
     refused(data, tmp_path, inverted, r"an EER of 8\d\.\d%, above 55%")
 
 
-def test_an_eer_of_50_percent_from_scores_that_vary_is_taken(data: Path, tmp_path: Path) -> None:
+def test_eer_of_50_percent_from_varying_scores_is_accepted(data: Path, tmp_path: Path) -> None:
     """Nothing but the audio can tell it from a perfect system: it is shown as not verified."""
     archive = tmp_path / "upload"
     archive.write_bytes(tar(submission(data, separation=0.0)))
@@ -63,7 +63,7 @@ def test_an_eer_of_50_percent_from_scores_that_vary_is_taken(data: Path, tmp_pat
     assert all(0.4 <= f.value <= 0.55 for f in figures if f.metric == "eer")
 
 
-def test_invented_answers_of_text_dependent_verification_are_refused(tmp_path: Path) -> None:
+def test_invented_tdsv_answers_are_rejected(tmp_path: Path) -> None:
     kinds = ["TC", "TW", "IC", "IW"] * 30
     (tmp_path / "docs").mkdir()
     write_keys(tmp_path / "docs" / "eval_keys.txt", [Key(f"m{n % 6}", f"t{n}", kind) for n, kind in enumerate(kinds)])

@@ -86,7 +86,7 @@ def killed_again_and_again(
 
 
 @pytest.mark.timeout(1800)
-def test_a_killed_anonymization_ends_as_if_undisturbed(victim: Victims, data: Path, tmp_path: Path) -> None:
+def test_killed_anonymization_resumes_to_the_same_output(victim: Victims, data: Path, tmp_path: Path) -> None:
     ends = killed_again_and_again(victim, lambda out: anonymizing(data, out), lambda out: None, tmp_path)
     assert all(len(list(out.glob("*.wav"))) == 15 for _, out in ends)
 
@@ -97,7 +97,7 @@ def _cached(out: Path) -> dict[bytes, bytes]:
 
 
 @pytest.mark.timeout(3600)
-def test_a_killed_evaluation_ends_as_if_undisturbed(victim: Victims, data: Path, tmp_path: Path) -> None:
+def test_killed_evaluation_resumes_to_the_same_results(victim: Victims, data: Path, tmp_path: Path) -> None:
     for undisturbed, out in killed_again_and_again(victim, lambda out: evaluating(data, out), begun, tmp_path):
         assert (out / "results.json").exists()
         assert (out / "report.html").exists()

@@ -137,7 +137,7 @@ CASES: dict[str, tuple[tuple[str, ...], list[list[str]]]] = {
 
 
 @pytest.mark.parametrize("package", CASES)
-def test_a_missing_package_is_one_sentence(package: str, world: Path, tmp_path: Path) -> None:
+def test_missing_package_is_explained_in_one_sentence(package: str, world: Path, tmp_path: Path) -> None:
     extras, commands = CASES[package]
     filled = [[part.format(w=world, o=tmp_path) for part in command] for command in commands]
     arguments = [sys.executable, "-c", HIDE, package, json.dumps(filled)]

@@ -43,7 +43,7 @@ def bare_environment(**changed: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("temporary", [True, False])
-def test_compiled_code_needs_no_place_of_its_own(read_only_package: Path, tmp_path: Path, temporary: bool) -> None:
+def test_compiled_code_works_without_a_cache_folder(read_only_package: Path, tmp_path: Path, temporary: bool) -> None:
     """A read-only installation and no home: a temporary folder serves, and none at all does too."""
     code = (
         "import voiceveil, os, tempfile\n"
@@ -83,7 +83,7 @@ class Greedy(Anonymizer):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_recording_that_memory_cannot_hold_is_a_failed_item(tmp_path: Path, jobs: int) -> None:
+def test_recording_larger_than_memory_is_a_failed_item(tmp_path: Path, jobs: int) -> None:
     for number in range(3):
         save(tmp_path / "in" / f"{number}.wav", synthetic_voice(0, number, seconds=1.0 if number == 1 else 0.3))
     summary = anonymize(tmp_path / "in", tmp_path / "out", system=Greedy(), jobs=jobs)
@@ -91,7 +91,7 @@ def test_a_recording_that_memory_cannot_hold_is_a_failed_item(tmp_path: Path, jo
     assert f"{tmp_path / 'in' / '1.wav'}: not enough memory" in summary.failures[0].error
 
 
-def test_torch_out_of_memory_is_a_failed_item_too(tmp_path: Path) -> None:
+def test_torch_out_of_memory_is_a_failed_item(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     save(tmp_path / "in" / "a.wav", synthetic_voice(0, seconds=1.0))
     summary = anonymize(tmp_path / "in", tmp_path / "out", system=Greedy(kind="torch"))
@@ -110,13 +110,13 @@ class GreedyModel:
         return float(np.zeros(1 << 60, dtype=np.int8)[0])
 
 
-def test_a_model_without_memory_names_the_recording(tmp_path: Path) -> None:
+def test_model_out_of_memory_names_the_recording(tmp_path: Path) -> None:
     save(tmp_path / "a.wav", synthetic_voice(0, seconds=0.3))
     with pytest.raises(InputError, match=r"a\.wav: not enough memory .*--jobs"):
         extract([Utterance("a", tmp_path / "a.wav")], GreedyModel())
 
 
-def test_a_command_without_memory_says_so(
+def test_command_out_of_memory_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever part of it runs out: here the list of systems."""
@@ -135,7 +135,7 @@ def test_a_command_without_memory_says_so(
 
 
 @pytest.mark.parametrize("option", ["ro", "size=4k,nr_inodes=1"], ids=["read-only", "full"])
-def test_shared_memory_that_cannot_be_used_is_named(tmp_path: Path, option: str) -> None:
+def test_unusable_shared_memory_is_named(tmp_path: Path, option: str) -> None:
     """In a name space of its own, where only this command sees the change."""
     save(tmp_path / "in" / "a.wav", synthetic_voice(0, seconds=0.3))
     save(tmp_path / "in" / "b.wav", synthetic_voice(0, seconds=0.3))
@@ -184,7 +184,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("streams", STREAMS)
-def test_closed_and_full_streams_break_nothing(recordings: Path, streams: str) -> None:
+def test_closed_and_full_streams_are_handled(recordings: Path, streams: str) -> None:
     """Each command ends as ever but for what it could not say, which is an error if it was asked for."""
     script = "".join(
         f"{sys.executable} -m voiceveil {arguments} {STREAMS[streams]}; echo $? >>{number}.code\n"
@@ -219,7 +219,7 @@ def test_live_speech_to_a_full_disk_is_an_error(recordings: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_progress_goes_on_without_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_works_without_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a program without standard streams, or with a full disk behind them."""
     with open("/dev/full", "w") as full:  # noqa: PTH123 -- a text stream
         for stream in (None, full):

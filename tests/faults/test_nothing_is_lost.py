@@ -58,7 +58,7 @@ def refused(place: Path, run: Callable[[], object], match: str) -> None:
 # --- Files that the run did not write -----------------------------------------------------------------------------
 
 
-def test_swapped_arguments_are_refused(recordings: Path, tmp_path: Path) -> None:
+def test_swapped_arguments_are_rejected(recordings: Path, tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     anonymize(recordings, hidden, seed=1)
     refused(tmp_path, lambda: anonymize(hidden, recordings, seed=1), rf"a\.wav: {IN_THE_WAY}; 2 such files in all")
@@ -66,7 +66,7 @@ def test_swapped_arguments_are_refused(recordings: Path, tmp_path: Path) -> None
     assert anonymize(hidden, recordings, seed=1, overwrite=True).done == 2
 
 
-def test_one_foreign_file_stops_the_run_before_the_others_are_written(recordings: Path, tmp_path: Path) -> None:
+def test_foreign_file_stops_the_run_before_writing(recordings: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "s").mkdir(parents=True)
     (out / "s" / "b.wav").write_text("mine")
@@ -77,7 +77,7 @@ def test_one_foreign_file_stops_the_run_before_the_others_are_written(recordings
     load(out / "s" / "b.wav")
 
 
-def test_a_foreign_file_beside_results_of_our_own(recordings: Path, tmp_path: Path) -> None:
+def test_foreign_file_beside_own_results_is_kept(recordings: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     anonymize(recordings, out, seed=1)
     save(recordings / "s" / "c.wav", synthetic_voice(1, 3, seconds=0.3))
@@ -87,7 +87,7 @@ def test_a_foreign_file_beside_results_of_our_own(recordings: Path, tmp_path: Pa
     assert anonymize(recordings, out, seed=1).done == 1
 
 
-def test_a_single_file_is_not_replaced(recordings: Path, tmp_path: Path) -> None:
+def test_single_file_is_not_replaced(recordings: Path, tmp_path: Path) -> None:
     source = recordings / "s" / "a.wav"
     (tmp_path / "mine.wav").write_text("mine")
     (tmp_path / "link.wav").symlink_to("nowhere")
@@ -97,7 +97,7 @@ def test_a_single_file_is_not_replaced(recordings: Path, tmp_path: Path) -> None
     load(tmp_path / "mine.wav")
 
 
-def test_a_corrupt_item_does_not_delete_a_foreign_file(recordings: Path, tmp_path: Path) -> None:
+def test_corrupt_item_does_not_delete_a_foreign_file(recordings: Path, tmp_path: Path) -> None:
     (recordings / "s" / "a.wav").write_text("no audio")
     out = tmp_path / "out"
     (out / "s").mkdir(parents=True)
@@ -108,7 +108,7 @@ def test_a_corrupt_item_does_not_delete_a_foreign_file(recordings: Path, tmp_pat
     assert (out / "s" / "a.wav").read_text() == "mine", "nothing has come to take its place"
 
 
-def test_a_corrupt_item_removes_its_own_earlier_output(recordings: Path, tmp_path: Path) -> None:
+def test_corrupt_item_removes_its_own_earlier_output(recordings: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     anonymize(recordings, out, seed=1)
     (recordings / "s" / "a.wav").write_text("no audio")
@@ -116,7 +116,7 @@ def test_a_corrupt_item_removes_its_own_earlier_output(recordings: Path, tmp_pat
     assert not (out / "s" / "a.wav").exists()
 
 
-def test_a_file_that_appears_during_the_run_stays(recordings: Path, tmp_path: Path) -> None:
+def test_file_that_appears_during_the_run_is_kept(recordings: Path, tmp_path: Path) -> None:
     from dataclasses import dataclass
 
     import numpy as np
@@ -145,7 +145,7 @@ def test_a_file_that_appears_during_the_run_stays(recordings: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["wav/a.wav", "wav.scp", "utt2spk", "text"])
-def test_an_edited_output_is_the_users(recordings: Path, tmp_path: Path, name: str) -> None:
+def test_edited_output_is_kept(recordings: Path, tmp_path: Path, name: str) -> None:
     source = kaldi(tmp_path / "set", recordings)
     out = anonymize(source, tmp_path / "data", seed=1).output
     undisturbed = tree(out)
@@ -156,7 +156,7 @@ def test_an_edited_output_is_the_users(recordings: Path, tmp_path: Path, name: s
     assert tree(out) == undisturbed
 
 
-def test_an_output_that_became_a_link_is_the_users(recordings: Path, tmp_path: Path) -> None:
+def test_output_replaced_by_a_link_is_kept(recordings: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     anonymize(recordings, out, seed=1)
     (out / "s" / "a.wav").rename(tmp_path / "kept.wav")
@@ -171,7 +171,7 @@ def test_an_output_that_became_a_link_is_the_users(recordings: Path, tmp_path: P
 # --- Metadata -----------------------------------------------------------------------------------------------------
 
 
-def test_an_existing_kaldi_directory_keeps_its_tables(recordings: Path, tmp_path: Path) -> None:
+def test_existing_kaldi_directory_keeps_its_tables(recordings: Path, tmp_path: Path) -> None:
     source = kaldi(tmp_path / "set", recordings, text=False)
     mine = kaldi(tmp_path / "data" / "set_b2", recordings)
     refused(tmp_path, lambda: anonymize(source, tmp_path / "data", seed=1), IN_THE_WAY)
@@ -196,7 +196,7 @@ def test_tables_of_an_earlier_run_are_replaced_and_removed(recordings: Path, tmp
 
 
 @pytest.mark.parametrize("name", ["list.csv", "list.trials.csv"])
-def test_a_manifest_in_the_output_is_not_replaced(recordings: Path, tmp_path: Path, name: str) -> None:
+def test_manifest_in_the_output_is_not_replaced(recordings: Path, tmp_path: Path, name: str) -> None:
     source = manifest(tmp_path / "list.csv", recordings)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("mine")
@@ -208,7 +208,7 @@ def test_a_manifest_in_the_output_is_not_replaced(recordings: Path, tmp_path: Pa
 # --- Settings that change, and kills -------------------------------------------------------------------------------
 
 
-def test_a_run_with_other_settings_replaces_its_own_files_alone(recordings: Path, tmp_path: Path) -> None:
+def test_run_with_other_settings_replaces_only_its_own_files(recordings: Path, tmp_path: Path) -> None:
     """As an evaluation does it: ``overwrite="changed"`` starts again, and spares what somebody has edited."""
     source, data = kaldi(tmp_path / "set", recordings), tmp_path / "data"
     out = anonymize(source, data, seed=1).output
@@ -218,7 +218,7 @@ def test_a_run_with_other_settings_replaces_its_own_files_alone(recordings: Path
     refused(tmp_path, lambda: anonymize(source, data, seed=3, overwrite="changed"), r"a\.wav: this file exists")
 
 
-def test_a_restart_that_was_killed_goes_on_without_overwrite(recordings: Path, tmp_path: Path) -> None:
+def test_killed_restart_resumes_without_overwrite(recordings: Path, tmp_path: Path) -> None:
     """The ledger of ``--overwrite`` still knows the files of the run before as the program's own."""
     out = tmp_path / "out"
     anonymize(recordings, out, seed=1)
@@ -237,7 +237,7 @@ def test_a_restart_that_was_killed_goes_on_without_overwrite(recordings: Path, t
     assert anonymize(recordings, out, seed=3).done == 2
 
 
-def test_a_file_of_the_users_with_a_temporary_name_stays(recordings: Path, tmp_path: Path) -> None:
+def test_user_file_with_a_temporary_name_is_kept(recordings: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "s").mkdir(parents=True)
     for name in (".part-mine.wav", ".part-1"):
@@ -250,7 +250,7 @@ def test_a_file_of_the_users_with_a_temporary_name_stays(recordings: Path, tmp_p
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_an_output_that_overlaps_the_input_is_refused(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_output_overlapping_the_input_is_rejected(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
     def run(source: Path, out: Path) -> Callable[[], object]:
         return lambda: anonymize(source, out, seed=1, suffix="", overwrite=overwrite)
 
@@ -281,7 +281,7 @@ def test_an_output_that_overlaps_the_input_is_refused(recordings: Path, tmp_path
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_manifest_cannot_be_anonymized_into_its_own_folder(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_manifest_cannot_be_anonymized_into_its_own_folder(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
     source = manifest(tmp_path / "lists" / "list.csv", recordings)
     refused(tmp_path, lambda: anonymize(source, tmp_path / "lists", overwrite=overwrite), "holds the input")
     refused(tmp_path, lambda: anonymize(source, recordings, overwrite=overwrite), "holds the input")
@@ -290,7 +290,7 @@ def test_a_manifest_cannot_be_anonymized_into_its_own_folder(recordings: Path, t
 
 @pytest.mark.parametrize("link", [os.link, os.symlink])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_targets_that_are_links_to_the_originals(
+def test_outputs_linked_to_the_originals_keep_the_originals(
     recordings: Path, tmp_path: Path, link: Callable[[Path, Path], None], overwrite: bool
 ) -> None:
     out = tmp_path / "out"
@@ -306,7 +306,7 @@ def test_targets_that_are_links_to_the_originals(
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_link_in_the_output_does_not_lead_into_the_input(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_link_in_the_output_does_not_lead_into_the_input(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "s").symlink_to(recordings / "s", target_is_directory=True)
     run = partial(anonymize, recordings, tmp_path / "out", seed=1, format="flac", overwrite=overwrite)
@@ -314,7 +314,7 @@ def test_a_link_in_the_output_does_not_lead_into_the_input(recordings: Path, tmp
 
 
 @pytest.mark.parametrize("id", [".voiceveil-part-1", "s/.voiceveil-part-1/a", ".voiceveil/ledger"])
-def test_an_id_that_looks_like_a_file_of_the_program(recordings: Path, tmp_path: Path, id: str) -> None:
+def test_id_with_a_reserved_name_is_rejected(recordings: Path, tmp_path: Path, id: str) -> None:
     """What was made of it would be removed as a temporary file, although the run reports success."""
     listed = tmp_path / "list.csv"
     write_manifest(Corpus("list", (Utterance(id, recordings / "s" / "a.wav"),)), listed)
@@ -322,7 +322,7 @@ def test_an_id_that_looks_like_a_file_of_the_program(recordings: Path, tmp_path:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_file_where_the_output_folder_is_to_be(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_file_in_place_of_the_output_folder_is_rejected(recordings: Path, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "file").write_text("mine")
     for source in (recordings, recordings / "s" / "a.wav", kaldi(tmp_path / "set", recordings)):
         for out in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -330,7 +330,7 @@ def test_a_file_where_the_output_folder_is_to_be(recordings: Path, tmp_path: Pat
             refused(tmp_path, run, "file: the output is to be a folder, and this is none")
 
 
-def test_a_folder_where_an_output_is_to_be_is_a_failed_item(recordings: Path, tmp_path: Path) -> None:
+def test_folder_in_place_of_an_output_is_a_failed_item(recordings: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "s" / "a.wav").mkdir(parents=True)
     done = anonymize(recordings, tmp_path / "out", seed=1, overwrite=True)
     assert [failure.id for failure in done.failures] == ["s/a"]
@@ -344,7 +344,7 @@ def test_outputs_beside_the_input_are_allowed(recordings: Path, tmp_path: Path) 
     assert anonymize(recordings / "s" / "a.wav", recordings / "s" / "hidden.wav", seed=1).done == 1
 
 
-def test_a_link_as_the_ledger_is_not_followed(recordings: Path, tmp_path: Path) -> None:
+def test_linked_ledger_is_not_followed(recordings: Path, tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     (tmp_path / "out" / ".voiceveil").mkdir(parents=True)
     (tmp_path / "out" / ".voiceveil" / "ledger.jsonl").symlink_to(tmp_path / "precious.txt")

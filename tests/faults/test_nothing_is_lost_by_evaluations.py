@@ -41,7 +41,7 @@ def with_anon(command: list[str], suffix: str) -> list[str]:
 
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
-def test_an_output_that_overlaps_the_data_is_refused(
+def test_output_overlapping_the_data_is_rejected(
     copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], overwrite: list[str]
 ) -> None:
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):  # the user's own, anonymized with b2
@@ -74,7 +74,7 @@ def test_an_output_that_overlaps_the_data_is_refused(
         "data/libri_dev_enrolls_b2/text",
     ],
 )  # fmt: skip
-def test_a_foreign_file_stops_an_evaluation_before_it_begins(
+def test_foreign_file_stops_an_evaluation_before_it_begins(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     mine = tmp_path / "out" / name
@@ -89,7 +89,7 @@ def test_a_foreign_file_stops_an_evaluation_before_it_begins(
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine too"
 
 
-def test_a_second_evaluation_replaces_its_own_files_alone(
+def test_second_evaluation_replaces_only_its_own_files(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -115,7 +115,7 @@ def test_a_second_evaluation_replaces_its_own_files_alone(
     assert tree(out) == before
 
 
-def test_data_anonymized_by_others_is_left_as_it_is(copied: Path, tmp_path: Path) -> None:
+def test_externally_anonymized_data_is_unchanged(copied: Path, tmp_path: Path) -> None:
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):
         assert main(["anonymize", str(copied / name), str(copied), "--system", "b2", "--seed", "5", "--quiet"]) == 0
     (copied / "libri_dev_trials_f_b2" / "utt2emo").write_text(
@@ -129,7 +129,7 @@ def test_data_anonymized_by_others_is_left_as_it_is(copied: Path, tmp_path: Path
         assert tree(copied) == before
 
 
-def test_a_list_of_files_to_remove_that_somebody_has_planted(data: Path, tmp_path: Path) -> None:
+def test_planted_list_of_written_files_deletes_nothing(data: Path, tmp_path: Path) -> None:
     """A later run removes what results.json lists, but only if it wrote it."""
     out = tmp_path / "out"
     assert main(evaluating(data, out)) == 0
@@ -141,7 +141,7 @@ def test_a_list_of_files_to_remove_that_somebody_has_planted(data: Path, tmp_pat
     assert (out / "exp" / "mine.txt").read_text() == "mine"
 
 
-def test_a_temporary_name_of_the_users_stays(data: Path, tmp_path: Path) -> None:
+def test_user_file_with_a_temporary_name_is_kept(data: Path, tmp_path: Path) -> None:
     for name in (".part-mine", "exp/.part-mine", "scores/.part-mine"):
         (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "out" / name).write_text("mine")
@@ -149,9 +149,7 @@ def test_a_temporary_name_of_the_users_stays(data: Path, tmp_path: Path) -> None
     assert len(list((tmp_path / "out").rglob(".part-mine"))) == 3
 
 
-def test_a_report_is_no_reason_to_replace_a_file(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_does_not_replace_a_file(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(evaluating(data, out)) == 0
     (tmp_path / "page.html").write_text("mine")

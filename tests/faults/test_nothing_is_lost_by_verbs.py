@@ -67,7 +67,7 @@ ONE = {"kaldi": "new/text", "lhotse": "new/supervisions.jsonl.gz", "csv": "new.t
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_conversion_replaces_no_file(form: str, recordings: Path, tmp_path: Path, capsys: Said) -> None:
+def test_conversion_does_not_replace_files(form: str, recordings: Path, tmp_path: Path, capsys: Said) -> None:
     if form == "lhotse":
         pytest.importorskip("lhotse")
     command: list[object] = ["corpus", "convert", recordings, tmp_path / OUT[form], "--to", form]
@@ -82,7 +82,7 @@ def test_a_conversion_replaces_no_file(form: str, recordings: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
-def test_a_conversion_keeps_out_of_the_corpus(
+def test_conversion_into_the_corpus_is_rejected(
     recordings: Path, kaldi: Path, tmp_path: Path, capsys: Said, overwrite: list[object]
 ) -> None:
     def convert(source: Path, out: Path, to: str) -> list[object]:
@@ -101,7 +101,7 @@ def test_a_conversion_keeps_out_of_the_corpus(
     refused(tmp_path, convert(manifest, tmp_path / "hard.csv", "csv"), capsys, "would replace the input")
 
 
-def test_a_protocol_replaces_no_file(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+def test_design_does_not_replace_files(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
     out = tmp_path / "out"
     command: list[object] = ["corpus", "protocol", kaldi, out, "--enroll", 1, "--session", "none", "--name", "mine"]
     for name in ("mine_enrolls/text", "protocol.json"):
@@ -122,7 +122,7 @@ def test_a_protocol_replaces_no_file(kaldi: Path, tmp_path: Path, capsys: Said) 
 # --- Single files -------------------------------------------------------------------------------------------------
 
 
-def test_a_figure_replaces_no_file(tmp_path: Path, capsys: Said) -> None:
+def test_figure_does_not_replace_files(tmp_path: Path, capsys: Said) -> None:
     results, mine = tmp_path / "result_for_rank_b2", tmp_path / "plane.svg"
     results.write_text(RANK_2024)
     mine.write_text("mine")
@@ -133,7 +133,7 @@ def test_a_figure_replaces_no_file(tmp_path: Path, capsys: Said) -> None:
     assert mine.read_text().startswith("<svg")
 
 
-def test_a_report_on_risk_replaces_no_file(recordings: Path, tmp_path: Path, capsys: Said) -> None:
+def test_risk_report_does_not_replace_files(recordings: Path, tmp_path: Path, capsys: Said) -> None:
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
     (tmp_path / "e.npz").write_text("embeddings")
@@ -144,7 +144,7 @@ def test_a_report_on_risk_replaces_no_file(recordings: Path, tmp_path: Path, cap
     refused(tmp_path, audio, capsys, "lies inside the input")
 
 
-def test_text_dependent_verification_replaces_no_file(tmp_path: Path, capsys: Said) -> None:
+def test_tdsv_does_not_replace_files(tmp_path: Path, capsys: Said) -> None:
     (tmp_path / "trials").write_text("model-id evaluation-file-id\nm1 e1\n")
     (tmp_path / "answer.txt").write_text("1.0\n")
     for name in ("mine.zip", "mine.txt", "mine.html"):
@@ -168,7 +168,7 @@ def test_text_dependent_verification_replaces_no_file(tmp_path: Path, capsys: Sa
 # --- Folders ------------------------------------------------------------------------------------------------------
 
 
-def test_an_attack_replaces_its_own_files_alone(data: Path, tmp_path: Path, capsys: Said) -> None:
+def test_attack_replaces_only_its_own_files(data: Path, tmp_path: Path, capsys: Said) -> None:
     shutil.copytree(data, tmp_path / "data")
     out = tmp_path / "out"
     command: list[object] = ["attack", "--data", tmp_path / "data", "--attacker", "free:f0", "--quiet", "--out"]
@@ -193,7 +193,9 @@ KINDS = {"asv": ["--model", "ecapa"], "autoencoder": [], "source-filter": [], "p
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_training_replaces_no_file(kind: str, recordings: Path, kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+def test_training_does_not_replace_files(
+    kind: str, recordings: Path, kaldi: Path, tmp_path: Path, capsys: Said
+) -> None:
     pytest.importorskip("torch")
     out = tmp_path / "out"
     out.mkdir()
@@ -205,7 +207,7 @@ def test_a_training_replaces_no_file(kind: str, recordings: Path, kaldi: Path, t
         refused(tmp_path, [*command, place, "--overwrite"], capsys, "the input")
 
 
-def test_features_are_kept_out_of_the_data_and_of_other_files(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+def test_feature_cache_inside_the_data_is_rejected(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
     pytest.importorskip("torch")
     size = ["--channels", "8", "--epochs", "1", "--seconds-per-chunk", "0.25", "--quiet"]
     command: list[object] = ["train", "asv", "--data", kaldi, *size, "--out", tmp_path / "out", "--features"]
@@ -227,7 +229,7 @@ def test_features_are_kept_out_of_the_data_and_of_other_files(kaldi: Path, tmp_p
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-def test_a_recogniser_is_not_trained_into_its_data(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+def test_training_a_recognizer_into_its_data_is_rejected(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
     pytest.importorskip("torch")
     (tmp_path / "model").mkdir()
     command: list[object] = ["train", "asr", "--model", tmp_path / "model", "--data", kaldi, "--overwrite", "--out"]
@@ -235,7 +237,7 @@ def test_a_recogniser_is_not_trained_into_its_data(kaldi: Path, tmp_path: Path, 
     refused(tmp_path, [*command, tmp_path / "model"], capsys, "the output is the input")
 
 
-def test_a_demo_leaves_the_folders_that_it_meets(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_keeps_existing_folders(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the long part: what an evaluation may replace is tested elsewhere."""
     commands: list[tuple[object, ...]] = []
     monkeypatch.setattr(demo, "_run", lambda *words: commands.append(words))
@@ -253,9 +255,7 @@ def test_a_demo_leaves_the_folders_that_it_meets(tmp_path: Path, capsys: Said, m
 
 
 @pytest.mark.parametrize("name", ["rank", "report on risk"])
-def test_a_page_or_figure_does_not_take_the_place_of_a_recording(
-    name: str, recordings: Path, tmp_path: Path, capsys: Said
-) -> None:
+def test_page_or_figure_does_not_replace_a_recording(name: str, recordings: Path, tmp_path: Path, capsys: Said) -> None:
     """Whatever --overwrite says: it is a mistake to give a page the name of a recording."""
     results = tmp_path / "result_for_rank_b2"
     results.write_text(RANK_2024)
@@ -267,7 +267,7 @@ def test_a_page_or_figure_does_not_take_the_place_of_a_recording(
         refused(tmp_path, words, capsys, "the output is no audio, but has the name of a recording")
 
 
-def test_a_listening_test_and_a_board_keep_out_of_the_data(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
+def test_listening_test_and_board_inside_the_data_are_rejected(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
     design = ["--original", kaldi, "--system", f"b2={kaldi}", "--tasks", "naturalness", "--items", "2"]
     refused(tmp_path, ["listen", "design", kaldi / "study", *design], capsys, "the output lies inside the input")
     lists = make_lists(tmp_path / "lists", split="dev")
@@ -280,7 +280,7 @@ def test_a_listening_test_and_a_board_keep_out_of_the_data(kaldi: Path, tmp_path
     refused(tmp_path, ["listen", "design", link, *design], capsys, "it is there already")
 
 
-def test_a_cache_is_not_put_into_another_database(tmp_path: Path) -> None:
+def test_cache_in_another_database_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "mine.sqlite"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE mine (a)")

@@ -150,7 +150,7 @@ def test_the_list_of_devices_imports_nothing_from_the_working_directory(command:
     assert "Traceback" not in done.stderr
 
 
-def test_python_dash_m_leaves_the_working_directory(folder: Path, tmp_path: Path) -> None:
+def test_python_m_removes_the_working_directory_from_the_path(folder: Path, tmp_path: Path) -> None:
     """Python itself imports a few modules from there before VoiceVeil starts: the test leaves these out."""
     before = {"voiceveil", "typing", "collections", "functools", "importlib"}
     clean = tmp_path / "clean"
@@ -164,7 +164,7 @@ def test_python_dash_m_leaves_the_working_directory(folder: Path, tmp_path: Path
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("system", ["mine:Half", "package.system:Half"])
-def test_a_system_that_the_user_names_is_found_and_nothing_else(
+def test_only_the_named_system_is_imported(
     command: list[str], folder: Path, tmp_path: Path, system: str, jobs: int
 ) -> None:
     run(command, folder, "anonymize", "audio", tmp_path / "out", "--system", system, "--quiet", "--jobs", jobs)
@@ -182,7 +182,7 @@ def test_settings_of_the_compiler_in_the_working_directory_are_not_read(command:
     assert run([sys.executable, "-P", "-c", code], folder) == "'' 0\n"
 
 
-def test_python_without_its_environment_starts_no_workers(command: list[str], folder: Path, tmp_path: Path) -> None:
+def test_workers_need_the_environment_of_python(command: list[str], folder: Path, tmp_path: Path) -> None:
     """With -E, workers would ignore the variable that keeps them from the working directory."""
     words = [command[0], "-E", command[1], "anonymize", "audio", str(tmp_path / "out"), "--system", "b2", "--jobs", "2"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def test_python_without_its_environment_starts_no_workers(command: list[str], fo
     assert "start it with -I or with -E -P, or use --jobs 1" in done.stderr
 
 
-def test_every_start_of_a_process_is_safe() -> None:
+def test_every_process_start_has_a_safe_path() -> None:
     """Whatever module starts Python processes does so with a safe path."""
     package = Path(voiceveil.__file__).parent
     starts = re.compile(r"subprocess\.|get_context\(|Process\(|ProcessPoolExecutor\(|Popen\(|os\.exec|os\.spawn")
@@ -204,6 +204,6 @@ def test_every_start_of_a_process_is_safe() -> None:
 
 
 @pytest.mark.parametrize("spec", [":Half", "mine:", "../mine:Half", "mine..x:Half", "mine:a.b"])
-def test_what_is_no_module_and_class_is_refused(spec: str) -> None:
+def test_invalid_module_and_class_is_rejected(spec: str) -> None:
     with pytest.raises(InputError, match="names no class of a module"):
         find_system(spec)

@@ -55,7 +55,7 @@ def hostile_folder(tmp_path: Path) -> Path:
 
 
 @given(st.text(st.characters()))
-def test_any_text_becomes_one_harmless_line(text: str) -> None:
+def test_arbitrary_text_becomes_one_harmless_line(text: str) -> None:
     line = escaped(text)
     assert not DANGEROUS.search(line)
     assert line.splitlines() in ([line], [])
@@ -63,12 +63,12 @@ def test_any_text_becomes_one_harmless_line(text: str) -> None:
     line.encode("utf-8")
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     text = "Müller 日本語 עברית 🙂 نمی‌خواهم \\x1b C:\\new"
     assert escaped(text) == text
 
 
-def test_streams_are_guarded_and_given_back() -> None:
+def test_streams_are_guarded_and_restored() -> None:
     before, stream = sys.stdout, io.StringIO()
     sys.stdout = stream
     try:
@@ -85,7 +85,7 @@ def test_streams_are_guarded_and_given_back() -> None:
     )
 
 
-def test_a_terminal_without_such_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_without_unicode_is_handled(monkeypatch: pytest.MonkeyPatch) -> None:
     data = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data, encoding="ascii"))
     prepare_streams()
@@ -106,7 +106,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_a_terminal() -> None:
+def test_progress_prints_no_control_characters() -> None:
     stream = Terminal()
     progress = Progress(2, 2, stream=stream)
     progress.note(f"failed: {NAME}")
@@ -120,7 +120,7 @@ def test_progress_on_a_terminal() -> None:
 # --- The verbs ----------------------------------------------------------------------------------------------------
 
 
-def test_anonymize(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_anonymize_prints_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = hostile_folder(tmp_path), str(tmp_path / NAME)
     command = ["anonymize", str(source), out, "--system", "b2"]
     assert main(command) == 1
@@ -145,7 +145,7 @@ def test_anonymize(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys)
 
 
-def test_file_names_that_are_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_names_that_are_not_utf8_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"caf\xe9")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / f"{name}.wav").write_bytes(b"no audio")
@@ -153,7 +153,7 @@ def test_file_names_that_are_not_text(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "caf\\udce9" in said(capsys, "")
 
 
-def test_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corpus_prints_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = hostile_folder(tmp_path)
     manifest = tmp_path / "list.jsonl"
     rows = [{"id": NAME, "path": str(source / NAME / "good.wav"), "speaker": NAME, "emotion": NAME, "subset": NAME}]
@@ -174,7 +174,7 @@ def test_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys)
 
 
-def test_attack(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attack_prints_no_control_characters(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoken = tuple(
         Utterance(
             f"{ID}{s}-{i}", data / "audio" / f"{s}-{i}.wav", f"{ID}{s}", "f", role="enroll" if i == 0 else "trial"
@@ -197,7 +197,9 @@ def test_attack(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     said(capsys)
 
 
-def test_evaluate_and_report(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_and_report_print_no_control_characters(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     title = json.dumps("A protocol \u202e")
     protocol = tmp_path / f"{NAME}.toml"
     text = re.sub(r"title = .*", lambda _: f"title = {title}", PROTOCOL)
@@ -216,7 +218,7 @@ def test_evaluate_and_report(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     said(capsys)
 
 
-def test_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_prints_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(1)
     rows = [(f"{ID}{s}", f"{ID}{t}-{k}", s == t) for s in range(4) for t in range(4) for k in range(3)]
     key, scores = tmp_path / f"{NAME}key", tmp_path / f"{NAME}.scores"
@@ -228,7 +230,7 @@ def test_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys)
 
 
-def test_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_prints_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = [
         *(Figure("eer", 0.2, "libri_test", split="test", gender=g, condition="aa", attacker="a\u202e") for g in "fm"),
         Figure("wer", 0.05, "libri_test", split="test", condition="a"),
@@ -247,7 +249,7 @@ def test_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys)
 
 
-def test_tdsv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tdsv_prints_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.tdsv.test_evaluation import KEYS, SCORES
     from voiceveil.tdsv.evaluation import evaluate
     from voiceveil.tdsv.tables import table

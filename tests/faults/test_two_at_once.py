@@ -20,9 +20,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_a_second_run_is_refused_until_the_first_is_dead(
-    victim: Victims, data: Path, tmp_path: Path, verb: str
-) -> None:
+def test_second_run_is_rejected_until_the_first_ends(victim: Victims, data: Path, tmp_path: Path, verb: str) -> None:
     command, sign, refusal = COMMANDS[verb]
     out = tmp_path / "out"
     first = victim.start(command(data, out))
@@ -44,7 +42,7 @@ def test_a_second_run_is_refused_until_the_first_is_dead(
     assert victim.run(command(data, out)) == 0, victim.said
 
 
-def test_of_many_that_start_at_once_one_does_the_work(victim: Victims, data: Path, tmp_path: Path) -> None:
+def test_only_one_of_many_simultaneous_runs_works(victim: Victims, data: Path, tmp_path: Path) -> None:
     """Others are refused, or come when all is done; the output is that of one."""
     assert victim.run(anonymizing(data, tmp_path / "alone")) == 0
     for round in range(many(2, 20)):

@@ -50,7 +50,7 @@ def judged(contest: Contest, content: bytes, folder: Path, limits: Limits | None
     return judge(contest, path, **({} if limits is None else {"limits": limits})).figures
 
 
-def test_figures_come_from_scores_and_transcripts_alone(data: Path, tmp_path: Path) -> None:
+def test_figures_come_from_scores_and_transcripts_only(data: Path, tmp_path: Path) -> None:
     members = submission(data)
     found = {(f.metric, f.gender): f for f in judged(contest_of(data), tar(members), tmp_path)}
     assert set(found) == {("eer", "f"), ("eer", "m"), ("wer", "")}
@@ -119,7 +119,7 @@ def broken_members(data: Path) -> list[tuple[str, bytes, str]]:
     ]
 
 
-def test_broken_archives_are_refused_with_the_reason_and_leave_nothing(data: Path, tmp_path: Path) -> None:
+def test_broken_archives_are_rejected_with_the_reason(data: Path, tmp_path: Path) -> None:
     contest = contest_of(data)
     before = set(Path(tempfile.gettempdir()).glob("voiceveil-board-*"))
     for what, content, reason in broken_members(data):
@@ -130,7 +130,7 @@ def test_broken_archives_are_refused_with_the_reason_and_leave_nothing(data: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["upload"]
 
 
-def test_bombs_are_refused_by_bytes_members_and_ratio(data: Path, tmp_path: Path) -> None:
+def test_archive_bombs_are_rejected_by_bytes_members_and_ratio(data: Path, tmp_path: Path) -> None:
     contest = contest_of(data)
     good = submission(data)
     with pytest.raises(InputError, match=r"ratio|compress|times"):
@@ -165,7 +165,7 @@ def test_ranks_within_conditions_with_ties_by_interval(data: Path, tmp_path: Pat
     assert shown[1].lines[0].name == "C/s"
 
 
-def test_two_a_day_and_ten_in_all(data: Path, tmp_path: Path) -> None:
+def test_submissions_are_limited_per_day_and_in_total(data: Path, tmp_path: Path) -> None:
     contest, store = contest_of(data), Store(open_database(tmp_path / "b.sqlite"))
     day = 86400.0 * 20000
     for number in range(10):
@@ -188,7 +188,7 @@ def test_two_a_day_and_ten_in_all(data: Path, tmp_path: Path) -> None:
     assert store.left(contest, "B", now=day) == (2, 10)
 
 
-def test_uploads_at_the_same_time_do_not_exceed_the_limit(data: Path, tmp_path: Path) -> None:
+def test_simultaneous_uploads_do_not_exceed_the_limit(data: Path, tmp_path: Path) -> None:
     contest, store = contest_of(data), Store(open_database(tmp_path / "b.sqlite"))
     taken = []
 
@@ -204,7 +204,7 @@ def test_uploads_at_the_same_time_do_not_exceed_the_limit(data: Path, tmp_path: 
     assert len(taken) == 2
 
 
-def test_in_the_hidden_period_the_board_stands_still(data: Path, tmp_path: Path) -> None:
+def test_board_is_frozen_in_the_hidden_period(data: Path, tmp_path: Path) -> None:
     begin, end = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 8, tzinfo=UTC)
     contest = contest_of(data, hidden_from=begin, hidden_until=end)
     store = Store(open_database(tmp_path / "b.sqlite"))
@@ -245,7 +245,7 @@ def place(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plac
         yield Place(folder, address)
 
 
-def test_a_team_submits_over_http(place: Place, data: Path) -> None:
+def test_team_submits_over_http(place: Place, data: Path) -> None:
     token = place.token("Team A")
     status, answer = place.send(token, tar(submission(data, separation=1.2)))
     assert (status, answer["accepted"]) == (200, True)
@@ -270,7 +270,7 @@ def test_a_team_submits_over_http(place: Place, data: Path) -> None:
     assert "0 more today, 8 in all" in page
 
 
-def test_hostile_requests_are_refused(place: Place, data: Path) -> None:
+def test_hostile_requests_are_rejected(place: Place, data: Path) -> None:
     token = place.token("Team B")
     good = tar(submission(data))
     expired = team_token(place.seal, "Team B", time.time() - 1)
@@ -293,7 +293,7 @@ def test_hostile_requests_are_refused(place: Place, data: Path) -> None:
     assert "unsafe" not in headers["content-security-policy"]
 
 
-def test_hostile_archives_over_http_leave_nothing(place: Place, data: Path) -> None:
+def test_hostile_archives_over_http_leave_no_files(place: Place, data: Path) -> None:
     for number, (what, content, _) in enumerate(broken_members(data)):
         status, answer = place.send(place.token(f"H{number}"), content)
         assert (status, answer["accepted"]) == (422, False), what
@@ -302,7 +302,7 @@ def test_hostile_archives_over_http_leave_nothing(place: Place, data: Path) -> N
     assert list((place.folder / "incoming").iterdir()) == []
 
 
-def test_a_broken_off_upload_gives_its_place_back(place: Place) -> None:
+def test_aborted_upload_frees_its_slot(place: Place) -> None:
     import socket
     from urllib.parse import urlsplit
 
@@ -321,7 +321,7 @@ def test_a_broken_off_upload_gives_its_place_back(place: Place) -> None:
     assert list((place.folder / "incoming").iterdir()) == []
 
 
-def test_the_2022_challenge(tmp_path: Path) -> None:
+def test_edition_2022_is_scored(tmp_path: Path) -> None:
     data = make_lists(tmp_path / "lists", "vpc2022")
     contest = Contest("vpc2022", data, "test", "t")
     found = judged(contest, tar(submission(data, "vpc2022", suffix="_anon")), tmp_path)
@@ -339,7 +339,7 @@ def test_the_2022_challenge(tmp_path: Path) -> None:
     assert line.name == "A/s"
 
 
-def test_text_dependent_verification(tmp_path: Path) -> None:
+def test_tdsv_challenge_is_scored(tmp_path: Path) -> None:
     from voiceveil.tdsv.evaluation import evaluate
     from voiceveil.tdsv.lists import Key, read_keys, write_keys
 
@@ -367,7 +367,7 @@ def test_text_dependent_verification(tmp_path: Path) -> None:
         judged(contest, tar({"answer.txt": b"1\n" * 120}), tmp_path)
 
 
-def test_create_takes_the_split_that_the_data_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_uses_the_split_of_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`board create` as documented, on data that hold development sets only."""
     data = make_lists(tmp_path / "lists", split="dev")
     command = ["board", "create", str(tmp_path / "contest"), "--challenge", "vpc2024", "--data", str(data)]
@@ -381,7 +381,7 @@ def test_create_takes_the_split_that_the_data_have(tmp_path: Path, capsys: pytes
     assert Contest.load(tmp_path / "third").split == "dev"
 
 
-def test_create_says_which_sets_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_names_missing_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_lists(tmp_path / "lists", split="dev")
     (data / "libri_dev_trials_m" / "trials").unlink()
     command = ["board", "create", str(tmp_path / "contest"), "--challenge", "vpc2024", "--data", str(data)]
@@ -397,7 +397,7 @@ def test_create_says_which_sets_are_missing(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "contest").exists()
 
 
-def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_board_commands_manage_a_contest(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "contest")
     command = ["board", "create", folder, "--challenge", "vpc2024", "--data", str(data), "--title", 'A "title"']
     assert main([*command[:4], "vpc2O24", *command[5:]]) == 1

@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
         one.close()
 
 
-def test_a_team_uploads_good_and_bad_archives_and_sees_its_rank(browser: Browser, tmp_path: Path) -> None:
+def test_team_uploads_archives_and_sees_its_rank(browser: Browser, tmp_path: Path) -> None:
     data = make_lists(tmp_path / "lists")
     folder = tmp_path / "contest"
     create_contest(folder, Contest("vpc2024", data, "test", "A <b>contest</b>"))

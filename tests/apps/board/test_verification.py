@@ -143,7 +143,7 @@ def left_over(folder: Path) -> list[str]:
     return [p.name for place in ("waiting", "verifying") for p in (folder / place).glob("*") if p.name != ".lock"]
 
 
-def test_an_honest_submission_is_verified_and_ranked_by_recomputed_figures(
+def test_correct_submission_is_verified_and_ranked_by_recomputed_figures(
     board: Board, data: Path, audio: Audio
 ) -> None:
     name = board.upload({**honest(data), **audio})
@@ -160,7 +160,7 @@ def test_an_honest_submission_is_verified_and_ranked_by_recomputed_figures(
     assert not board.worker.step()
 
 
-def test_invented_scores_differ_from_the_audio(board: Board, data: Path, audio: Audio) -> None:
+def test_invented_scores_are_detected(board: Board, data: Path, audio: Audio) -> None:
     board.upload({**invented(data), **audio})
     board.worker.step()
     assert board.status().startswith("differs: submitted EER ")
@@ -170,7 +170,7 @@ def test_invented_scores_differ_from_the_audio(board: Board, data: Path, audio: 
     assert board.line().figures[1].startswith(f"{int(found)}.")  # it counts with the recomputed figures
 
 
-def test_invented_transcripts_differ_from_the_audio(board: Board, data: Path, audio: Audio) -> None:
+def test_invented_transcripts_are_detected(board: Board, data: Path, audio: Audio) -> None:
     rng = np.random.default_rng(0)
     noisy = dict(audio)
     for name, content in audio.items():
@@ -195,7 +195,7 @@ def test_swapped_enrollment_audio_is_rejected(board: Board, data: Path, audio: A
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("original", "equal the original"), ("noise", "are noise")])
-def test_audio_that_is_no_anonymized_speech_is_rejected(
+def test_audio_that_is_not_anonymized_is_rejected(
     board: Board, data: Path, audio: Audio, kind: str, reason: str
 ) -> None:
     """Enrollment that is noise has an EER of 50%, and original trials a WER of 0."""
@@ -225,9 +225,7 @@ def test_without_audio_scores_are_as_submitted(board: Board, data: Path, tmp_pat
         judge(strict, archive)
 
 
-def test_audio_that_is_incomplete_or_of_another_form_is_refused_at_upload(
-    board: Board, data: Path, audio: Audio
-) -> None:
+def test_incomplete_or_invalid_audio_is_rejected_at_upload(board: Board, data: Path, audio: Audio) -> None:
     first, second = list(audio)[:2]
     slow = wav_bytes(Waveform(samples_of(audio[first]), 8000))
     renamed = {name.replace("_trials_m_x", "_trials_m_y"): content for name, content in audio.items()}
@@ -250,7 +248,7 @@ def test_audio_that_is_incomplete_or_of_another_form_is_refused_at_upload(
         assert left_over(board.folder) == []
 
 
-def test_a_sample_depends_on_the_key_and_on_the_submission(data: Path) -> None:
+def test_sample_depends_on_key_and_submission(data: Path) -> None:
     contest = Contest("vpc2024", data, "dev", "t", **{**RULES, "verify": 4})  # type: ignore[arg-type]
     digest = Seal(b"k" * 32).digest
     drawn = draw_sample(contest, digest, "one")
@@ -266,7 +264,7 @@ def test_a_sample_depends_on_the_key_and_on_the_submission(data: Path) -> None:
         assert set(trials.target[chosen]) == {True, False}
 
 
-def test_a_sample_compares_figures_of_the_same_utterances(data: Path, tmp_path: Path, audio: Audio) -> None:
+def test_sample_compares_figures_of_the_same_utterances(data: Path, tmp_path: Path, audio: Audio) -> None:
     board = Board(tmp_path / "contest", data, verify=4)
     name = board.upload({**honest(data), **audio})
     board.upload({**invented(data), **audio}, "B")
@@ -277,7 +275,7 @@ def test_a_sample_compares_figures_of_the_same_utterances(data: Path, tmp_path: 
     assert {f.detail["trials"] for f in found.figures if f.metric == "eer"} == {16}  # 4 utterances, 4 speakers
 
 
-def test_a_killed_verification_is_taken_up_again(board: Board, data: Path, audio: Audio) -> None:
+def test_killed_verification_is_resumed(board: Board, data: Path, audio: Audio) -> None:
     name = board.upload({**honest(data), **audio})
     stranger = board.folder / "waiting" / "stranger"  # left by a server that was killed
     stranger.write_bytes(b"of nobody")
@@ -292,9 +290,7 @@ def test_a_killed_verification_is_taken_up_again(board: Board, data: Path, audio
     assert board.status() == "verified"
 
 
-def test_a_verification_that_dies_each_time_fails_and_can_be_tried_again(
-    board: Board, data: Path, audio: Audio
-) -> None:
+def test_repeatedly_dying_verification_fails_and_can_be_retried(board: Board, data: Path, audio: Audio) -> None:
     board.upload({**honest(data), **audio})
     for _ in range(3):
         assert board.store.next_verification() is not None
@@ -306,7 +302,7 @@ def test_a_verification_that_dies_each_time_fails_and_can_be_tried_again(
     assert board.status() == "verified"
 
 
-def test_attempts_are_counted_only_where_a_verification_gets_stuck(board: Board, data: Path, audio: Audio) -> None:
+def test_only_stuck_verifications_count_as_attempts(board: Board, data: Path, audio: Audio) -> None:
     """A long verification may see many restarts of the server."""
     name = board.upload({**honest(data), **audio})
     for progress in (0.1, 0.2, 0.3, 0.4):
@@ -321,7 +317,7 @@ def test_attempts_are_counted_only_where_a_verification_gets_stuck(board: Board,
     assert board.status().startswith("not verified: ")
 
 
-def test_a_worker_without_its_server_stops(board: Board, data: Path, audio: Audio) -> None:
+def test_worker_stops_without_its_server(board: Board, data: Path, audio: Audio) -> None:
     board.upload({**honest(data), **audio})
     lonely = Worker(board.folder, board.contest, board.store, Seal(read_key(board.folder / "key")), lambda: False)
     with pytest.raises(SystemExit):
@@ -331,7 +327,7 @@ def test_a_worker_without_its_server_stops(board: Board, data: Path, audio: Audi
     assert board.status() == "verified"
 
 
-def test_a_fault_of_the_server_is_not_blamed_on_the_team(
+def test_server_fault_is_not_blamed_on_the_team(
     board: Board, data: Path, audio: Audio, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = board.upload({**honest(data), **audio})
@@ -345,7 +341,7 @@ def test_a_fault_of_the_server_is_not_blamed_on_the_team(
     assert board.status() == "verified"
 
 
-def test_places_of_systems_that_are_not_verified(data: Path, tmp_path: Path) -> None:
+def test_unverified_systems_are_ranked_by_the_rule(data: Path, tmp_path: Path) -> None:
     first = Contest("vpc2024", data, "dev", "t", **{**RULES, "rank": "verified-first"})  # type: ignore[arg-type]
     store = Store(open_database(tmp_path / "b.sqlite"))
 
@@ -409,7 +405,7 @@ def place(data: Path, tmp_path: Path) -> Iterator[Place]:
         yield Place(folder, address)
 
 
-def test_verification_is_seen_on_the_pages(place: Place, data: Path, audio: Audio) -> None:
+def test_pages_show_the_verification(place: Place, data: Path, audio: Audio) -> None:
     token = place.token("A")
     status, answer = place.send(token, tar(invented(data)))
     assert (status, str(answer["reason"]).partition(" (")[0]) == (
@@ -432,7 +428,7 @@ def test_verification_is_seen_on_the_pages(place: Place, data: Path, audio: Audi
     assert '<td class="n">–</td>' in pages[0]() or '<td class="n">1</td>' in pages[0]()
 
 
-def test_a_contest_that_verifies_nothing_says_so(data: Path, tmp_path: Path) -> None:
+def test_contest_without_verification_is_labelled(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "contest"
     create_contest(folder, Contest("vpc2024", data, "dev", "t"))
     with running(open_board(folder)) as address:
@@ -445,7 +441,7 @@ def test_a_contest_that_verifies_nothing_says_so(data: Path, tmp_path: Path) -> 
         run_worker(folder)
 
 
-def test_the_organiser_removes_a_submission(
+def test_organizer_removes_a_submission(
     place: Place, data: Path, audio: Audio, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = place.token("A")
@@ -469,7 +465,7 @@ def test_the_organiser_removes_a_submission(
     assert "1 more today, 9 in all" in page  # it still counts
 
 
-def test_a_submission_that_is_removed_is_not_verified(place: Place, data: Path, audio: Audio) -> None:
+def test_removed_submission_is_not_verified(place: Place, data: Path, audio: Audio) -> None:
     name = str(place.send(place.token("A"), tar({**honest(data), **audio}))[1]["id"])
     assert main(["board", "remove", str(place.folder), name, "--reason", "withdrawn"]) == 0
     assert left_over(place.folder) == []
@@ -477,7 +473,7 @@ def test_a_submission_that_is_removed_is_not_verified(place: Place, data: Path, 
 
 
 @pytest.mark.slow
-def test_an_attacker_that_learns_needs_the_training_audio(data: Path, tmp_path: Path, audio: Audio) -> None:
+def test_trained_attacker_needs_the_training_audio(data: Path, tmp_path: Path, audio: Audio) -> None:
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
     name = "train-clean-360"
@@ -497,7 +493,7 @@ def test_an_attacker_that_learns_needs_the_training_audio(data: Path, tmp_path: 
 
 
 @pytest.mark.slow
-def test_the_server_verifies_real_speech_in_a_process_of_its_own(speech: Path, tmp_path: Path) -> None:
+def test_server_verifies_real_speech_in_its_own_process(speech: Path, tmp_path: Path) -> None:
     """CAM++ and Moonshine, a worker that is killed in the middle, and Ctrl-C at the end."""
     chosen = {}
     for gender in "fm":
@@ -547,7 +543,7 @@ def test_the_server_verifies_real_speech_in_a_process_of_its_own(speech: Path, t
     assert left_over(Path(folder)) == []
 
 
-def test_create_with_verification(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_accepts_verification_rules(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def create(name: str, *options: str) -> int:
         return main(["board", "create", str(tmp_path / name), "--challenge", "vpc2024", "--data", str(data), *options])
 

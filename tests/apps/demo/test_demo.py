@@ -19,7 +19,7 @@ needs_espeak = pytest.mark.skipif(not is_installed(), reason=f"eSpeak NG is not 
 
 
 @needs_espeak
-def test_the_corpus_is_fit_for_an_evaluation(tmp_path: Path) -> None:
+def test_corpus_can_be_evaluated(tmp_path: Path) -> None:
     make_corpus(tmp_path, attacked=2, others=1, utterances=(1, 2, 1))
     enroll, women, men, train = (
         open_corpus(tmp_path / name)
@@ -41,7 +41,7 @@ def test_the_corpus_is_fit_for_an_evaluation(tmp_path: Path) -> None:
 
 
 @needs_espeak
-def test_it_says_the_same_each_time_and_speakers_differ(tmp_path: Path) -> None:
+def test_corpus_is_reproducible_and_speakers_differ(tmp_path: Path) -> None:
     for name in "ab":
         make_corpus(tmp_path / name, attacked=1, others=0, utterances=(1, 1, 0))
     first, second = (open_corpus(tmp_path / name / "libri_dev_enrolls") for name in "ab")
@@ -52,12 +52,12 @@ def test_it_says_the_same_each_time_and_speakers_differ(tmp_path: Path) -> None:
 
 
 @needs_espeak
-def test_an_unknown_voice() -> None:
+def test_unknown_voice_is_rejected() -> None:
     with pytest.raises(InputError, match=r"no voice 'en-us\+nobody'"):
         speak("hello", "en-us+nobody")
 
 
-def test_without_the_package_it_says_how_to_get_the_whole(
+def test_missing_package_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "is_installed", lambda: False)

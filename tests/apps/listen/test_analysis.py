@@ -52,7 +52,7 @@ def analysis(world: Path) -> Analysis:
     return analyse(study, collect(study, answers_of(world)))
 
 
-def test_those_who_do_not_attend_do_not_count(world: Path, analysis: Analysis) -> None:
+def test_inattentive_evaluators_are_excluded(world: Path, analysis: Analysis) -> None:
     assert {person.name for person in analysis.kept} == {f"e{n:03d}" for n in (1, 2, 3, 5, 6, 7)}
     study = Study.load(world)
     everybody = analyse(study, collect(study, answers_of(world)), Rules(keep_all=True))
@@ -60,7 +60,7 @@ def test_those_who_do_not_attend_do_not_count(world: Path, analysis: Analysis) -
     assert len(everybody.ratings) == 7 * 20 * 3
 
 
-def test_ratings_show_the_truth_of_the_world(analysis: Analysis) -> None:
+def test_ratings_recover_the_simulated_quality(analysis: Analysis) -> None:
     for aspect in ("naturalness", "intelligibility", "similarity, same speaker"):
         groups = analysis.groups[aspect]
         assert groups["original"].mean.low > groups["good"].mean.value > groups["poor"].mean.value
@@ -77,14 +77,14 @@ def test_ratings_show_the_truth_of_the_world(analysis: Analysis) -> None:
     assert sum(len(group.normalised) for group in analysis.groups["naturalness"].values()) == 6 * 20
 
 
-def test_normalisation_is_by_evaluator_and_question(analysis: Analysis) -> None:
+def test_normalization_is_by_evaluator_and_question(analysis: Analysis) -> None:
     own = [i for i, r in enumerate(analysis.ratings) if (r.evaluator, r.question) == ("e001", "similarity")]
     values = [analysis.ratings[i].value for i in own]
     slow = [(sum(v < x for v in values) + (values.count(x) - 1) / 2) / len(values) for x in values]
     assert analysis.normalised[own].tolist() == pytest.approx(slow)
 
 
-def test_detection_curves_are_those_of_figure_17(analysis: Analysis) -> None:
+def test_detection_curves_are_as_in_figure_17(analysis: Analysis) -> None:
     assert list(analysis.dets) == [
         "naturalness",
         "intelligibility",
@@ -98,7 +98,7 @@ def test_detection_curves_are_those_of_figure_17(analysis: Analysis) -> None:
     assert all(eer.low <= eer.value <= eer.high <= 0.5 for eer in own.values())
 
 
-def test_agreement_and_preferences(analysis: Analysis) -> None:
+def test_agreement_and_preferences_are_reported(analysis: Analysis) -> None:
     assert [one.question for one in analysis.agreement] == ["naturalness", "similarity", "intelligibility"]
     for one in analysis.agreement:
         assert 0.4 < one.alpha < 0.99
@@ -111,7 +111,7 @@ def test_agreement_and_preferences(analysis: Analysis) -> None:
     assert share.p_adjusted < 0.001
 
 
-def test_clustering_against_the_control_panel(analysis: Analysis) -> None:
+def test_clustering_is_compared_with_the_control_panel(analysis: Analysis) -> None:
     assert analysis.clustering is not None
     rows = analysis.clustering.systems
     assert next(iter(rows)) == "original"
@@ -127,7 +127,7 @@ def test_clustering_against_the_control_panel(analysis: Analysis) -> None:
             assert row.purity_difference.value == pytest.approx(1 - np.mean(own))
 
 
-def test_scores_of_one_panel_by_hand() -> None:
+def test_scores_of_one_panel_equal_hand_computation() -> None:
     speakers = tuple("aaaaaabbbbbccccd")
     clusters = tuple("1111112222233331")  # the distractor is put with a
     moves = tuple((str(n), cluster) for n, cluster in enumerate(clusters))
@@ -148,7 +148,7 @@ KRIPPENDORFF = """\
 1 2 3 3 2 4 4 1 2 5 1 ."""
 
 
-def test_alpha_of_the_published_example() -> None:
+def test_alpha_equals_the_published_example() -> None:
     columns = zip(*(line.split() for line in KRIPPENDORFF.splitlines()), strict=True)
     units = {str(n): [float(v) for v in column if v != "."] for n, column in enumerate(columns)}
     assert krippendorff_alpha(units, level="ordinal") == pytest.approx(0.815, abs=0.0006)
@@ -174,7 +174,7 @@ def slow_alpha(units: dict[str, list[float]], ordinal: bool) -> float:
 
 
 @given(st.lists(st.lists(st.integers(1, 10), min_size=1, max_size=4), min_size=2, max_size=8), st.booleans())
-def test_alpha_is_that_of_all_pairs(rows: list[list[int]], ordinal: bool) -> None:
+def test_alpha_equals_the_sum_over_all_pairs(rows: list[list[int]], ordinal: bool) -> None:
     units = {str(n): [float(v) for v in row] for n, row in enumerate(rows)}
     pooled = {v for row in rows if len(row) > 1 for v in row}
     found = krippendorff_alpha(units, level="ordinal" if ordinal else "interval")
@@ -185,7 +185,7 @@ def test_alpha_is_that_of_all_pairs(rows: list[list[int]], ordinal: bool) -> Non
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4)), min_size=1, max_size=20))
-def test_weighted_median_is_that_of_repeated_values(rows: list[tuple[int, int]]) -> None:
+def test_weighted_median_equals_that_of_repeated_values(rows: list[tuple[int, int]]) -> None:
     values = [float(value) for value, _ in rows]
     weights = np.array([float(weight) for _, weight in rows])
     repeated = [float(value) for value, weight in rows for _ in range(weight)]
@@ -194,7 +194,7 @@ def test_weighted_median_is_that_of_repeated_values(rows: list[tuple[int, int]])
         assert weighted_mean(values)(weights) == pytest.approx(np.mean(repeated))
 
 
-def test_intervals_hold_the_truth_when_evaluators_and_speakers_differ() -> None:
+def test_intervals_cover_the_truth_when_evaluators_and_speakers_differ() -> None:
     """Crossed random effects of both: an interval over ratings alone would hold it in a third of the worlds."""
     rng = np.random.default_rng(2)
     held = alone = 0
@@ -209,27 +209,25 @@ def test_intervals_hold_the_truth_when_evaluators_and_speakers_differ() -> None:
     assert alone / worlds < 0.75
 
 
-def test_one_evaluator_alone_has_no_interval() -> None:
+def test_single_evaluator_has_no_interval() -> None:
     found = crossed_interval(weighted_mean([0.2, 0.4]), ["a", "a"], ["x", "y"])
     assert found.value == pytest.approx(0.3)
     assert (found.low, found.high) == (0.0, 1.0)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_a_violin_is_a_density(values: list[float]) -> None:
+def test_violin_is_a_density(values: list[float]) -> None:
     at = np.linspace(-1.5, 2.5, 4001)
     assert float(density(np.array(values), at).sum() * (at[1] - at[0])) == pytest.approx(1.0, abs=0.02)
 
 
-def test_names_cannot_break_a_drawing() -> None:
+def test_names_are_escaped_in_figures() -> None:
     drawing = violins_svg({"<script>": np.array([0.1, 0.5]), "ok": np.array([0.2])}, 'a "title" & <b>', "y")
     assert "<script>" not in drawing
     assert "<b>" not in drawing
 
 
-def test_an_analysis_replaces_its_own_files_alone(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_analysis_replaces_only_its_own_files(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["listen", "analyse", str(world), "--out", str(tmp_path / "out")]
     assert main(command) == 0
     assert main(command) == 0, "its own files"
@@ -243,9 +241,7 @@ def test_an_analysis_replaces_its_own_files_alone(
     assert "the output folder holds the input" in capsys.readouterr().err
 
 
-def test_the_command_writes_report_tables_and_json(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_writes_report_tables_and_json(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = make_results(tmp_path / "r") / "results.json"
     command = ["listen", "analyse", str(world), "--out", str(tmp_path / "out")]
     assert main([*command, "--results", f"good={results}", f"poor={results}"]) == 0
@@ -281,7 +277,7 @@ def test_the_command_writes_report_tables_and_json(
     assert "names no system (--results NAME=results.json)" in capsys.readouterr().err
 
 
-def test_no_answers_is_said(tmp_path: Path) -> None:
+def test_missing_answers_are_reported(tmp_path: Path) -> None:
     study = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
     answers = answers_of(tmp_path / "study")
     with pytest.raises(InputError, match="no answers yet"):

@@ -149,7 +149,7 @@ def begin(page: Page, link: str) -> None:
     go_on(page)
 
 
-def test_a_whole_session_with_a_closed_tab_and_a_lost_connection(place: Place, context: BrowserContext) -> None:
+def test_session_survives_a_closed_tab_and_a_lost_connection(place: Place, context: BrowserContext) -> None:
     name, link = place.link()
     page, complaints = opened(context, place.address)
     begin(page, link)
@@ -210,7 +210,7 @@ def test_a_whole_session_with_a_closed_tab_and_a_lost_connection(place: Place, c
     assert complaints == []
 
 
-def test_recordings_play_whole_and_unclipped(place: Place, context: BrowserContext) -> None:
+def test_recordings_play_completely_and_unclipped(place: Place, context: BrowserContext) -> None:
     _, link = place.link()
     page, _ = opened(context, place.address)
     begin(page, link)
@@ -258,7 +258,7 @@ def moved(place: Place, name: str, page: Page, count: int) -> list[tuple[object,
     raise AssertionError(rows)
 
 
-def test_a_panel_by_mouse(place: Place, context: BrowserContext) -> None:
+def test_panel_works_by_mouse(place: Place, context: BrowserContext) -> None:
     name, page, complaints = to_panel(place, context)
 
     def drag(excerpt: int, cluster: int) -> None:
@@ -298,7 +298,7 @@ def test_a_panel_by_mouse(place: Place, context: BrowserContext) -> None:
     assert complaints == []
 
 
-def test_a_panel_by_keyboard(place: Place, context: BrowserContext) -> None:
+def test_panel_works_by_keyboard(place: Place, context: BrowserContext) -> None:
     name, page, complaints = to_panel(place, context)
     assert page.get_by_role("button", name="Next").is_disabled()
     while page.evaluate("!document.activeElement.classList.contains('chip')"):
@@ -364,7 +364,7 @@ def look(page: Page) -> None:
             assert found == [0, back, [], [], []], (page.title(), width, scheme)
 
 
-def test_every_page_at_every_width(place: Place, context: BrowserContext) -> None:
+def test_every_page_fits_every_width(place: Place, context: BrowserContext) -> None:
     _, link = place.link()
     page, complaints = opened(context, place.address)
     page.goto(link)
@@ -397,7 +397,7 @@ def test_every_page_at_every_width(place: Place, context: BrowserContext) -> Non
     look(page)
 
 
-def test_the_report_in_a_browser(context: BrowserContext, tmp_path: Path) -> None:
+def test_report_is_readable_in_a_browser(context: BrowserContext, tmp_path: Path) -> None:
     plan = Plan(evaluators=4, raters=2, items=8, attention=0, headphones=0, panels=1, name="A <b>study</b>",
                 tasks=("naturalness", "similarity", "intelligibility", "preference", "clustering"))  # fmt: skip
     study = make_study(tmp_path, plan, speakers=8, utterances=14, seconds=3.05)

@@ -42,7 +42,7 @@ def items(study: Study, evaluator: str, kind: str, session: int | None = None) -
     return [item for item in found if item.kind == kind]
 
 
-def test_a_session_has_36_items_half_original_half_same_speaker(whole: tuple[Path, Study]) -> None:
+def test_session_has_36_items_half_original_half_same_speaker(whole: tuple[Path, Study]) -> None:
     _, study = whole
     for evaluator, sessions in study.evaluators.items():
         assert [one.task for one in sessions] == ["rating"] * 2 + ["preference"] * 2 + ["clustering"] * 2
@@ -117,7 +117,7 @@ def test_pairs_are_balanced_for_any_size(count: int, systems: int) -> None:
     assert all(abs(ordered[a, b] - ordered[b, a]) <= 1 for a, b in ordered)
 
 
-def test_panels_are_those_of_the_paper(whole: tuple[Path, Study]) -> None:
+def test_panels_are_as_in_the_paper(whole: tuple[Path, Study]) -> None:
     folder, study = whole
     for evaluator in study.evaluators:
         for session in (4, 5):
@@ -151,7 +151,7 @@ def test_panels_are_those_of_the_paper(whole: tuple[Path, Study]) -> None:
     assert genders == {"f", "m"}
 
 
-def test_panel_shape_is_any_of_the_possible_ones() -> None:
+def test_panel_shape_can_be_chosen() -> None:
     shapes = {panel_shape((6, 6, 6), seed, "x") for seed in range(300)}
     slow = {(a, b, c) for a in range(2, 7) for b in range(2, 7) for c in range(2, 7) if a + b + c == 15}
     assert shapes == slow
@@ -167,7 +167,7 @@ def test_evaluators_of_a_set_hear_the_same_items_in_other_orders(whole: tuple[Pa
     assert not set(first) & set(other)
 
 
-def test_checks_are_in_every_session_and_their_answers_right(whole: tuple[Path, Study]) -> None:
+def test_every_session_has_checks_with_known_answers(whole: tuple[Path, Study]) -> None:
     folder, study = whole
     for evaluator, sessions in study.evaluators.items():
         kinds = [study.items[name].kind for name in sessions[0].items]
@@ -216,7 +216,7 @@ def test_prepared_recordings_are_equally_loud_and_never_clipped(gain: float, lev
     assert len(wave) == 8000 + 3200
 
 
-def test_the_seed_decides_everything_but_the_names(tmp_path: Path) -> None:
+def test_design_depends_on_the_seed_except_for_names(tmp_path: Path) -> None:
     original, systems = make_corpora(tmp_path / "c", speakers=12, utterances=8)
 
     def sounds(name: str, seed: int) -> list[list[tuple[str, str]]]:
@@ -234,14 +234,14 @@ def test_the_seed_decides_everything_but_the_names(tmp_path: Path) -> None:
     assert not names[0] & names[1]  # another key: a name tells nothing
 
 
-def test_names_of_recordings_tell_nothing(whole: tuple[Path, Study]) -> None:
+def test_names_of_recordings_reveal_nothing(whole: tuple[Path, Study]) -> None:
     folder, study = whole
     assert {path.stem for path in (folder / "audio").iterdir()} == set(study.recordings)
     assert all(len(name) == 20 and name.isalnum() for name in study.recordings)
     assert (folder / "key").stat().st_mode & 0o777 == 0o600
 
 
-def test_bad_designs_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_invalid_designs_are_rejected_with_the_reason(tmp_path: Path) -> None:
     original, systems = make_corpora(tmp_path / "c", speakers=4, utterances=4)
     with pytest.raises(InputError, match=r"unknown task 'naturalnes' \(did you mean naturalness\?\)"):
         Plan(tasks=("naturalnes",))
@@ -266,7 +266,7 @@ def test_bad_designs_are_refused_with_the_reason(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
-def test_a_broken_design_file_is_named(tmp_path: Path) -> None:
+def test_broken_design_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"design\.json: no such file"):
         Study.load(tmp_path)
     (tmp_path / "design.json").write_text("{")
@@ -277,7 +277,7 @@ def test_a_broken_design_file_is_named(tmp_path: Path) -> None:
         Study.load(tmp_path)
 
 
-def test_design_and_invite_through_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_design_and_invite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     original, systems = make_corpora(tmp_path / "c", speakers=8, utterances=6)
     specs = []
     for name, corpus in {"original": original, **systems}.items():

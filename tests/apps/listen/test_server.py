@@ -82,7 +82,7 @@ def all_answers(value: str = "5") -> dict[str, str]:
     return {"naturalness": value, "similarity": value, "intelligibility": value}
 
 
-def test_a_session_from_the_link_to_the_code(place: Place) -> None:
+def test_session_leads_from_the_link_to_the_code(place: Place) -> None:
     client, name = place.begun()
     for number in range(4):
         item = client.item()
@@ -96,7 +96,7 @@ def test_a_session_from_the_link_to_the_code(place: Place) -> None:
     assert code in other.page()
 
 
-def test_every_answer_is_saved_at_once_and_shown_after_a_closed_tab(place: Place) -> None:
+def test_answers_are_saved_at_once_and_shown_again(place: Place) -> None:
     client, name = place.begun()
     item, mark = client.item(), client.mark()
     assert client.json("/answer", {"mark": mark, "item": item, "naturalness": "7"}) == (200, {"saved": True})
@@ -109,7 +109,7 @@ def test_every_answer_is_saved_at_once_and_shown_after_a_closed_tab(place: Place
     assert place.rows("SELECT value, changes FROM answers WHERE evaluator = ?", name) == [("3", 1)]
 
 
-def test_unfinished_items_cannot_be_passed(place: Place) -> None:
+def test_unfinished_items_cannot_be_skipped(place: Place) -> None:
     client, _ = place.begun()
     item, mark = client.item(), client.mark()
     assert client.json("/next", {"mark": mark, "item": item, "naturalness": "7"})[0] == 422
@@ -124,7 +124,7 @@ def _changed(token: str) -> str:
     return f"{token[:-8]}{'A' if token[-8] != 'A' else 'B'}{token[-7:]}"
 
 
-def test_wrong_expired_and_foreign_tokens_are_refused(place: Place) -> None:
+def test_wrong_expired_and_foreign_tokens_are_rejected(place: Place) -> None:
     good = place.token("e001")
     foreign = Seal(b"x" * 32).token("invitation", {"evaluator": "e001"}, until=time.time() + 99)
     cookie = place.seal.token("cookie", {"evaluator": "e001", "session": "s"}, until=time.time() + 99)
@@ -151,7 +151,7 @@ def test_wrong_expired_and_foreign_tokens_are_refused(place: Place) -> None:
     assert client.get("/")[0] == 403
 
 
-def test_replayed_forms_are_refused_and_double_nothing(place: Place) -> None:
+def test_replayed_forms_are_rejected(place: Place) -> None:
     client, name = place.begun()
     sent = {"mark": client.mark(), "item": client.item(), **all_answers("4")}
     assert client.json("/next", sent)[0] == 200
@@ -165,7 +165,7 @@ def test_replayed_forms_are_refused_and_double_nothing(place: Place) -> None:
     assert b"continued in another window" in page
 
 
-def test_forms_of_other_sites_are_refused(place: Place) -> None:
+def test_forms_of_other_sites_are_rejected(place: Place) -> None:
     client, name = place.begun()
     item, mark = client.item(), client.mark()
     stranger, _ = place.begun()
@@ -183,7 +183,7 @@ def test_forms_of_other_sites_are_refused(place: Place) -> None:
     ["../design.json", "..%2f..%2fdesign.json", "%2e%2e%2fkey", "..%5ckey", "/etc/passwd", "%2fetc%2fpasswd",
      "x%00.wav", "....//key", "key", "design.json", "'; DROP TABLE answers; --", "a" * 5000],
 )  # fmt: skip
-def test_no_path_leads_out_of_the_recordings(place: Place, name: str) -> None:
+def test_paths_outside_the_recordings_are_rejected(place: Place, name: str) -> None:
     client = Client(place.address)
     client.get(f"/i/{place.token('e001')}")
     from urllib.parse import quote
@@ -195,7 +195,7 @@ def test_no_path_leads_out_of_the_recordings(place: Place, name: str) -> None:
         assert b"recordings" not in data
 
 
-def test_recordings_are_only_for_those_who_hear_them(place: Place) -> None:
+def test_recordings_are_served_only_to_their_evaluator(place: Place) -> None:
     client, _ = place.begun()
     audio = search(r'src="(/audio/\w+)"', client.page())
     status, headers, data = client.get(audio)
@@ -208,7 +208,7 @@ def test_recordings_are_only_for_those_who_hear_them(place: Place) -> None:
     assert Client(place.address).get(audio)[0] == 404
 
 
-def test_pages_do_not_tell_what_is_heard(place: Place) -> None:
+def test_pages_do_not_reveal_the_system(place: Place) -> None:
     client, name = place.begun()
     page = client.page()
     for secret in (
@@ -221,7 +221,7 @@ def test_pages_do_not_tell_what_is_heard(place: Place) -> None:
         assert secret not in page, secret
 
 
-def test_oversized_and_unreadable_bodies_are_refused(place: Place) -> None:
+def test_oversized_and_unreadable_bodies_are_rejected(place: Place) -> None:
     client, _ = place.begun()
     kind = {"content-type": "application/json"}
     assert client.request("POST", "/answer", b" " * 20_000, kind)[0] == 413
@@ -234,7 +234,7 @@ def test_oversized_and_unreadable_bodies_are_refused(place: Place) -> None:
     assert client.page()  # it goes on
 
 
-def test_injection_in_every_free_text_field(place: Place) -> None:
+def test_free_text_fields_are_escaped(place: Place) -> None:
     client, name = place.client()
     page = client.page()
     assert "Title &lt;b&gt;&amp;" in page
@@ -256,7 +256,7 @@ def test_injection_in_every_free_text_field(place: Place) -> None:
     assert (status, b"<script>alert" in data) == (404, False)
 
 
-def test_headers_of_every_answer(place: Place) -> None:
+def test_every_response_has_security_headers(place: Place) -> None:
     client, _ = place.begun()
     for path in ("/", "/static/listen.js", "/nowhere", "/health", search(r'src="(/audio/\w+)"', client.page())):
         headers = client.get(path)[1]
@@ -271,7 +271,7 @@ def test_headers_of_every_answer(place: Place) -> None:
     assert "SameSite=lax" in cookie
 
 
-def test_pages_hold_no_address_of_elsewhere_and_nothing_inline(place: Place) -> None:
+def test_pages_have_no_external_addresses_and_nothing_inline(place: Place) -> None:
     client, _ = place.begun()
     import re
 
@@ -279,7 +279,7 @@ def test_pages_hold_no_address_of_elsewhere_and_nothing_inline(place: Place) -> 
         assert not re.search(r"https?://|//cdn| on\w+=|<style|style=|<script>|javascript:", page)
 
 
-def test_too_many_requests_are_slowed(place: Place) -> None:
+def test_requests_are_rate_limited(place: Place) -> None:
     client, _ = place.begun()
     item, mark = client.item(), client.mark()
     sent = {"mark": mark, "item": item, "naturalness": "5"}
@@ -300,7 +300,7 @@ def test_withdrawing_deletes_everything(place: Place) -> None:
     assert client.json("/answer", {"mark": mark, "item": "intro-1", "naturalness": "5"})[0] in (409, 422)
 
 
-def test_moves_of_a_panel_are_counted_once_each(place: Place) -> None:
+def test_panel_moves_are_counted_once(place: Place) -> None:
     client, name = place.begun()
     mark = client.mark()
     for _ in range(4):
@@ -338,7 +338,7 @@ def test_moves_of_a_panel_are_counted_once_each(place: Place) -> None:
     assert move(17, 0, 1) == 409  # closed
 
 
-def test_a_database_belongs_to_one_design(place: Place, tmp_path: Path) -> None:
+def test_database_belongs_to_one_design(place: Place, tmp_path: Path) -> None:
     other = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
     assert other.evaluators
     with pytest.raises(InputError, match="the database holds the answers of another design"):

@@ -75,7 +75,7 @@ def text(browser: Browser, name: str) -> str:
     return str(browser.evaluate(f"document.getElementById('{name}').textContent"))
 
 
-def test_somebody_speaks_into_a_browser_and_hears_the_result(page: Browser) -> None:
+def test_microphone_audio_is_converted_and_played(page: Browser) -> None:
     """What the microphone gave went out, and what came back is its offline conversion."""
     page.evaluate("document.getElementById('start').click()")
     wait(lambda: "another voice" in text(page, "state"))
@@ -95,7 +95,7 @@ def test_somebody_speaks_into_a_browser_and_hears_the_result(page: Browser) -> N
     assert not page.complaints()
 
 
-def test_another_voice_and_stop(page: Browser) -> None:
+def test_voice_can_be_changed_and_stopped(page: Browser) -> None:
     before = page.evaluate("came.length")
     page.evaluate("document.getElementById('again').click()")
     wait(lambda: page.evaluate("came.length") > before + 20)
@@ -105,7 +105,7 @@ def test_another_voice_and_stop(page: Browser) -> None:
     assert all(f"//{page.evaluate('location.host')}/" in url for url in page.requests())
 
 
-def test_a_microphone_that_is_refused_is_explained(page: Browser) -> None:
+def test_denied_microphone_is_explained(page: Browser) -> None:
     page.evaluate(
         "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('no', 'NotAllowedError'))"
     )
@@ -115,6 +115,6 @@ def test_a_microphone_that_is_refused_is_explained(page: Browser) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 820, 1440])
-def test_the_page_fits(page: Browser, server: str, width: int) -> None:  # noqa: F811
+def test_page_fits_every_width(page: Browser, server: str, width: int) -> None:  # noqa: F811
     page.open(f"http://{server}/", width=width, dark=width == 820)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

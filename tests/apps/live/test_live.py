@@ -63,7 +63,7 @@ def blocks(samples: Samples, sizes: list[int]) -> Iterator[Samples]:
     st.sampled_from(["b2", "d1", "b2-2022"]),
     st.integers(0, 5),
 )
-def test_any_blocks_give_the_offline_conversion(sizes: list[int], length: int, name: str, seed: int) -> None:
+def test_arbitrary_blocks_equal_the_offline_conversion(sizes: list[int], length: int, name: str, seed: int) -> None:
     session = Session(live_system(name), Key.from_seed(seed))
     out = [session.push(block) for block in blocks(VOICE[:length], sizes)]
     live = np.concatenate([*out, session.close()])
@@ -73,13 +73,13 @@ def test_any_blocks_give_the_offline_conversion(sizes: list[int], length: int, n
         assert np.abs(live - offline(VOICE[:length], seed, name)).max() <= 1e-5
 
 
-def test_blocks_of_one_sample() -> None:
+def test_blocks_of_one_sample_equal_the_offline_conversion() -> None:
     session = Session(live_system("b2"), Key.from_seed(1))
     out = [session.push(VOICE[i : i + 1]) for i in range(2000)]
     assert np.abs(np.concatenate([*out, session.close()]) - offline(VOICE[:2000])).max() <= 1e-5
 
 
-def test_but_for_the_level_it_is_b2() -> None:
+def test_live_differs_from_b2_by_a_slow_gain_only() -> None:
     """What is live differs from McAdams' transformation by a positive gain that moves slowly, and by nothing else."""
     alpha = float(Key.from_seed(1).rng("live").uniform(0.5, 0.9))
     raw = McAdams(alpha)(VOICE)
@@ -90,7 +90,7 @@ def test_but_for_the_level_it_is_b2() -> None:
     assert np.abs(np.diff(np.log(gain))).max() < 0.5
 
 
-def test_a_long_session_does_not_grow() -> None:
+def test_memory_of_a_long_session_is_bounded() -> None:
     session = Session(live_system("b2"))
     sizes = []
     for _ in range(300):
@@ -104,7 +104,7 @@ def test_a_long_session_does_not_grow() -> None:
 
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=5))
 @settings(max_examples=15)
-def test_a_sample_is_out_when_20_ms_have_come_in(sizes: list[int]) -> None:
+def test_latency_is_20_ms(sizes: list[int]) -> None:
     session = Session(live_system("b2"))
     assert session.latency == 0.020
     received = returned = 0
@@ -114,7 +114,7 @@ def test_a_sample_is_out_when_20_ms_have_come_in(sizes: list[int]) -> None:
         assert returned >= received - FRAME
 
 
-def test_what_is_out_does_not_depend_on_what_comes_later() -> None:
+def test_output_does_not_depend_on_later_input() -> None:
     """The latency is no trick of bookkeeping: with another future, the samples so far are the same."""
     other = np.concatenate([VOICE[:5000], np.flip(VOICE)[:5000]])
     one, two = offline(VOICE[:10000]), offline(other)
@@ -125,7 +125,7 @@ def test_what_is_out_does_not_depend_on_what_comes_later() -> None:
 
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=5))
 @settings(max_examples=15)
-def test_devices_get_as_much_as_they_give_20_ms_later(sizes: list[int]) -> None:
+def test_devices_get_equal_lengths_20_ms_later(sizes: list[int]) -> None:
     session = Session(live_system("b2"), Key.from_seed(1))
     out = [(len(block), session.exchange(block)) for block in blocks(VOICE[:6000], sizes)]
     assert all(len(given) == size for size, given in out)
@@ -134,7 +134,7 @@ def test_devices_get_as_much_as_they_give_20_ms_later(sizes: list[int]) -> None:
     assert np.abs(whole[FRAME:] - offline(VOICE[:6000])[: len(whole) - FRAME]).max() <= 1e-5
 
 
-def test_timings_are_those_of_the_blocks() -> None:
+def test_timings_are_per_block() -> None:
     timings = Timings()
     assert timings.as_dict()["blocks"] == 0
     taken = np.random.default_rng(0).uniform(0.0, 0.03, 1000)
@@ -168,7 +168,7 @@ def slow_follower(source: NDArray[np.float64], result: NDArray[np.float64], star
 
 
 @given(st.integers(1, 700), st.floats(0.01, 3.0), st.floats(0.0, 50.0), st.integers(0, 100))
-def test_the_follower_equals_its_slow_twin(length: int, start: float, loud: float, seed: int) -> None:
+def test_loudness_follower_equals_its_slow_twin(length: int, start: float, loud: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     source = (0.1 * rng.standard_normal(length)).astype(np.float32)
     result = (loud * rng.standard_normal(length)).astype(np.float32)
@@ -183,7 +183,7 @@ def test_the_follower_equals_its_slow_twin(length: int, start: float, loud: floa
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize("volume", [0.02, 0.5])
-def test_the_result_is_as_loud_as_the_speaker(alpha: float, volume: float) -> None:
+def test_output_is_as_loud_as_the_input(alpha: float, volume: float) -> None:
     samples = (volume * VOICE / np.abs(VOICE).max()).astype(np.float32)
     system = vv.system("b2", level="follow", alpha=(alpha, alpha))
     result = system.convert(Waveform(samples, 16000), np.random.default_rng(0)).samples
@@ -199,7 +199,7 @@ def test_silence_stays_silent() -> None:
 # --- Who one becomes ----------------------------------------------------------------------------------------------
 
 
-def test_each_session_has_one_pseudo_speaker_of_its_own() -> None:
+def test_each_session_has_its_own_pseudo_speaker() -> None:
     def spoken(key: Key | None = None) -> Samples:
         return Session(live_system("b2"), key).push(VOICE)
 
@@ -210,7 +210,7 @@ def test_each_session_has_one_pseudo_speaker_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("system", "chosen"), [("b2", ["level=peak"]), ("b1b", []), ("d1", ["level=peak"]), ("veil", [])]
 )
-def test_what_needs_the_whole_recording_is_refused(system: str, chosen: list[str]) -> None:
+def test_systems_that_need_the_whole_recording_are_rejected(system: str, chosen: list[str]) -> None:
     with pytest.raises(InputError) as error:
         live_system(system, chosen)
     assert str(error.value) == (
@@ -218,7 +218,7 @@ def test_what_needs_the_whole_recording_is_refused(system: str, chosen: list[str
     )
 
 
-def test_a_sample_that_is_not_finite_is_refused() -> None:
+def test_non_finite_sample_is_rejected() -> None:
     with pytest.raises(InputError, match="a sample is not finite"):
         Session(live_system("b2")).push(np.array([0.0, np.nan], dtype=np.float32))
 
@@ -248,7 +248,7 @@ def piped(data: bytes, pieces: list[int]) -> Iterator[io.FileIO]:
 
 @pytest.mark.parametrize("form", ["s16le", "f32le"])
 @pytest.mark.parametrize("pieces", [[1, 3, 777], [65536], [640]])
-def test_a_pipe_of_any_pieces(form: str, pieces: list[int]) -> None:
+def test_pipe_accepts_arbitrary_pieces(form: str, pieces: list[int]) -> None:
     samples = VOICE[:8001]
     data = to_int16(samples).tobytes() if form == "s16le" else samples.tobytes()
     heard = to_int16(samples).astype(np.float32) / np.float32(32768) if form == "s16le" else samples
@@ -265,7 +265,7 @@ def live(*options: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]
     return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
 
 
-def test_the_command_in_a_pipe() -> None:
+def test_command_works_in_a_pipe() -> None:
     samples = VOICE[:16000]
     done = live("--stdin", "--stdout", "--format", "f32le", "--seed", "1", "--block", "10", data=samples.tobytes())
     assert done.returncode == 0, done.stderr
@@ -287,12 +287,12 @@ def test_the_command_in_a_pipe() -> None:
         (["--stdin", "--stdout", "--system", "b3"], "unknown system 'b3'"),
     ],
 )
-def test_what_cannot_be_done_is_said(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_rejected(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["live", *options]) == 1
     assert f"voiceveil live: {message}" in capsys.readouterr().err
 
 
-def test_half_a_sample_is_an_error_after_the_rest() -> None:
+def test_incomplete_last_sample_is_an_error_after_the_rest() -> None:
     sink = io.BytesIO()
     data = to_int16(VOICE[:1000]).tobytes() + b"\x01"
     with pytest.raises(InputError, match=r"^the input ends in the middle of a sample \(is it s16le\? see --format\)"):
@@ -303,7 +303,7 @@ def test_half_a_sample_is_an_error_after_the_rest() -> None:
 # --- Devices ------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_driver_calls() -> None:
+def test_device_callback_converts_and_counts_errors() -> None:
     """Blocks of the driver in, the conversion 20 ms later out; its complaints are counted, our errors are kept."""
     callback = Callback(Session(live_system("b2"), Key.from_seed(1)))
     played = []
@@ -339,7 +339,7 @@ def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_command_between_devices(sound: Path) -> None:
+def test_command_works_between_devices(sound: Path) -> None:
     """By PortAudio, until Ctrl-C: what is played is the conversion of what was heard."""
     assert b"voiceveil_mic, ALSA" in live("--devices").stdout
     played = sound / "out.raw"
@@ -363,7 +363,7 @@ def test_the_command_between_devices(sound: Path) -> None:
     assert np.abs(whole[begin : begin + len(wanted)] - wanted).max() <= 1e-5
 
 
-def test_a_device_that_is_not_there(sound: Path) -> None:
+def test_missing_device_is_rejected(sound: Path) -> None:
     done = live("--input", "voiceveil_mic", "--output", "voiceveil_tape")
     assert done.returncode == 1
     said = done.stderr.decode()
@@ -372,7 +372,7 @@ def test_a_device_that_is_not_there(sound: Path) -> None:
     assert "(see `voiceveil live --devices`)" in said
 
 
-def test_a_sound_system_that_aborts(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aborting_sound_system_is_reported(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PortAudio ends its process where ALSA is not configured at all."""
     monkeypatch.setenv("ALSA_CONFIG_PATH", str(sound / "nothing.conf"))
     done = live("--devices")
@@ -426,7 +426,7 @@ def converse(
             return audio, texts, int(socket.close_code)  # type: ignore[attr-defined]
 
 
-def test_a_conversation_by_websocket(server: str) -> None:
+def test_websocket_converts_audio(server: str) -> None:
     samples = VOICE[:16000]
     audio, texts, code = converse(server, [*(b.tobytes() for b in blocks(samples, [160, 50, 1000])), "end"])
     assert code == 1000
@@ -444,11 +444,11 @@ def test_a_conversation_by_websocket(server: str) -> None:
         ("hello", 1007),
     ],
 )
-def test_what_is_no_sound_ends_the_session(server: str, message: bytes | str, code: int) -> None:
+def test_invalid_messages_end_the_session(server: str, message: bytes | str, code: int) -> None:
     assert converse(server, [message])[2] == code
 
 
-def test_other_sites_are_refused_and_too_many_as_well(server: str) -> None:
+def test_other_sites_and_too_many_sessions_are_rejected(server: str) -> None:
     assert converse(server, ["end"], "https://evil.example")[2] == 1008
     assert converse(server, ["end"], f"http://{server}")[2] == 1000
     with connected(server), connected(server), connected(server):

@@ -93,7 +93,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     one.close()
 
 
-def test_a_write_is_all_or_nothing(database: Database) -> None:
+def test_write_is_all_or_nothing(database: Database) -> None:
     def half(transaction: Transaction) -> None:
         transaction.run("INSERT INTO counts VALUES (?, ?)", "a", 1)
         raise KeyError("in the middle")
@@ -106,7 +106,7 @@ def test_a_write_is_all_or_nothing(database: Database) -> None:
     assert database.read("SELECT name FROM counts WHERE name = ?", evil) == [(evil,)]
 
 
-def test_writers_at_the_same_time_lose_nothing(database: Database) -> None:
+def test_simultaneous_writers_lose_nothing(database: Database) -> None:
     """Read and write back: without serializable transactions some of the counts would be overwritten."""
     database.write(lambda t: t.run("INSERT INTO counts VALUES (?, ?)", "n", 0))
 
@@ -141,7 +141,7 @@ def test_sqlite_is_in_wal_mode_and_synced(tmp_path: Path) -> None:
     assert database.read("PRAGMA synchronous") == [(2,)]  # FULL
 
 
-def test_erased_rows_leave_the_files_as_soon_as_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erased_rows_leave_the_files_when_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that reads keeps the old rows in the log; a later write removes them."""
     monkeypatch.setattr("voiceveil.apps.web.database._SCRUB_PAUSE", 0.0)
     database = open_database(tmp_path / "x.sqlite")
@@ -162,7 +162,7 @@ def test_erased_rows_leave_the_files_as_soon_as_nobody_reads(tmp_path: Path, mon
     assert database.read("SELECT value FROM said") == [("public",)]
 
 
-def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that holds SQLite's lock makes a write unavailable, and reads go on meanwhile."""
     monkeypatch.setattr("voiceveil.apps.web.database._PATIENCE", 0.1)
     database = open_database(tmp_path / "x.sqlite")
@@ -178,7 +178,7 @@ def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     database.write(lambda t: t.run("INSERT INTO counts VALUES (1)"))
 
 
-def test_a_session_on_postgresql_that_is_restarted(cluster: Cluster, tmp_path: Path) -> None:
+def test_session_survives_a_restart_of_postgresql(cluster: Cluster, tmp_path: Path) -> None:
     study = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2, attention=0, headphones=0), speakers=6)
     seal = Seal(read_key(tmp_path / "study" / "key"))
     with served(tmp_path / "study", cluster.address) as address:
@@ -198,7 +198,7 @@ def test_a_session_on_postgresql_that_is_restarted(cluster: Cluster, tmp_path: P
     assert item in study.items
 
 
-def test_a_slow_statement_of_postgresql_is_ended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_postgresql_statement_is_cancelled(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one is answered meanwhile."""
     monkeypatch.setattr("voiceveil.apps.web.database._LONGEST_STATEMENT", 0.2)
     database = open_database(cluster.address)
@@ -219,7 +219,7 @@ def test_a_slow_statement_of_postgresql_is_ended(cluster: Cluster, monkeypatch: 
     database.close()
 
 
-def test_databases_that_are_not_there() -> None:
+def test_missing_databases_are_rejected() -> None:
     with pytest.raises(InputError, match="no connection to PostgreSQL"):
         open_database("postgresql://nobody@127.0.0.1:1/none")
     with pytest.raises(InputError, match="unknown kind of database 'redis'"):
@@ -246,7 +246,7 @@ def test_tokens_are_signed_for_one_purpose_and_expire() -> None:
         Seal(b"short")
 
 
-def test_a_key_is_for_its_owner_and_never_overwritten(tmp_path: Path) -> None:
+def test_key_is_private_and_never_overwritten(tmp_path: Path) -> None:
     write_key(tmp_path / "key", new_key())
     assert (tmp_path / "key").stat().st_mode & 0o077 == 0
     before = read_key(tmp_path / "key")
@@ -258,7 +258,7 @@ def test_a_key_is_for_its_owner_and_never_overwritten(tmp_path: Path) -> None:
         read_key(tmp_path / "bad")
 
 
-def test_rate_limits_fill_up_again_and_forget() -> None:
+def test_rate_limits_refill_and_forget() -> None:
     limit = RateLimit(rate=2.0, burst=3)
     assert [limit.wait("a", now=0.0) for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
     assert limit.wait("b", now=0.0) == 0.0
@@ -288,7 +288,7 @@ def test_rate_limits_fill_up_again_and_forget() -> None:
         ("bytes=" + "9" * 5000 + "-", 200, b"0123456789", None),
     ],
 )
-def test_parts_of_a_file(asked: str | None, status: int, body: bytes, says: str | None) -> None:
+def test_byte_ranges_of_a_file(asked: str | None, status: int, body: bytes, says: str | None) -> None:
     answer = ranged(b"0123456789", asked, "audio/wav", "private")
     assert (answer.status_code, answer.body, answer.headers.get("content-range")) == (status, body, says)
     assert answer.headers["accept-ranges"] == "bytes"

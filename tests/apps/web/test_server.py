@@ -16,7 +16,7 @@ from voiceveil.apps.web.server import connection_limits, listening_socket
 from voiceveil.core.errors import InputError
 
 
-def test_small_answers_do_not_wait() -> None:
+def test_small_responses_are_sent_at_once() -> None:
     """asyncio turns Nagle's algorithm off for connections to the socket, as it does for sockets of its own."""
 
     async def without_delay() -> int:
@@ -37,7 +37,7 @@ def test_small_answers_do_not_wait() -> None:
     assert asyncio.run(without_delay()) == 1
 
 
-def test_a_port_in_use() -> None:
+def test_port_in_use_is_rejected() -> None:
     with listening_socket("127.0.0.1", 0) as bound:
         port = bound.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1 port {port}"):
@@ -55,7 +55,7 @@ def test_a_port_in_use() -> None:
         ("::", ["10.0.0.1", "[::1]"], ["x.org"]),
     ],
 )
-def test_host_names_of_a_server(host: str, served: list[str], refused: list[str]) -> None:
+def test_allowed_host_names(host: str, served: list[str], refused: list[str]) -> None:
     """A server on all addresses answers to numbers, which nobody can rebind, and to no name that is not allowed."""
     assert all(Hosts(host).serves(name) for name in served)
     assert not any(Hosts(host).serves(name) for name in refused)
@@ -92,7 +92,7 @@ def test_connections_leave_handles_for_other_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (handles, hard))
 
 
-def test_the_same_message_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_message_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     logger, quiet = logging.getLogger("test.flood"), OncePerMinute(seconds=0.05)
     logger.addFilter(quiet)
     for number in range(100):
