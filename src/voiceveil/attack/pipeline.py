@@ -6,7 +6,7 @@ Conventions: rates are fractions. See :mod:`voiceveil.attack.attacker` for condi
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.registry import Scoring, make_attackers
 from voiceveil.attack.sanity import check_learned, check_trials
 from voiceveil.attack.sanity_data import check_sets
-from voiceveil.attack.sets import Condition, TrialSet, check_lengths, find_sets
+from voiceveil.attack.sets import CONDITIONS, Condition, TrialSet, check_lengths, find_sets
 from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
@@ -121,7 +121,8 @@ def run(
     *,
     anon: str | None = None,
     attackers: Sequence[str | Attacker] = ("campplus", "free"),
-    sets: Sequence[str] | None = None,
+    sets: Sequence[str] | Mapping[str, str] | None = None,
+    conditions: Sequence[Condition] = CONDITIONS,
     scoring: Scoring = "cosine",
     train: Sequence[str | Path] = (),
     train_original: Sequence[str | Path] = (),
@@ -146,8 +147,10 @@ def run(
         Suffix of the anonymized directories; None attacks the original speech alone.
     attackers : sequence of str or Attacker
         Names, see :mod:`voiceveil.attack.registry`, or attackers.
-    sets : sequence of str, optional
-        Directories of trials, or the beginnings of their names; all by default.
+    sets : sequence of str or mapping, optional
+        Directories of trials, the beginnings of their names, or trial set -> enrollment set; all by default.
+    conditions : sequence of {"oo", "oa", "aa"}
+        Conditions to attack under; an attacker that has none of them is refused.
     scoring : {"cosine", "plda"}
         Back-end of named attackers. PLDA needs training speech of the kind that the encoder was trained on.
     train, train_original : sequence of paths
@@ -180,13 +183,13 @@ def run(
     store = cache if isinstance(cache, Cache) else Cache(None if cache is None else Path(cache))
     try:
         context = RunContext(store, jobs, quiet)
-        _check_input(chosen, trial_sets, training)
+        _check_input(chosen, trial_sets, conditions, training)
         folder = None if out is None else Path(out)
         rows, health = [], []
         checks = check_sets(trial_sets, training.corpora, store)
         for attacker in chosen:
             attacker.fit(training, context)
-            scored = _score(attacker, trial_sets, context)
+            scored = _score(attacker, trial_sets, conditions, context)
             new = [_row(attacker, entry, folder, resamples, seed) for entry in scored]
             own = [row.eer.value for row in new if row.condition == "aa"]
             eer = float(np.mean(own)) if own else None
@@ -213,17 +216,25 @@ class _Scored:
         return ScoredTrials.of_trials(self.trial_set.trials, self.scores, self.trial_set.speaker_of)
 
 
-def _conditions(attacker: Attacker, trial_set: TrialSet) -> dict[Condition, Knowledge]:
-    return dict(attacker.conditions(anonymized=trial_set.anonymized is not None))
+def _conditions(attacker: Attacker, trial_set: TrialSet, allowed: Sequence[Condition]) -> dict[Condition, Knowledge]:
+    """Return those conditions of an attacker that are allowed and possible with a set."""
+    possible = attacker.conditions(anonymized=trial_set.anonymized is not None)
+    return {condition: knowledge for condition, knowledge in possible.items() if condition in allowed}
 
 
-def _check_input(attackers: Sequence[Attacker], sets: Sequence[TrialSet], training: TrainingSpeech) -> None:
+def _check_input(
+    attackers: Sequence[Attacker], sets: Sequence[TrialSet], allowed: Sequence[Condition], training: TrainingSpeech
+) -> None:
     """Raise an ``InputError`` for anything that is wrong with the input, before the work begins."""
     for attacker in attackers:
         attacker.check()
         attacker.check_training(training)
-        if not any(_conditions(attacker, trial_set) for trial_set in sets):
+        if not any(_conditions(attacker, trial_set, CONDITIONS) for trial_set in sets):
             raise InputError(f"the attacker {attacker.name} needs anonymized speech", fix="give its suffix with --anon")
+        if not any(_conditions(attacker, trial_set, allowed) for trial_set in sets):
+            own = ", ".join(attacker.conditions(anonymized=True))
+            what = f"the attacker {attacker.name} attacks under {own} only"
+            raise InputError(what, fix=f"leave it out, or allow more conditions than {', '.join(allowed)}")
     attacked = _speakers(sets)
     for corpus in training.corpora:
         both = sorted(attacked & set(corpus.speakers()))
@@ -232,7 +243,7 @@ def _check_input(attackers: Sequence[Attacker], sets: Sequence[TrialSet], traini
             raise InputError(f"training-speakers-in-test: {shared}", where=corpus.root, fix="train on other speakers")
     minimum = max(attacker.minimum for attacker in attackers)
     for trial_set in sets:
-        for condition in dict.fromkeys(c for attacker in attackers for c in _conditions(attacker, trial_set)):
+        for condition in dict.fromkeys(c for attacker in attackers for c in _conditions(attacker, trial_set, allowed)):
             for side in trial_set.speech(condition):
                 check_lengths(side, minimum, "an attacker")
     for corpus in training.corpora:
@@ -244,12 +255,14 @@ def _speakers(sets: Sequence[TrialSet]) -> set[str]:
     return {speaker for trial_set in sets for speaker in (*trial_set.enrollment, *trial_set.speaker_of.values())}
 
 
-def _score(attacker: Attacker, sets: Sequence[TrialSet], context: RunContext) -> list[_Scored]:
+def _score(
+    attacker: Attacker, sets: Sequence[TrialSet], allowed: Sequence[Condition], context: RunContext
+) -> list[_Scored]:
     """Return the scores of an attacker, condition by condition."""
     scored = []
-    for condition in dict.fromkeys(c for trial_set in sets for c in _conditions(attacker, trial_set)):
+    for condition in dict.fromkeys(c for trial_set in sets for c in _conditions(attacker, trial_set, allowed)):
         for trial_set in sets:
-            knowledge = _conditions(attacker, trial_set).get(condition)
+            knowledge = _conditions(attacker, trial_set, allowed).get(condition)
             if knowledge is not None:
                 scores = attacker.score(trial_set, condition, context)
                 scored.append(_Scored(trial_set, condition, knowledge, scores))

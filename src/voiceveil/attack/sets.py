@@ -18,10 +18,11 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, Trials, Utterance, read_kaldi
 
-__all__ = ["SIDES", "Condition", "Side", "TrialSet", "check_lengths", "find_sets"]
+__all__ = ["CONDITIONS", "SIDES", "Condition", "Side", "TrialSet", "check_lengths", "find_sets"]
 
 #: Enrollment and trial: original or anonymized.
 Condition = Literal["oo", "oa", "aa"]
+CONDITIONS: tuple[Condition, ...] = ("oo", "oa", "aa")
 Side = Literal["o", "a"]
 SIDES: tuple[Side, Side] = ("o", "a")
 
@@ -68,22 +69,33 @@ def find_sets(
     data: Path,
     *,
     anon: str | None = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | Mapping[str, str] | None = None,
     anon_data: Path | None = None,
     opened: Mapping[str, Corpus] | None = None,
 ) -> list[TrialSet]:
-    """Return the sets in a folder; with ``anon``, the suffix, with their anonymized speech (in ``anon_data`` or there).
+    """Return the trial sets in a folder.
 
     A set without anonymized speech is refused: left out, it would change the mean over the sets in silence.
 
-    ``names``: directories of trials (``libri_dev_trials_f``), or what their names begin with (``libri_dev``).
-    ``opened``: original sets that need not be read again.
+    Parameters
+    ----------
+    data
+        The folder of the original sets.
+    anon
+        The suffix of the anonymized sets; None: original speech only.
+    names
+        Trial set -> enrollment set, as a protocol states them. Or trial sets (``libri_dev_trials_f``), or what their
+        names begin with (``libri_dev``); the enrollment set of ``X_trials...`` is then ``X_enrolls``. None: all.
+    anon_data
+        The folder of the anonymized sets, if it is not ``data``.
+    opened
+        Original sets that need not be read again.
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data)
     if anon == "":
         raise InputError("an empty suffix", fix="give the end of the anonymized directories' names, e.g. _b2")
-    wanted = _wanted(data, anon, names)
+    wanted = names if isinstance(names, Mapping) else {name: _enroll_name(name) for name in _wanted(data, anon, names)}
     home = data if anon_data is None else anon_data
     if anon is not None:
         missing = [name for name in wanted if not (home / f"{name}{anon}").is_dir()]
@@ -91,7 +103,7 @@ def find_sets(
             there = [name for name in wanted if name not in missing]
             fix = _fix_missing(home, missing[0], anon, there)
             raise InputError(f"no anonymized speech {missing[0]}{anon}", where=home, fix=fix)
-    return [_read_set(data, home, name, anon, opened or {}) for name in wanted]
+    return [_read_set(data, home, (enroll, name), anon, opened or {}) for name, enroll in wanted.items()]
 
 
 def _fix_missing(home: Path, name: str, anon: str, there: Sequence[str]) -> str:
@@ -123,8 +135,16 @@ def _wanted(data: Path, anon: str | None, names: Sequence[str] | None) -> list[s
     return chosen
 
 
-def _read_set(data: Path, home: Path, name: str, anon: str | None, opened: Mapping[str, Corpus]) -> TrialSet:
-    enroll_name = name.partition("_trials")[0] + "_enrolls"
+def _enroll_name(trial_set: str) -> str:
+    """Return the enrollment set of a trial set, by the names of the challenges."""
+    return trial_set.partition("_trials")[0] + "_enrolls"
+
+
+def _read_set(
+    data: Path, home: Path, names: tuple[str, str], anon: str | None, opened: Mapping[str, Corpus]
+) -> TrialSet:
+    """Read the enrollment and the trial set of ``names``, original and anonymized, and check them."""
+    enroll_name, name = names
     pairs = [(data, "")] if anon is None else [(data, ""), (home, anon)]
     for folder, suffix in pairs:
         if not (folder / f"{enroll_name}{suffix}").is_dir():

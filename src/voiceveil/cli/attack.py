@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
@@ -21,6 +21,7 @@ from voiceveil.cli.sanity import print_checks
 from voiceveil.core.checks import check_lines
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap
+from voiceveil.core.registry import did_you_mean
 from voiceveil.core.terminal import escaped
 from voiceveil.run.outputs import recorded, refuse_inputs
 
@@ -43,6 +44,7 @@ examples:
   voiceveil attack --data data --anon _b2 --jobs 2
   voiceveil attack --data data --anon _b2 --attacker campplus,campplus-adapted --train data/train-clean-360_b2
   voiceveil attack --data data --anon _b2 --scoring plda --train-original data/train-clean-360
+  voiceveil attack --data data --anon _b2 --protocol data/protocol.toml
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
   voiceveil attack --data data                                          original speech alone
   voiceveil attack --data data --anon _b2 --cache /shared/attack.sqlite --executor ray
@@ -58,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--attacker", default="campplus,free", metavar="NAME[,NAME]", help="see below (default: %(default)s)"
     )
+    parser.add_argument(
+        "--protocol",
+        metavar="NAME|FILE.toml",
+        help="take sets, conditions and scoring from a protocol, e.g. vpc2024 (default: all NAME_trials... in DATA)",
+    )
     parser.add_argument("--sets", metavar="NAME[,NAME]", help="e.g. libri_dev or libri_dev_trials_f (default: all)")
     parser.add_argument(
         "--train", action="append", default=[], metavar="CORPUS", help="anonymized speech of other speakers; repeatable"
@@ -68,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scoring",
         choices=("cosine", "plda"),
-        default="cosine",
-        help="of embeddings (%(default)s); plda learns from --train-original, or from --train if the encoder did",
+        help="of embeddings (default: as in the protocol, else cosine); plda learns from --train-original, or from "
+        "--train if the encoder did",
     )
     parser.add_argument(
         "--similar", action="store_true", help="--train is speech of a similar system, not of the one attacked"
@@ -99,8 +106,7 @@ def run(args: argparse.Namespace) -> int:
             args.data,
             anon=args.anon,
             attackers=names,
-            sets=_listed(args.sets or "") or None,
-            scoring=args.scoring,
+            **_rules(args),
             train=args.train,
             train_original=args.train_original,
             similar=args.similar,
@@ -118,6 +124,37 @@ def run(args: argparse.Namespace) -> int:
     print(text if args.json else table(result))
     print_checks(result.checks)
     return 0
+
+
+def _rules(args: argparse.Namespace) -> dict[str, Any]:
+    """Return sets, conditions and scoring: as the protocol says, if there is one, and as the options say."""
+    names = _listed(args.sets or "")
+    if args.protocol is None:
+        return {"sets": names or None, "scoring": args.scoring or "cosine"}
+    from voiceveil.evaluation.protocol import load_protocol
+
+    protocol = load_protocol(args.protocol)
+    pairs = {
+        trials.set: part.enroll
+        for part in protocol.verification
+        for trials in part.trials
+        if (args.data / trials.set / "trials").is_file()
+    }
+    if not pairs:
+        raise InputError(f"no trial set of {protocol.name} is here", where=args.data, fix="give another --protocol")
+    unknown = [name for name in names if not any(_is_named(trial_set, name) for trial_set in pairs)]
+    if unknown:
+        raise InputError(
+            f"--sets: {protocol.name} has no set {unknown[0]!r}", fix=did_you_mean(unknown[0], list(pairs))
+        )
+    if names:
+        pairs = {key: enroll for key, enroll in pairs.items() if any(_is_named(key, name) for name in names)}
+    return {"sets": pairs, "conditions": protocol.conditions, "scoring": args.scoring or protocol.scoring}
+
+
+def _is_named(trial_set: str, name: str) -> bool:
+    """Return whether ``name`` is that of the set, or a beginning of it (``libri_dev``)."""
+    return trial_set == name or trial_set.startswith(f"{name}_")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.protocol import Design, design_trials, write_design
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
+from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_text
 from voiceveil.run.outputs import refuse_corpora
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -212,7 +213,8 @@ def _protocol(args: argparse.Namespace) -> int:
             session=args.session,
             pooled=args.pooled,
         )
-    for name in (*design.sets, "protocol.json"):
+        design = replace(design, files={"protocol.toml": protocol_text(protocol_of_design(design))})
+    for name in (*design.sets, *design.files, "protocol.json"):
         refuse_corpora(args.out / name, [corpus], [find_reader(args.path)[1]])
     for path in write_design(design, args.out, overwrite=args.overwrite):
         one = design.sets.get(path.name)

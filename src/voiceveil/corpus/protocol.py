@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,14 @@ __all__ = ["Design", "design_trials", "set_name", "write_design"]
 
 @dataclass(frozen=True)
 class Design:
-    """Sets by name, in the order they are written, and the record of how they were made."""
+    """Sets by name, in the order they are written, the record of how they were drawn, and further text files.
+
+    ``record`` becomes ``protocol.json``; ``files`` maps the name of a file beside the sets to its text.
+    """
 
     sets: Mapping[str, Corpus]
     record: Mapping[str, Any]
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def design_trials(
@@ -208,17 +212,27 @@ def _counts(trial_set: Corpus, chosen: Mapping[str, Sequence[Utterance]]) -> dic
 
 
 def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[Path]:
-    """Write the sets as Kaldi directories below ``out`` and ``protocol.json`` beside them; the audio stays in place.
+    """Write the sets as Kaldi directories into ``out``, with their record and files beside them.
 
-    The directories are checked as ``voiceveil corpus check`` does, without opening the audio. A file that is there is
-    an ``InputError`` before anything is written, unless ``overwrite``. All is written and checked in a temporary folder
-    first, and a failure leaves no new file behind.
+    The audio stays in place. The directories are checked as ``voiceveil corpus check`` does, without opening the audio.
+    All is written and checked in a temporary folder first, and a failure leaves no new file behind.
+
+    Returns
+    -------
+    list of Path
+        The directories and files.
+
+    Raises
+    ------
+    InputError
+        If a file exists already and ``overwrite`` is False, before anything is written.
     """
     from voiceveil.core.output_guard import refuse_files, replacing
 
     directories = {name: out / name for name in design.sets}
     tables = [table for directory in directories.values() for table in kaldi_files(directory)]
-    written = [*tables, out / "protocol.json"]
+    files = [out / name for name in ("protocol.json", *design.files)]
+    written = [*tables, *files]
     refuse_files(written, overwrite=overwrite)
     before = {path for path in written if os.path.lexists(path)}
     made = [folder for folder in (out, *directories.values()) if not exists(folder)]
@@ -240,14 +254,15 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
         if isinstance(error, OSError):
             raise OutputError(f"cannot write: {error.strerror or error}", where=out) from error
         raise
-    return [*directories.values(), out / "protocol.json"]
+    return [*directories.values(), *files]
 
 
 def _write_design(design: Design, out: Path) -> None:
     for name, corpus in design.sets.items():
         write_kaldi(corpus, out / name)
-    with atomic_path(out / "protocol.json") as file:
-        file.write_text(json.dumps(design.record, indent=1) + "\n", encoding="utf-8")
+    for name, text in {"protocol.json": json.dumps(design.record, indent=1) + "\n", **design.files}.items():
+        with atomic_path(out / name) as file:
+            file.write_text(text, encoding="utf-8")
 
 
 def _check_design(design: Design, folder: Path, out: Path) -> None:

@@ -14,7 +14,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.results import Figure
 
-__all__ = ["choose_attacker", "scoring_of", "usable_attackers", "uses_campplus"]
+__all__ = ["choose_attacker", "scoring_of", "usable_attackers", "uses_campplus", "why_unusable"]
 
 
 def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
@@ -27,17 +27,29 @@ def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[st
 
 
 def usable_attackers(names: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
-    """Return the names of the attackers that the data allow: without a training set none that needs one.
+    """Return the names of the attackers that data and protocol allow, see :func:`why_unusable`.
 
     Raises
     ------
     InputError
         If there is speech to attack and a name is not known.
     """
-    if not inventory.verification:
-        return tuple(names)
-    attackers = {name: make_attackers([name]) for name in names}
-    return tuple(name for name in names if inventory.training or not any(a.needs_training for a in attackers[name]))
+    return tuple(name for name in names if not why_unusable(name, inventory))
+
+
+def why_unusable(name: str, inventory: Inventory) -> str:
+    """Return why an attacker is left out, or an empty string.
+
+    Without a training set attackers that need one are left out, and those that attack under none of the protocol's
+    conditions.
+    """
+    attackers = make_attackers([name]) if inventory.verification else []
+    if not inventory.training and any(attacker.needs_training for attacker in attackers):
+        return "no training set"
+    allowed = inventory.protocol.conditions
+    if attackers and not any(set(attacker.conditions(anonymized=True)) & set(allowed) for attacker in attackers):
+        return f"it attacks under none of the protocol's conditions ({', '.join(allowed)})"
+    return ""
 
 
 def uses_campplus(names: Sequence[str]) -> bool:

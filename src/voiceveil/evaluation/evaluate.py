@@ -19,7 +19,7 @@ from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.evaluation import measurement as measuring
-from voiceveil.evaluation.attackers import usable_attackers
+from voiceveil.evaluation.attackers import usable_attackers, why_unusable
 from voiceveil.evaluation.details import write_details
 from voiceveil.evaluation.details_collection import collect
 from voiceveil.evaluation.external_anonymization import find_anonymized
@@ -109,11 +109,7 @@ def _check_originals(inventory: Inventory, data: Path) -> None:
     for emotion in inventory.emotion:
         emotion_folds(inventory.corpora[emotion.set])
     if inventory.verification:
-        find_sets(
-            data,
-            names=[trials.set for one in inventory.verification for trials in one.trials],
-            opened=inventory.corpora,
-        )
+        find_sets(data, names=inventory.enrollment_of, opened=inventory.corpora)
     if "wer" in inventory.protocol.metrics:
         for recognition in inventory.recognition:
             references(u for name in recognition.sets for u in inventory.corpora[name])
@@ -158,7 +154,7 @@ def evaluate(
     notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
     wanted = usual_attackers(evaluation) if attackers is None else tuple(attackers)
     chosen = usable_attackers(wanted, inventory)
-    notes += [f"attacker {name} left out: no training set" for name in wanted if name not in chosen]
+    notes += [f"attacker {name} left out: {why_unusable(name, inventory)}" for name in wanted if name not in chosen]
     if "wer" in inventory.protocol.metrics and inventory.recognition:
         make_recogniser(recogniser)
     with _alone_with_cache(evaluation, cache_file) as cache:

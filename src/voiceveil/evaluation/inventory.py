@@ -37,6 +37,11 @@ class Inventory:
     differences: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
+    @property
+    def enrollment_of(self) -> dict[str, str]:
+        """Trial set -> its enrollment set, of all verification."""
+        return {trials.set: part.enroll for part in self.verification for trials in part.trials}
+
     def level(self, name: str) -> str:
         """At which level a set is anonymized."""
         return self.protocol.level(self.roles[name])

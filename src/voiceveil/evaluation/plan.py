@@ -141,8 +141,7 @@ def _work(
         known += parts
 
     if inventory.verification:
-        names = [trials.set for one in inventory.verification for trials in one.trials]
-        sets = find_sets(evaluation.data, names=names, opened=inventory.corpora)
+        sets = find_sets(evaluation.data, names=inventory.enrollment_of, opened=inventory.corpora)
         training = {name: [u.id for u in inventory.corpora[name]] for name in inventory.training}
         for attacker in make_attackers(usable_attackers(attackers, inventory)):
             for work in attacker.work(sets, training, store):

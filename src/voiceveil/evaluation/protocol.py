@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from voiceveil.attack.sets import Condition
 from voiceveil.core.documents import build, read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from voiceveil.evaluation.results import Results
 
 __all__ = [
-    "Condition",
     "Emotion",
     "Official",
     "Protocol",
@@ -48,8 +48,6 @@ __all__ = [
     "protocol_of",
 ]
 
-#: Enrollment and trials: original (o) or anonymized (a).
-Condition = Literal["oo", "oa", "aa"]
 Level = Literal["utterance", "speaker"]
 Role = Literal["enroll", "trial", "train", "emotion"]
 
@@ -182,7 +180,7 @@ class Protocol:
     name: str
     title: str
     metrics: tuple[str, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]  # enrollment and trials, original (o) or anonymized (a)
     verification: tuple[Verification, ...] = ()
     recognition: tuple[Recognition, ...] = ()
     emotion: tuple[Emotion, ...] = ()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_protocol"]
 
-_NAME = re.compile(r"[^\W_][\w.+-]*")
+_NAME = re.compile(r"[^\s/\\.][^\s/\\]*")
 _ROLES = ("enroll", "trial", "train", "emotion")
 
 
@@ -28,7 +28,10 @@ def check_protocol(protocol: Protocol) -> None:
 def _problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     """Yield each problem of a protocol, and how to fix it."""
     if not _NAME.fullmatch(protocol.name):
-        yield f"name is {protocol.name!r}", "it names a folder: use letters, digits, '.', '_', '+' and '-'"
+        yield (
+            f"name is {protocol.name!r}",
+            "it names a folder: leave out blanks and slashes, and do not begin it with a dot",
+        )
     for role in protocol.levels:
         if role not in _ROLES:
             yield f"levels has the unknown role {role!r}", did_you_mean(role, list(_ROLES))

@@ -89,4 +89,4 @@ def metric_info(name: str) -> MetricInfo:
     if name in MEASURES:
         measure = MEASURES[name]()
         return MetricInfo(name, measure.title or name, measure.unit, measure.better)
-    raise InputError(f"unknown metric {name!r}", fix=did_you_mean(name, [*METRICS, *MEASURES]))
+    raise InputError(f"unknown metric {name!r}", fix=did_you_mean(name, list({**METRICS, **dict.fromkeys(MEASURES)})))

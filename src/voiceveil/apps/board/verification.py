@@ -180,7 +180,7 @@ def _attacked(
     enroll_of = {trials.set: one.enroll for one in parts_of(contest)[0] for trials in one.trials}
     opened = {name: open_set(contest.data / name) for name in (*enroll_of, *enroll_of.values())}
     attacked = {}
-    for one in find_sets(contest.data, names=list(enroll_of), opened=opened):
+    for one in find_sets(contest.data, names=enroll_of, opened=opened):
         trials = select(one.trials, in_sample(one.trials, sample[one.name]))
         speakers = set(trials.enroll.tolist())
         attacked[one.name] = replace(
