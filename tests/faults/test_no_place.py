@@ -49,7 +49,6 @@ def test_compiled_code_works_without_a_cache_folder(read_only_package: Path, tmp
         "import voiceveil, os, tempfile\n"
         "if not TEMPORARY:\n"
         "    tempfile.tempdir = '/dev/null/nowhere'\n"
-        "from voiceveil.models.emotion.logistic_regression import __name__ as name\n"
         "import voiceveil.dsp.pitch, voiceveil.metrics.scored_trials\n"
         "print(voiceveil.__file__, os.environ.get('NUMBA_CACHE_DIR', ''))\n"
     )

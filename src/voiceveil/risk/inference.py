@@ -136,7 +136,7 @@ def _penalty(data: _Labelled) -> float:
 
     It has seen these labels: the attacker is a little better than honest, which errs on the side of caution.
     """
-    from voiceveil.models.emotion.logistic_regression import choose_penalty
+    from voiceveil.stats.logistic import choose_penalty
 
     some = slice(0, 600)
     return choose_penalty(data.vectors[some], data.label[some].tolist(), [str(name) for name in data.speaker[some]])
@@ -144,7 +144,7 @@ def _penalty(data: _Labelled) -> float:
 
 def _cross_validate(data: _Labelled, label: Names, penalty: float) -> Names:
     """What classifiers that have learned from the other folds' speakers say, (n,)."""
-    from voiceveil.models.emotion.logistic_regression import fit
+    from voiceveil.stats.logistic import fit
 
     names, speaker = np.unique(data.speaker, return_inverse=True)
     # Every fold has speakers of every class: those of a class are dealt out in turn.

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
+from voiceveil.stats.logistic import minimize_cross_entropy
 
 __all__ = ["PRIOR", "Fusion", "Logistic"]
 
@@ -28,7 +29,6 @@ Floats = NDArray[np.float64]
 #: The effective prior of the challenge's costs: 10 x 0.01 against 1 x 0.99.
 PRIOR = 0.1 / (0.1 + 0.99)
 _RIDGE = 1e-4
-_STEPS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Logistic:
 
     @classmethod
     def fit(cls, target: Floats, other: Floats, *, prior: float = PRIOR) -> Logistic:
-        """Newton's method on the weighted cross-entropy plus a small ridge on the weights of standardised scores.
+        """Fit to scores of target trials and of others, (n, f) each, with a small ridge on standardized scores.
 
         The ridge keeps the weights finite where the classes do not overlap.
         """
@@ -50,22 +50,13 @@ class Logistic:
             )
         x = np.concatenate([target, other]).astype(np.float64)
         mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-9)
-        z = np.column_stack([(x - mean) / scale, np.ones(len(x))])
-        y = np.arange(len(x)) < len(target)
-        share = np.where(y, prior / len(target), (1 - prior) / len(other))
-        offset = np.log(prior / (1 - prior))
-        ridge = np.diag([*[_RIDGE] * x.shape[1], 0.0])
-        w = np.zeros(z.shape[1])
-        for _ in range(_STEPS):
-            p = 1.0 / (1.0 + np.exp(-np.clip(z @ w + offset, -50, 50)))
-            gradient = z.T @ (share * (p - y)) + ridge @ w
-            hessian = (z * (share * p * (1 - p))[:, None]).T @ z + ridge + 1e-12 * np.eye(len(w))
-            step = np.linalg.solve(hessian, gradient)
-            w = w - step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
-            if np.abs(step).max() < 1e-8:
-                break
-        weights = w[:-1] / scale
-        return cls(weights, float(w[-1] - weights @ mean))
+        is_target = (np.arange(len(x)) < len(target)).astype(np.int64)
+        item_weights = np.where(is_target, prior / len(target), (1 - prior) / len(other))
+        # Two classes have opposite weights, half of the difference each, so that the ridge counts half
+        w = minimize_cross_entropy((x - mean) / scale, is_target, item_weights, 2 * _RIDGE, tolerance=1e-8)
+        weights = (w[:-1, 1] - w[:-1, 0]) / scale
+        log_odds = float(w[-1, 1] - w[-1, 0])
+        return cls(weights, log_odds - float(np.log(prior / (1 - prior))) - float(weights @ mean))
 
     def __call__(self, scores: Floats) -> Floats:
         """LLRs (n,) of scores (n, f), or one of (f,)."""

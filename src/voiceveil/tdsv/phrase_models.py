@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.models.emotion import logistic_regression as logistic
+from voiceveil.stats import logistic
 from voiceveil.tdsv import dtw
 
 __all__ = ["PhraseClassifier", "PhraseMatch", "Projection", "Templates", "Wording"]

@@ -17,7 +17,7 @@ from voiceveil.core.documents import build, parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import exists
 from voiceveil.core.zip_files import read_npz
-from voiceveil.models.emotion.logistic_regression import LinearClassifier
+from voiceveil.stats.logistic import LinearClassifier
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Projection, Wording
 from voiceveil.tdsv.speaker_models import VoiceSpace

@@ -28,8 +28,8 @@ from voiceveil.models import (
 from voiceveil.models.emotion import functionals as f
 from voiceveil.models.emotion.evaluation import _replicates
 from voiceveil.models.emotion.functionals import functional_names, functionals
-from voiceveil.models.emotion.logistic_regression import PENALTIES, LinearClassifier, choose_penalty, fit, standard
 from voiceveil.run.cache import Cache
+from voiceveil.stats.logistic import PENALTIES, LinearClassifier, choose_penalty, fit, standard
 from voiceveil.testing import synthetic_voice
 
 Array = NDArray[np.float64]

@@ -41,11 +41,11 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.emotion import FoldUAR, uar_over_folds
 from voiceveil.models.emotion.folds import EMOTIONS, EmotionFolds, emotion_folds
 from voiceveil.models.emotion.functionals import Functionals
-from voiceveil.models.emotion.logistic_regression import LinearClassifier, choose_penalty, fit, standard
 from voiceveil.run.cache import Cache
 from voiceveil.run.executor import Jobs
 from voiceveil.run.extract import Evaluator, extract
 from voiceveil.stats.intervals import Range, interval
+from voiceveil.stats.logistic import LinearClassifier, choose_penalty, fit, standard
 from voiceveil.stats.values import Estimate
 
 __all__ = [

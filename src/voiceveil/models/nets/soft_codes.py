@@ -7,6 +7,8 @@ sounds are made of the same codes, as in voice conversion by nearest neighbours 
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -51,21 +53,11 @@ class SoftCodes(nn.Module):
 def k_means(
     vectors: NDArray[np.float32], count: int, rng: np.random.Generator, *, rounds: int = 12
 ) -> NDArray[np.float32]:
-    """Lloyd's algorithm from vectors drawn at random; a code that loses all its vectors starts anew at a random one."""
-    codes = vectors[rng.choice(len(vectors), size=count, replace=len(vectors) < count)].copy()
-    for _ in range(rounds):
-        nearest = np.concatenate(
-            [
-                ((codes**2).sum(axis=1) - 2 * block @ codes.T).argmin(axis=1)
-                for block in np.array_split(vectors, max(1, len(vectors) // 4096))
-            ]
-        )
-        sums = np.zeros_like(codes, dtype=np.float64)
-        np.add.at(sums, nearest, vectors)
-        members = np.bincount(nearest, minlength=count)
-        codes = np.where(
-            members[:, None] > 0,
-            sums / np.maximum(members, 1)[:, None],
-            vectors[rng.integers(len(vectors), size=count)],
-        ).astype(np.float32)
+    """Return ``count`` codes (count, d) of vectors (n, d), by Lloyd's algorithm from vectors drawn at random."""
+    from scipy.cluster.vq import kmeans2
+
+    start = vectors[rng.choice(len(vectors), size=count, replace=len(vectors) < count)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a code that loses all its vectors stays where it is
+        codes, _ = kmeans2(vectors, start, iter=rounds, minit="matrix", missing="warn")
     return np.asarray(codes, dtype=np.float32)
