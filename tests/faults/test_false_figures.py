@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 import tests.support.small_challenge  # registers the encoder `bumps`
 from voiceveil import attack
-from voiceveil.attack.sanity import NAMES, Check, check_scores, check_shared, check_trials, failed, merged
-from voiceveil.attack.sanity_data import check_audio
+from voiceveil.attack.checks import check_audio, check_scores, check_shared_utterances, check_trials
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli.main import main
+from voiceveil.core.checks import NAMES, Check, failed, merged
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
@@ -93,8 +93,8 @@ def test_swapped_labels_are_judged_by_an_interval_over_speakers() -> None:
 
 def test_shared_utterances_are_found_by_id_and_content() -> None:
     enrolled: dict[str, bytes | None] = {"a": b"1", "b": b"2", "c": None}
-    assert check_shared(enrolled, {"d": b"3", "e": None}) == []
-    by_id, by_content = check_shared(enrolled, {"a": b"1", "d": b"2", "e": b"3"}, where="toy")
+    assert check_shared_utterances(enrolled, {"d": b"3", "e": None}) == []
+    by_id, by_content = check_shared_utterances(enrolled, {"a": b"1", "d": b"2", "e": b"3"}, where="toy")
     assert by_id.seen == "1 of 3 trial utterances are enrolled, e.g. a (toy)."
     assert by_content.seen == "1 of 3 trial utterances have the content of an enrolled one, e.g. d is b (toy)."
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from voiceveil import metrics
 from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeech
+from voiceveil.attack.checks import check_sets, check_training_speakers, check_trials
 from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.registry import Scoring, make_attackers
-from voiceveil.attack.sanity import check_learned, check_trials
-from voiceveil.attack.sanity_data import check_sets
 from voiceveil.attack.sets import CONDITIONS, Condition, TrialSet, check_lengths, find_sets
 from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
@@ -320,7 +319,7 @@ def _check_scores(attacker: Attacker, scored: Sequence[_Scored], sets: Sequence[
     """Return the failed checks of an attacker's training speakers and scores."""
     checks = []
     if attacker.encoder is not None:
-        checks += check_learned(attacker.name, attacker.encoder.training().speaker_ids, _speakers(sets))
+        checks += check_training_speakers(attacker.name, attacker.encoder.training().speaker_ids, _speakers(sets))
     for entry in scored if attacker.scores_vary else ():
         where = f"{attacker.name}, {entry.condition}, {entry.trial_set.name}"
         checks += check_trials(entry.trials, where=where)

@@ -181,7 +181,7 @@ def _computable(one: _Scored, names: list[str]) -> list[str]:
 
 def _measure(one: _Scored, names: list[str], args: argparse.Namespace, resamples: int) -> dict[str, Any]:
     from voiceveil import metrics
-    from voiceveil.attack.sanity import check_trials
+    from voiceveil.attack.checks import check_trials
 
     names = _computable(one, names)
     measures = _measures(names, args)

@@ -305,7 +305,7 @@ def _score(args: argparse.Namespace) -> int:
 def _evaluate(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from voiceveil.attack.sanity import check_scores
+    from voiceveil.attack.checks import check_scores
     from voiceveil.cli.sanity import print_checks
     from voiceveil.report.tdsv import write_page
     from voiceveil.tdsv.answers import read_answer

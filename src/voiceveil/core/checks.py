@@ -2,7 +2,7 @@
 
 A check that fails gives a :class:`Check`; no checks is good news. The names are stable: they stand in ``results.json``,
 ``attack.json`` and ``comparison.json``, in the reports and in what the command line prints. The checks themselves are
-in :mod:`voiceveil.attack.sanity` (scores, ids) and :mod:`voiceveil.attack.sanity_data` (audio, training speech).
+in :mod:`voiceveil.attack.checks`.
 """
 
 from __future__ import annotations

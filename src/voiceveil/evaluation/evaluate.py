@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from voiceveil.attack.sanity_data import check_audio
+from voiceveil.attack.checks import check_audio
 from voiceveil.attack.sets import find_sets
 from voiceveil.core.atomic_files import remove_parts
 from voiceveil.core.checks import Check, merged

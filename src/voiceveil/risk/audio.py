@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from voiceveil.attack import Attacker, make_attackers
 from voiceveil.attack.adaptation import TrainingSet, adapt, candidates, recording_units
 from voiceveil.attack.backends import Linear
+from voiceveil.attack.checks import check_training_speakers
 from voiceveil.attack.embedding import embed_raw, from_raw, has_trunk
-from voiceveil.attack.sanity import check_learned
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.legal import voices
@@ -132,7 +132,7 @@ def _attack(
     columns = {key: np.array([of.get(u.id, "") for u in spoken]) for key, of in labels.items()}
     sets = _Sets(recordings, [u.id for u in spoken], names, columns)
     about: dict[str, Any] = {"encoder": by.name, "fingerprint": by.fingerprint(), "knows": ATTACKERS[name]}
-    checks = check_learned(f"the {name} attacker ({by.name})", by.training().speaker_ids, set(names.tolist()))
+    checks = check_training_speakers(f"the {name} attacker ({by.name})", by.training().speaker_ids, set(names.tolist()))
     if not adapted:
         return Attack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"}, tuple(checks))
     corpora = recordings.similar if name == "semi-informed" else recordings.training or recordings.anonymized

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voiceveil.attack.sanity import check_trials
-from voiceveil.attack.sanity_data import check_audio, check_training, content_of
+from voiceveil.attack.checks import audio_content, check_audio, check_training, check_trials
 from voiceveil.core.checks import Check, failed
 from voiceveil.metrics import ScoredTrials
 from voiceveil.metrics.legal import Voices, unit_rows
@@ -82,10 +81,10 @@ def check_recordings(recordings: Recordings, cache: Cache) -> list[Check]:
     originals = {u.id: u for u in recordings.side(False)} if recordings.original else {}
     anonymized = {u.id: u for u in recordings.side(True)} if recordings.anonymized else {}
     found = check_audio(anonymized or originals, originals if anonymized else {}, cache)
-    contents = {content_of(u, cache) for side in (originals, anonymized) for u in side.values()}
+    contents = {audio_content(u, cache) for side in (originals, anonymized) for u in side.values()}
     sides: dict[str, dict[tuple[str, float, float | None], str]] = {"A": {}, "B": {}}
     for key, u in (originals or anonymized).items():
-        sides[recordings.split[key]][content_of(u, cache)] = key
+        sides[recordings.split[key]][audio_content(u, cache)] = key
     shared = sorted(sides["A"].keys() & sides["B"].keys())
     if shared:
         first = f"{sides['B'][shared[0]]} is {sides['A'][shared[0]]}"

@@ -32,7 +32,7 @@ from voiceveil import metrics
 from voiceveil.apps.board.audio import SubmittedAudio
 from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.board.lists import open_set, parts_of, tdsv_keys
-from voiceveil.attack.sanity import check_scores
+from voiceveil.attack.checks import check_scores
 from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
 from voiceveil.corpus import Trials

@@ -21,8 +21,8 @@ from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.board.lists import contest_attackers, open_set, parts_of, training_sets
 from voiceveil.apps.board.scoring import eer_figure, in_sample, select, wer_figure
 from voiceveil.attack import TrainingSpeech
+from voiceveil.attack.checks import check_audio
 from voiceveil.attack.embedding import embed_raw
-from voiceveil.attack.sanity_data import check_audio
 from voiceveil.attack.sets import TrialSet, find_sets
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance

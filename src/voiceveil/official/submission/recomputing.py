@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from voiceveil import metrics
-from voiceveil.attack.sanity import check_scores
+from voiceveil.attack.checks import check_scores
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
 from voiceveil.corpus import Corpus
