@@ -22,8 +22,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 import voiceveil as vv
-from voiceveil import attack
-from voiceveil.cli.attack import table
+import voiceveil.attack as attack
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.models.speaker.campplus import CamPlusPlus
 from voiceveil.run.cache import Cache
@@ -102,7 +101,7 @@ def main() -> None:
         cache=cache,
         jobs=args.jobs,
     )
-    print(f"attack on cached embeddings: {time.perf_counter() - start:.0f} s\n\n{table(result)}\n")
+    print(f"attack on cached embeddings: {time.perf_counter() - start:.0f} s\n\n{result}\n")
     for health in result.health:
         for candidate, rate in health.tried:
             print(f"  tried by {health.attacker}: {candidate:24} {rate:6.1%} EER on held-out speakers")

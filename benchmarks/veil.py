@@ -22,8 +22,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 import side_by_side
+import voiceveil.attack as attack
 from side_by_side import SEED, Column, development, distinctiveness, folder_of, results_of, say, table, trial_sets
-from voiceveil import attack
 from voiceveil.attack import TrainingSpeech
 from voiceveil.attack.embedding import embed
 from voiceveil.attack.encoder_attackers import AdaptedAttacker

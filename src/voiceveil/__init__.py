@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from voiceveil.api.evaluating import evaluate
     from voiceveil.api.recordings import save
     from voiceveil.api.transcripts import Transcripts, transcribe
+    from voiceveil.attack import AttackResult, attack
     from voiceveil.audio import Waveform, load
     from voiceveil.core.errors import InputError
     from voiceveil.corpus import Corpus, open_corpus
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Anonymizer",
+    "AttackResult",
     "Corpus",
     "InputError",
     "Key",
@@ -42,6 +44,7 @@ __all__ = [
     "Waveform",
     "__version__",
     "anonymize",
+    "attack",
     "compare",
     "evaluate",
     "load",
@@ -54,6 +57,7 @@ __all__ = [
 
 _HOME = {
     "Anonymizer": "voiceveil.systems.contract",
+    "AttackResult": "voiceveil.attack.pipeline",
     "RecordingComparison": "voiceveil.api.comparing",
     "Results": "voiceveil.evaluation.results",
     "Corpus": "voiceveil.corpus",
@@ -71,7 +75,7 @@ _HOME = {
     "transcribe": "voiceveil.api.transcripts",
 }
 #: Packages that are also functions, see `voiceveil.core.callable_package`.
-_CALLABLE = ("systems",)
+_CALLABLE = ("attack", "systems")
 
 _get, _ = lazy_exports(__name__, _HOME)
 

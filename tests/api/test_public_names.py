@@ -71,6 +71,9 @@ def test_packages_are_functions_before_and_after_their_modules_are_imported() ->
     after = "from voiceveil.systems.batch import anonymize; assert [s.name for s in vv.systems()] == names"
     subprocess.run([sys.executable, "-c", f"{before}; {after}"], check=True)
     assert list(inspect.signature(vv.systems).parameters) == ["names"]
+    assert list(inspect.signature(vv.attack).parameters)[:3] == ["data", "anon", "attackers"]
+    with pytest.raises(vv.InputError, match="no attacker is named"):
+        vv.attack("data", attackers=[])
 
 
 def test_list_of_systems_prints_and_exports() -> None:

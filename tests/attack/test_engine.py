@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import voiceveil as vv
-from voiceveil import attack, metrics
+import voiceveil.attack as attack
+from voiceveil import metrics
 from voiceveil.attack.attacker import TrainingSpeech
 from voiceveil.attack.embedding import Embedded, enroll, score_trials, write_scores
 from voiceveil.attack.encoder_attackers import EncoderAttacker

@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 import voiceveil as vv
+import voiceveil.attack as attack
 from tests.attack.test_engine import corpus
 from tests.support.paths import SHARED
-from voiceveil import attack
 from voiceveil.attack.inversion import ALPHAS, AngleCounts, AngleModel, count_angles, invert
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli.main import main

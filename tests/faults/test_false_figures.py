@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tests.support.small_challenge  # registers the encoder `bumps`
-from voiceveil import attack
+import voiceveil.attack as attack
 from voiceveil.attack.checks import check_audio, check_scores, check_shared_utterances, check_trials
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli.main import main

@@ -1,5 +1,7 @@
 """Attackers: who is speaking in anonymized recordings, and how often can a machine tell?
 
+Calling the package attacks the sets of a folder: ``vv.attack("data", anon="_b2")``.
+
 ``run`` attacks the sets of a folder and returns an :class:`AttackResult`. ``attackers`` is the registry of attackers,
 ``encoders`` that of speaker encoders. Nothing here imports torch before an encoder is used.
 """
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeech
 from voiceveil.attack.pipeline import AttackResult, AttackRow, run
+from voiceveil.attack.recorded_attack import attack
 from voiceveil.attack.registry import AttackerOptions, attackers, make_attackers
 from voiceveil.attack.sets import Condition, TrialSet
+from voiceveil.core.callable_package import make_callable
 from voiceveil.models.speaker.encoders import SpeakerEncoder, TrainingRecord, encoder, encoders
 
 __all__ = [
@@ -24,9 +28,12 @@ __all__ = [
     "TrainingRecord",
     "TrainingSpeech",
     "TrialSet",
+    "attack",
     "attackers",
     "encoder",
     "encoders",
     "make_attackers",
     "run",
 ]
+
+make_callable(__name__, attack)

@@ -115,6 +115,23 @@ class Health:
     tried: tuple[tuple[str, float], ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def lines(self) -> list[str]:
+        """Return one line of figures, and one for each warning."""
+        figures = []
+        if self.original_eer is not None:
+            figures.append(f"original speech {self.original_eer:.1%} EER")
+        if self.choice:
+            figures.append(f"back-end {self.choice}")
+        if self.validation_eer is not None:
+            unadapted = "" if self.unadapted_eer is None else f" (unadapted {self.unadapted_eer:.1%})"
+            figures.append(f"held-out speakers {self.validation_eer:.1%} EER{unadapted}")
+        if self.accuracy is not None:
+            figures.append(f"training accuracy {self.accuracy:.1%}")
+        if self.peak_reached is not None:
+            figures.append(f"learning rate {'reached' if self.peak_reached else 'did not reach'} its peak")
+        figures.append(f"shuffled control {self.control_eer:.1%}")
+        return [f"  {self.attacker}: {'; '.join(figures)}", *(f"    warning: {text}" for text in self.warnings)]
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)

@@ -20,8 +20,9 @@ from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
 from voiceveil.attack.registry import Scoring, make_attackers
 from voiceveil.attack.sets import CONDITIONS, Condition, TrialSet, check_lengths, find_sets
-from voiceveil.core.checks import Check, merged
+from voiceveil.core.checks import Check, check_lines, merged
 from voiceveil.core.errors import InputError
+from voiceveil.core.tables import Table, Tabular
 from voiceveil.corpus import open_corpus
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.models.speaker.covariances import Floats
@@ -76,8 +77,8 @@ class AttackRow:
 
 
 @dataclass(frozen=True)
-class AttackResult:
-    """All rows, the health of each attacker, the wall-clock seconds, and the checks that failed."""
+class AttackResult(Tabular):
+    """All rows, the health of each attacker, the wall-clock seconds, and the checks that failed; prints a table."""
 
     rows: tuple[AttackRow, ...]
     health: tuple[Health, ...]
@@ -100,6 +101,28 @@ class AttackResult:
         counted = [row for row in self.rows if row.condition != "oo" and row.knowledge != "metadata"]
         pairs = dict.fromkeys((row.attacker, row.condition) for row in counted)
         return min(pairs, key=lambda pair: self.mean(*pair).value, default=None)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per row; the EER and the ends of its 95% interval are fractions."""
+        plain = [row.as_dict() for row in self.rows]
+        return [
+            {**row, "eer": row["eer"]["value"], "eer_low": row["eer"]["low"], "eer_high": row["eer"]["high"]}
+            for row in plain
+        ]
+
+    def table(self) -> Table:
+        """Return the rows, with the health of each attacker and the strongest one below."""
+        rows = [
+            (row.attacker, row.knowledge, row.condition, row.backend, row.set, row.gender, f"{row.eer}")
+            for row in self.rows
+        ]
+        notes = ["", "attackers' health", *(line for health in self.health for line in health.lines())]
+        if (best := self.strongest) is not None:
+            notes += ["", f"strongest attacker: {best[0]} ({best[1]}), EER {self.mean(*best)} over the sets"]
+        if self.checks:
+            notes += ["", *check_lines(self.checks)]
+        columns = ("attacker", "knowledge", "condition", "scores", "set", "gender", "EER [95% interval]")
+        return Table(columns, tuple(rows), tuple(notes))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

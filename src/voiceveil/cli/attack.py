@@ -9,24 +9,12 @@ oa = original enrollment (ignorant, or inverting the anonymization), aa = the at
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import print_checks
-from voiceveil.core.checks import check_lines
-from voiceveil.core.errors import InputError
-from voiceveil.core.output_guard import refuse_overlap
-from voiceveil.core.registry import did_you_mean
-from voiceveil.core.terminal import escaped
-from voiceveil.run.outputs import recorded, refuse_inputs
-
-if TYPE_CHECKING:
-    from voiceveil.attack import AttackResult, Health
 
 HELP = "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers"
 EXAMPLES = """\
@@ -95,33 +83,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Attack, print, write."""
-    from voiceveil import attack
+    """Attack and print."""
+    from voiceveil.attack import attack
 
-    names = _listed(args.attacker)
-    if not names:
-        raise InputError("--attacker names nobody", fix="give e.g. --attacker campplus")
-    with chosen_jobs(args) as jobs, _results_folder(args):
-        result = attack.run(
+    with chosen_jobs(args) as jobs:
+        result = attack(
             args.data,
             anon=args.anon,
-            attackers=names,
+            attackers=_listed(args.attacker),
+            out=args.out,
+            overwrite=args.overwrite,
             **_rules(args),
             train=args.train,
             train_original=args.train_original,
             similar=args.similar,
             anon_data=args.anon_data,
             cache=args.cache,
-            out=args.out,
             jobs=jobs,
             resamples=args.resamples,
             seed=args.seed,
             quiet=args.quiet or args.json,
         )
-        text = json.dumps(result.as_dict(), indent=1)
-        if args.out is not None:
-            _write(args.out / "attack.json", text)
-    print(text if args.json else table(result))
+    print(result.to_json() if args.json else result)
     print_checks(result.checks)
     return 0
 
@@ -131,93 +114,11 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     names = _listed(args.sets or "")
     if args.protocol is None:
         return {"sets": names or None, "scoring": args.scoring or "cosine"}
+    from voiceveil.evaluation.attack_rules import attack_rules
     from voiceveil.evaluation.protocol import load_protocol
 
-    protocol = load_protocol(args.protocol)
-    pairs = {
-        trials.set: part.enroll
-        for part in protocol.verification
-        for trials in part.trials
-        if (args.data / trials.set / "trials").is_file()
-    }
-    if not pairs:
-        raise InputError(f"no trial set of {protocol.name} is here", where=args.data, fix="give another --protocol")
-    unknown = [name for name in names if not any(_is_named(trial_set, name) for trial_set in pairs)]
-    if unknown:
-        raise InputError(
-            f"--sets: {protocol.name} has no set {unknown[0]!r}", fix=did_you_mean(unknown[0], list(pairs))
-        )
-    if names:
-        pairs = {key: enroll for key, enroll in pairs.items() if any(_is_named(key, name) for name in names)}
-    return {"sets": pairs, "conditions": protocol.conditions, "scoring": args.scoring or protocol.scoring}
-
-
-def _is_named(trial_set: str, name: str) -> bool:
-    """Return whether ``name`` is that of the set, or a beginning of it (``libri_dev``)."""
-    return trial_set == name or trial_set.startswith(f"{name}_")
-
-
-@contextmanager
-def _results_folder(args: argparse.Namespace) -> Iterator[None]:
-    """Keep the data out of the folder for the results, and replace no file there but its own."""
-    if args.out is None:
-        yield
-        return
-    homes = {args.data, args.anon_data or args.data}
-    sets = [table.parent for home in homes for table in home.glob("*/wav.scp")]
-    refuse_overlap(args.out, sets)
-    refuse_inputs(args.out, [*args.train, *args.train_original])
-    targets = [args.out / "attack.json", *args.out.glob("*/*.scores")]
-    with recorded(args.out, {"verb": "attack"}, lambda: targets, overwrite=args.overwrite):
-        yield
+    return attack_rules(load_protocol(args.protocol), args.data, names, args.scoring)
 
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _write(path: Path, text: str) -> None:
-    from voiceveil.core.atomic_files import atomic_path
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
-
-
-def table(result: AttackResult) -> str:
-    """The rows, the health of each attacker, the result."""
-    head = ("attacker", "knowledge", "", "scores", "set", "", "EER [95 %]")
-    cells = [
-        (r.attacker, r.knowledge, r.condition, r.backend, r.set, r.gender, str(r.eer).replace(" %", "", 1) + " %")
-        for r in result.rows
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *cells)
-    ]
-    lines += ["", "attackers' health"]
-    lines += [line for one in result.health for line in _health(one)]
-    best = result.strongest
-    if best is not None:
-        lines += ["", f"strongest attacker: {best[0]} ({best[1]}), EER {result.mean(*best)} over the sets"]
-    if result.checks:
-        lines += ["", *check_lines(result.checks)]
-    return "\n".join(map(escaped, lines))
-
-
-def _health(one: Health) -> list[str]:
-    """One line of figures, and one a warning."""
-    parts = []
-    if one.original_eer is not None:
-        parts.append(f"original speech {one.original_eer:.1%} EER")
-    if one.choice:
-        parts.append(f"back-end {one.choice}")
-    if one.validation_eer is not None:
-        than = "" if one.unadapted_eer is None else f" (unadapted {one.unadapted_eer:.1%})"
-        parts.append(f"held-out speakers {one.validation_eer:.1%} EER{than}")
-    if one.accuracy is not None:
-        parts.append(f"training accuracy {one.accuracy:.1%}")
-    if one.peak_reached is not None:
-        parts.append(f"learning rate {'reached' if one.peak_reached else 'did not reach'} its peak")
-    parts.append(f"shuffled control {one.control_eer:.1%}")
-    return [f"  {one.attacker}: {'; '.join(parts)}", *(f"    warning: {text}" for text in one.warnings)]

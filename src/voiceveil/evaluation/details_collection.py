@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil import attack, metrics
+from voiceveil import metrics
 from voiceveil import models as utility
+from voiceveil.attack import encoder as make_encoder
 from voiceveil.attack.embedding import embed
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.evaluation.attackers import uses_campplus
@@ -90,7 +91,7 @@ def _mean(track: Any) -> float | None:
 
 def _similarity(original: Corpus, anonymized: Corpus, tools: Tools) -> Similarity | None:
     """The matrices by CAM++, of speakers with two utterances at least; None if there are not two of them."""
-    encoder = attack.encoder("campplus")
+    encoder = make_encoder("campplus")
     enough = {name for name, spoken in original.by_speaker.items() if len(spoken) > 1}
     listed = sorted((u for u in original if u.speaker in enough), key=lambda u: u.id)
     if len(enough) < 2:

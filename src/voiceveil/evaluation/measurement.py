@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil import attack, metrics
+from voiceveil import metrics
 from voiceveil import models as utility
+from voiceveil.attack import encoder as make_encoder
+from voiceveil.attack import run as run_attack
 from voiceveil.attack.embedding import embed
 from voiceveil.core.checks import Check
 from voiceveil.corpus import Corpus, Utterance
@@ -60,7 +62,7 @@ def verification(
     """Return EERs of all attackers and other metrics of trials, the attackers' health, notes, and failed checks."""
     places = {trials.set: (one, trials.gender) for one in inventory.verification for trials in one.trials}
     scoring, notes = scoring_of(inventory)
-    result = attack.run(
+    result = run_attack(
         data,
         anon=suffix,
         anon_data=anon_data,
@@ -182,7 +184,7 @@ def pitch(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) 
 
 def distinctiveness(inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> list[Figure]:
     """DeID and G_VD of each set of trials, and its three similarity matrices."""
-    encoder = attack.encoder("campplus")
+    encoder = make_encoder("campplus")
     figures = []
     for one in inventory.verification:
         for trials in one.trials:
