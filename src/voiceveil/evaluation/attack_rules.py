@@ -13,7 +13,9 @@ from voiceveil.evaluation.protocol import Protocol
 __all__ = ["attack_rules"]
 
 
-def attack_rules(protocol: Protocol, data: Path, names: Sequence[str] = (), scoring: str | None = None) -> dict[str, Any]:
+def attack_rules(
+    protocol: Protocol, data: Path, names: Sequence[str] = (), scoring: str | None = None
+) -> dict[str, Any]:
     """Return the options ``sets``, ``conditions`` and ``scoring`` of :func:`voiceveil.attack`.
 
     Parameters
@@ -37,7 +39,9 @@ def attack_rules(protocol: Protocol, data: Path, names: Sequence[str] = (), scor
         raise InputError(f"no trial set of {protocol.name} is here", where=data, fix="give another --protocol")
     unknown = [name for name in names if not any(_is_named(trial_set, name) for trial_set in pairs)]
     if unknown:
-        raise InputError(f"--sets: {protocol.name} has no set {unknown[0]!r}", fix=did_you_mean(unknown[0], list(pairs)))
+        raise InputError(
+            f"--sets: {protocol.name} has no set {unknown[0]!r}", fix=did_you_mean(unknown[0], list(pairs))
+        )
     if names:
         pairs = {key: enroll for key, enroll in pairs.items() if any(_is_named(key, name) for name in names)}
     return {"sets": pairs, "conditions": protocol.conditions, "scoring": scoring or protocol.scoring}
