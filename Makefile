@@ -7,7 +7,7 @@ PINNED = $(PIP) --constraint constraints.txt --no-build-isolation
 .PHONY: demo test torture lint docs bench wheel clean
 .DEFAULT_GOAL := demo
 
-demo: .venv/demo.done  ## the whole way on a small corpus, to a report
+demo: .venv/demo.done  ## veil against b2 on real speech, to a report
 	.venv/bin/voiceveil demo demo --overwrite
 
 test: .venv/dev.done  ## all tests
@@ -42,7 +42,7 @@ clean:
 # names it beside the packages that need it, so that one resolution picks its pinned version.
 .venv/demo.done: .venv/bin/python pyproject.toml constraints.txt requirements/demo.txt
 	$(HASHED) requirements/demo.txt
-	$(PINNED) torch==2.13.0 --editable '.[demo,asv,asr]'
+	$(PINNED) torch==2.13.0 --editable '.[demo]'
 	touch $@
 
 .venv/dev.done: .venv/bin/python pyproject.toml constraints.txt requirements/dev.txt

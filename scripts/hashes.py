@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 #: File -> the extras that its set-up command installs.
-SETS = {"demo": "demo,asv,asr", "dev": "dev"}
+SETS = {"demo": "demo", "dev": "dev"}
 LEFT_OUT = re.compile(r"voiceveil|torch|triton|nvidia-.*|cuda-.*")
 HEAD = "# Written by scripts/hashes.py: every file of each version, whichever machine it is for.\n"
 

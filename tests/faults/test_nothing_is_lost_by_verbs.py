@@ -11,7 +11,6 @@ import pytest
 from tests.faults.runs import tree
 from tests.support.board_world import make_lists
 from tests.support.official_samples import RANK_2024
-from voiceveil.apps.demo import corpus as demo_corpus
 from voiceveil.audio import save
 from voiceveil.cli import demo
 from voiceveil.cli.main import main
@@ -241,16 +240,18 @@ def test_demo_keeps_existing_folders(tmp_path: Path, capsys: Said, monkeypatch: 
     """Without the long part: what an evaluation may replace is tested elsewhere."""
     commands: list[tuple[object, ...]] = []
     monkeypatch.setattr(demo, "_run", lambda *words: commands.append(words))
-    monkeypatch.setattr(demo_corpus, "make_corpus", lambda folder: None)
-    for name in ("data/mine.wav", "results/mine.txt", "data/libri_train/wav.scp"):
+    monkeypatch.setattr(demo, "_summarize", lambda folders: None)
+    for name in ("data/mine.wav", "results/mine.txt", "data/demo_train/wav.scp"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(InputError, match=r"libri_train/wav\.scp: this file exists"):
-        demo._evaluate(tmp_path, "b2", overwrite=False)
+    with pytest.raises(InputError, match=r"demo_train/wav\.scp: this file exists"):
+        demo._evaluate(tmp_path, ["b2"], overwrite=False)
     assert (tree(tmp_path), commands) == (before, [])
-    demo._evaluate(tmp_path, "b2", overwrite=True)
-    assert before.items() <= tree(tmp_path).items(), "nothing is removed"
+    demo._evaluate(tmp_path, ["b2"], overwrite=True)
+    after = tree(tmp_path)
+    replaced = [name for name, content in before.items() if after.get(name) != content]
+    assert replaced == ["data/demo_train/wav.scp"], "nothing else is touched"
     assert all("--overwrite" in words for words in commands)
 
 

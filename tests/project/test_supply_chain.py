@@ -159,7 +159,7 @@ def test_set_up_installs_by_hash(name: str) -> None:
     assert sum(not line.endswith("\\") for line in hashes) == len(starts)  # each list of hashes has an end
     pinned, allowed = _pins(path), _pins(ROOT / "constraints.txt")
     assert {package: version for package, version in pinned.items() if allowed.get(package) != version} == {}
-    assert _wanted({"demo": ["demo", "asv", "asr"], "dev": ["dev"]}[name]) - set(pinned) == {"torch"}
+    assert _wanted({"demo": ["demo"], "dev": ["dev"]}[name]) - set(pinned) == {"torch"}
 
 
 def _wanted(extras: list[str]) -> set[str]:

@@ -222,6 +222,14 @@ def test_details_round_trip(tmp_path_factory: pytest.TempPathFactory, text: str,
     assert replace(again, f0_original=value) == row
 
 
+def test_details_of_relative_paths_lead_to_the_audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = Heard("u", original="data/u.wav", anonymized="results/b2/data/u.wav")
+    write_details(Details({"set": (row,)}, {}), Path("results/b2"))
+    (again,) = read_details(tmp_path / "results" / "b2").utterances["set"]
+    assert (again.original, again.anonymized) == (str(tmp_path / "data" / "u.wav"), "data/u.wav")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

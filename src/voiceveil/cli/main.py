@@ -32,7 +32,7 @@ __all__ = ["VERBS", "main"]
 
 #: Verb -> one line, in the order of the work.
 VERBS: dict[str, str] = {
-    "demo": "the whole way on a small corpus: anonymize, attack, measure, rank, report; start here",
+    "demo": "veil against b2 on real speech that ships: anonymize, attack, measure, listen; start here",
     "systems": "list the anonymization systems and their parameters",
     "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
     "evaluate": "run the protocol of a challenge: anonymize, attack, recognise, measure",
@@ -57,7 +57,7 @@ _EXTRAS = {
     "pocketsphinx": "sphinx", "transformers": "transformers", "huggingface_hub": "transformers", "swift_f0": "pitch",
     "amfm_decompy": "pitch", "speechmos": "naturalness", "lhotse": "lhotse", "pyarrow": "parquet", "ray": "cluster",
     "starlette": "web", "uvicorn": "web", "itsdangerous": "web", "psycopg": "postgres", "websockets": "live",
-    "sounddevice": "live", "espeakng_loader": "demo",
+    "sounddevice": "live",
 }  # fmt: skip
 
 #: Errors without the name of a file that a command can only get from its own output: others name what they write.

@@ -17,7 +17,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +79,29 @@ def write_details(details: Details, out: Path) -> None:
         with atomic_path(folder / f"{name}.tsv") as part, part.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream, "excel-tab", lineterminator="\n")
             writer.writerow(names)
-            writer.writerows([_cell(getattr(row, key), out) for key in names] for row in rows)
+            stored = (_with_stored_paths(row, out) for row in rows)
+            writer.writerows([_cell(getattr(row, key)) for key in names] for row in stored)
     for name, one in details.similarity.items():
         with atomic_path(folder / f"{name}.similarity.json") as part:
             part.write_text(json.dumps(vars(one)) + "\n")
 
 
-def _cell(value: Any, out: Path) -> str:
+def _with_stored_paths(row: Heard, out: Path) -> Heard:
+    """Return the row with paths relative to ``out`` where the audio lies within it, and absolute ones elsewhere."""
+    return replace(row, original=_stored_path(row.original, out), anonymized=_stored_path(row.anonymized, out))
+
+
+def _stored_path(path: str, out: Path) -> str:
+    if not path:
+        return ""
+    place, folder = Path(path).absolute(), out.absolute()
+    return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
+
+
+def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    path = Path(value)
-    return str(path.relative_to(out)) if path.is_absolute() and path.is_relative_to(out) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def read_details(out: Path) -> Details:

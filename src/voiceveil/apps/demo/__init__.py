@@ -1,1 +1,1 @@
-"""The corpus of `voiceveil demo`: voices that are synthesised on this machine, in the layout of the challenges."""
+"""The demo corpus: real voices of LibriSpeech dev-clean that ship with the package, see `voiceveil demo`."""
