@@ -1,13 +1,13 @@
-"""Adaptation of an encoder to anonymized speech: candidates, and the choice among them.
+"""Adaptation of an encoder to anonymized speech: candidate back-ends, and the choice among them.
 
-The attacker has anonymized speech of other speakers with known identities. From
-its embeddings a back-end is learned; which one is decided by cross-validation over *speakers* of that training data,
-never on the trials that are attacked. A fold mimics the attack: its speakers are enrolled with half of their utterances
-(at most twelve) and others are compared with them, women and men apart. Speakers with several recording sessions are
-enrolled with some and heard in others, as in the challenges: a microphone that was heard before betrays its speaker.
+The attacker has anonymized speech of other speakers with known identities. A back-end is fitted to its embeddings; the
+candidates are compared by cross-validation over *speakers* of this training speech, never on the attacked trials. Each
+fold mimics the attack: speakers are enrolled with half of their utterances (at most twelve) and compared with the other
+utterances, women and men separately. Speakers with several recording sessions are enrolled with some sessions and
+tested with others, as in the challenges, because a known microphone would give the speaker away.
 
-Conventions: as in :mod:`voiceveil.attack.backends`. A candidate works on embeddings, or on what the encoder's last
-layer sees (its trunk), where it stands in the place of that layer.
+Conventions: as in :mod:`voiceveil.attack.backends`. A candidate works on embeddings, or on the output of the encoder's
+trunk, where it takes the place of the last layer.
 """
 
 from __future__ import annotations
@@ -41,14 +41,28 @@ __all__ = [
 ]
 
 _FOLDS = 4
-_ENROLLED = 12  # utterances at most: about what the challenges' speakers have
+_ENROLLED = 12  # utterances at most, about as many as the challenges' speakers have
+_FEWEST = 4  # utterances of a speaker who can be enrolled and tested
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Labelled training speech: ``embeddings`` (n, d), ``trunk`` (n, w) or None, ``speaker`` and ``gender`` (n,).
+    """Embeddings of training speech, with labels.
 
-    ``unit`` (n,) says what must not be both in the enrollment and in the trials, see :func:`recording_units`.
+    Parameters
+    ----------
+    embeddings : array of shape (n, d)
+        One row per utterance.
+    trunk : array of shape (n, w), optional
+        Output of the encoder's trunk.
+    speaker : array of int, shape (n,)
+        Numbers of the speakers.
+    gender : array of str, shape (n,)
+        ``f``, ``m`` or "".
+    unit : array of str, shape (n,)
+        Utterances of one unit are not split between enrollment and trials, see :func:`recording_units`.
+    sessions : int
+        Number of speakers with several recording sessions.
     """
 
     embeddings: Floats
@@ -56,15 +70,15 @@ class TrainingSet:
     speaker: Codes
     gender: NDArray[np.str_]
     unit: NDArray[np.str_]
-    sessions: int = 0  # how many speakers have several recording sessions
+    sessions: int = 0
 
     @property
     def speakers(self) -> int:
-        """How many have enough utterances to be enrolled, four."""
-        return int((np.unique(self.speaker, return_counts=True)[1] >= 4).sum())
+        """Number of speakers with enough utterances to be enrolled, four."""
+        return int((np.unique(self.speaker, return_counts=True)[1] >= _FEWEST).sum())
 
     def vectors(self, on_trunk: bool) -> Floats:
-        """What a candidate works on."""
+        """Return the output of the trunk (n, w) or the embeddings (n, d)."""
         if not on_trunk:
             return self.embeddings
         if self.trunk is None:
@@ -73,79 +87,112 @@ class TrainingSet:
 
 
 def recording_units(utterances: Sequence[Utterance]) -> NDArray[np.str_]:
-    """The recording session of each utterance, or the utterance itself where a speaker has but one session.
+    """Return the recording session of each utterance, or its own id if its speaker has one session only.
 
-    A session is what ids tell: the second part of ``<speaker>-<session>-<number>``, as in LibriSpeech and VoxCeleb. A
-    single utterance beside the longest session is no second one: it would be all that there is to hear.
+    Sessions are read from ids of the form ``<speaker>-<session>-<number>``, as in LibriSpeech and VoxCeleb. A single
+    utterance beside the longest session does not count as a second session: nothing would be left for the trials.
     """
     sessions: list[str] = []
     of_speaker: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
     for utterance in utterances:
         parts = re.split("[-_]", utterance.id)
-        told = len(parts) > 2 and parts[0] == utterance.speaker
-        sessions.append(f"{parts[0]} {parts[1]}" if told else "")
+        has_session = len(parts) > 2 and parts[0] == utterance.speaker
+        sessions.append(f"{parts[0]} {parts[1]}" if has_session else "")
         of_speaker[utterance.speaker][sessions[-1]] += 1
-    several = {speaker for speaker, found in of_speaker.items() if found.total() - max(found.values()) >= 2}
-    listed = zip(utterances, sessions, strict=True)
-    return np.array([session if u.speaker in several and session else u.id for u, session in listed])
+    several = {speaker for speaker, counts in of_speaker.items() if counts.total() - max(counts.values()) >= 2}
+    pairs = zip(utterances, sessions, strict=True)
+    return np.array([session if u.speaker in several and session else u.id for u, session in pairs])
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A back-end, and what it works on."""
+    """A back-end, on embeddings or on the output of the encoder's trunk."""
 
     backend: Backend
     on_trunk: bool = False
 
     @property
     def name(self) -> str:
-        """What the tables call it."""
+        """Name in tables."""
         return f"{'trunk ' if self.on_trunk else ''}{self.backend.name}"
 
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """The chosen candidate, fitted to all training data, and how all did on speakers held out (EER, a fraction)."""
+    """The result of :func:`adapt`.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        The best one.
+    scorer : Scorer
+        Its back-end, fitted to all training speech.
+    validation : tuple of (str, float)
+        Names of all candidates and their EERs on held-out speakers, best first.
+    unadapted : float
+        EER of plain cosines on the same folds.
+    accuracy : float
+        Share of training utterances whose speaker is identified.
+    speakers, utterances : int
+        Size of the training speech.
+    validated, sessions : int
+        Number of speakers who were enrolled in the validation, and of those tested in another recording session.
+    """
 
     candidate: Candidate
     scorer: Scorer
-    validation: tuple[tuple[str, float], ...]  # name, EER; best first
-    unadapted: float  # the EER of plain cosines on the same folds
-    accuracy: float  # of the training speakers' identification
+    validation: tuple[tuple[str, float], ...]
+    unadapted: float
+    accuracy: float
     speakers: int
     utterances: int
-    validated: int  # of the speakers have enough utterances to be enrolled,
-    sessions: int  # and so many of them were enrolled in one recording session and heard in another
+    validated: int
+    sessions: int
 
     @property
     def validation_eer(self) -> float:
-        """Of the chosen one."""
+        """EER of the best candidate on held-out speakers."""
         return self.validation[0][1]
 
 
 def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
-    """All that are tried, simple ones first."""
+    """Return the candidates for some training speech, simple ones first."""
     plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(60)]
     plain += [Plda(60, by_count=False), MarginSoftmax(), SNorm(Wccn(0.05)), SNorm(Wccn(0.3)), SNorm(Lda(60))]
-    found = [Candidate(backend) for backend in plain]
+    chosen = [Candidate(backend) for backend in plain]
     if training.trunk is not None:
         deep: list[Backend] = [Wccn(0.3), Lda(60, 0.3), Plda(60, 0.3, by_count=False), SNorm(Wccn(0.1))]
-        found += [Candidate(backend, True) for backend in deep]
+        chosen += [Candidate(backend, True) for backend in deep]
     else:
-        found += [Candidate(SNorm(Scaled(Wccn(shrinkage)))) for shrinkage in (0.1, 0.5, 0.8)]
-    return tuple(found)
+        chosen += [Candidate(SNorm(Scaled(Wccn(shrinkage)))) for shrinkage in (0.1, 0.5, 0.8)]
+    return tuple(chosen)
 
 
 def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, cache: Cache | None = None) -> Adapted:
-    """Validate the candidates on held-out speakers, and fit the best one to all training data.
+    """Compare candidates on held-out speakers, and fit the best one to all training speech.
 
-    ``cache`` keeps how they did, which is long in the making, by the content of the training data.
+    Parameters
+    ----------
+    training : TrainingSet
+        The training speech.
+    tried : sequence of Candidate, optional
+        By default those of :func:`candidates`.
+    cache : Cache, optional
+        Keeps the validation EERs, which take long, by the content of the training speech.
+
+    Raises
+    ------
+    InputError
+        If there are too few training speakers.
     """
     tried = candidates(training) if tried is None else tried
     store = Cache(None) if cache is None else cache
     known = [training.embeddings, training.trunk, training.speaker, training.gender, training.unit]
-    rates = [store.remember("validation 1", [*known, one], partial(validate, one, training)) for one in tried]
-    ranked = sorted(zip(rates, tried, strict=True), key=lambda pair: pair[0])  # stable: of equals the simpler one
+    rates = [
+        store.remember("validation 1", [*known, candidate], partial(validate, candidate, training))
+        for candidate in tried
+    ]
+    ranked = sorted(zip(rates, tried, strict=True), key=lambda pair: pair[0])  # stable: the simpler one of equals
     best = ranked[0][1]
     vectors = training.vectors(best.on_trunk)
     scorer = best.backend.fit(vectors, training.speaker)
@@ -155,7 +202,7 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
     return Adapted(
         best,
         scorer,
-        tuple((one.name, rate) for rate, one in ranked),
+        tuple((candidate.name, rate) for rate, candidate in ranked),
         validate(Candidate(Cosine()), training),
         accuracy,
         len(np.unique(training.speaker)),
@@ -166,44 +213,45 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
 
 
 def validate(candidate: Candidate, training: TrainingSet) -> float:
-    """The mean EER over folds and genders of held-out speakers."""
+    """Return the EER of a candidate on held-out speakers, as a fraction: the mean over folds and genders."""
     vectors = training.vectors(candidate.on_trunk)
     rates = []
     for held_out, groups in _folds(training):
         scorer = candidate.backend.fit(vectors[~held_out], training.speaker[~held_out])
         for group in groups:
-            target, nontarget = _attack(scorer, vectors[group], training.speaker[group], training.unit[group])
+            target, nontarget = _fold_scores(scorer, vectors[group], training.speaker[group], training.unit[group])
             rates.append(metrics.eer(target, nontarget))
     return float(np.mean(rates))
 
 
 def _folds(training: TrainingSet) -> Iterator[tuple[NDArray[np.bool_], list[Codes]]]:
-    """For each fold which utterances (n,) are held out, and the rows of each gender that can be attacked."""
+    """Yield for each fold a mask (n,) of held-out utterances, and the held-out rows of each gender."""
     labels, codes, counts = np.unique(training.speaker, return_inverse=True, return_counts=True)
     gender = np.array([training.gender[codes == i][0] for i in range(len(labels))])
     fold = np.zeros(len(labels), dtype=np.int64)
-    for sex in np.unique(gender):  # speakers with much and with little speech are spread evenly
+    for sex in np.unique(gender):  # spread speakers with much and with little speech evenly
         members = np.flatnonzero(gender == sex)
         fold[members[np.argsort(-counts[members], kind="stable")]] = np.arange(len(members)) % _FOLDS
-    found = False
+    usable = False
     for number in range(_FOLDS):
         groups = []
         for sex in np.unique(gender):
             inside = (fold == number) & (gender == sex)
-            if (inside & (counts >= 4)).sum() >= 2:
+            if (inside & (counts >= _FEWEST)).sum() >= 2:
                 groups.append(np.flatnonzero(inside[codes]))
         if groups:
-            found = True
+            usable = True
             yield (fold == number)[codes], groups
-    if not found:
+    if not usable:
         raise InputError(
-            f"{int((counts >= 4).sum())} training speaker(s) with four utterances are too few to validate an attacker",
-            fix="give more training data: sixteen such speakers at least, of both genders",
+            f"{int((counts >= _FEWEST).sum())} training speaker(s) with four utterances are too few to validate an "
+            "attacker",
+            fix="give more training data: at least sixteen such speakers, of both genders",
         )
 
 
-def _attack(scorer: Scorer, vectors: Floats, speaker: Codes, unit: NDArray[np.str_]) -> tuple[Floats, Floats]:
-    """Target and nontarget scores within a group of held-out speakers."""
+def _fold_scores(scorer: Scorer, vectors: Floats, speaker: Codes, unit: NDArray[np.str_]) -> tuple[Floats, Floats]:
+    """Return the target and the nontarget scores within a group of held-out speakers."""
     means, counts, names = [], [], []
     rest: list[int] = []
     for label in np.unique(speaker):
@@ -220,32 +268,36 @@ def _attack(scorer: Scorer, vectors: Floats, speaker: Codes, unit: NDArray[np.st
 
 
 def _split(rows: Codes, unit: NDArray[np.str_]) -> tuple[Codes, Codes]:
-    """Rows for enrollment and for trials: the first units up to half of the rows, or to twelve, and the other units.
+    """Return the rows of one speaker for enrollment and for trials.
 
-    Nothing is enrolled of a speaker with less than four utterances.
+    The first units are enrolled, up to half of the rows and at most twelve; the others are tested. A speaker with less
+    than four utterances is not enrolled.
     """
     half = min(len(rows) // 2, _ENROLLED)
     names, first, size = np.unique(unit, return_index=True, return_counts=True)
     order = np.argsort(first)
     count = max(int((np.cumsum(size[order]) <= half).sum()), 1)
-    if len(rows) < 4 or count == len(names):
+    if len(rows) < _FEWEST or count == len(names):
         return rows[:0], rows
     inside = np.isin(unit, names[order[:count]])
     return rows[inside][:half], rows[~inside]
 
 
 def training_accuracy(scorer: Scorer, vectors: Floats, speaker: Codes) -> float:
-    """The share of training utterances whose own speaker, enrolled with the others of theirs, scores highest."""
+    """Return the share of training utterances whose own speaker scores highest, as a fraction.
+
+    Speakers are enrolled with all their utterances; the own speaker without the one that is tested.
+    """
     _, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
-    several = np.flatnonzero(counts >= 4)
+    several = np.flatnonzero(counts >= _FEWEST)
     sums = np.array([vectors[codes == i].sum(axis=0) for i in several])
     right = total = 0
-    for place, i in enumerate(several):
-        mine = vectors[codes == i]
-        others = scorer(sums / counts[several, None], counts[several], mine)
-        others[place] = -np.inf
-        without = (sums[place] - mine) / (counts[i] - 1)
-        own = np.diagonal(scorer(without, np.full(len(mine), counts[i] - 1), mine))
+    for row, i in enumerate(several):
+        utterances = vectors[codes == i]
+        others = scorer(sums / counts[several, None], counts[several], utterances)
+        others[row] = -np.inf
+        without = (sums[row] - utterances) / (counts[i] - 1)
+        own = np.diagonal(scorer(without, np.full(len(utterances), counts[i] - 1), utterances))
         right += int((own > others.max(axis=0)).sum())
-        total += len(mine)
+        total += len(utterances)
     return right / total

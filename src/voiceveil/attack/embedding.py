@@ -106,7 +106,7 @@ def embed(
 
 @dataclass(frozen=True, eq=False)
 class Enrolled:
-    """Speakers (s,), the means of their embeddings (s, d), and of how many utterances each is (s,)."""
+    """Enrolled speakers: ids, mean embeddings (s, d), and numbers of utterances (s,)."""
 
     speakers: tuple[str, ...]
     means: Floats
@@ -114,7 +114,20 @@ class Enrolled:
 
 
 def enroll(embedded: Embedded, utterances: Mapping[str, Sequence[str]]) -> Enrolled:
-    """The unweighted mean embedding of each speaker; ``utterances``: speaker -> utterance ids."""
+    """Return the unweighted mean embedding of each speaker.
+
+    Parameters
+    ----------
+    embedded : Embedded
+        Embeddings of all enrollment utterances.
+    utterances : mapping
+        Speaker -> ids of the enrollment utterances.
+
+    Raises
+    ------
+    InputError
+        If a speaker has no enrollment utterance.
+    """
     for speaker, ids in utterances.items():
         if not ids:
             raise InputError(f"speaker {speaker} has no enrollment utterance")
@@ -123,7 +136,7 @@ def enroll(embedded: Embedded, utterances: Mapping[str, Sequence[str]]) -> Enrol
 
 
 def score_trials(trials: Trials, enrolled: Enrolled, test: Embedded, scorer: Scorer) -> Floats:
-    """The score of each trial (trials,), in the order of the list."""
+    """Return the score of each trial, shape (trials,), in the order of the list."""
     speakers = {speaker: number for number, speaker in enumerate(enrolled.speakers)}
     ids, column = np.unique(trials.utterance, return_inverse=True)
     matrix = scorer(enrolled.means, enrolled.counts, test.of(ids.tolist()))

@@ -218,7 +218,7 @@ class AdaptedAttacker(Attacker):
         """Choose a back-end by cross-validation over training speakers, and fit it to all of them."""
         if self.adapted is None:
             data = training_set(self.encoder, training.anonymized, context)
-            allowed = [one for one in candidates(data) if one.backend.llr or not self.llr_only]
+            allowed = [c for c in candidates(data) if c.backend.llr or not self.llr_only]
             self.adapted = adapt(data, allowed, cache=context.cache)
 
     def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:

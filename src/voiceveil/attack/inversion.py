@@ -1,10 +1,10 @@
-"""Undo McAdams' coefficient: estimate it from the audio alone, move the poles back.
+"""The attacker that undoes McAdams' coefficient: it estimates the coefficient from the audio and moves the poles back.
 
-The anonymization moves a pole of the linear predictor from the angle phi to phi ** alpha. This can be undone by
-phi ** (1 / alpha), and alpha can be seen in the result: it scales the logarithms of all angles. The attacker has
-original speech of whomever it looks for. It counts the log angles of the poles in that speech as it is after each of
-some coefficients, and takes for a recording the coefficient whose distribution makes its angles most likely. No network
-is trained, and the system's key is not needed.
+The anonymization moves a pole of the linear predictor from the angle phi to phi ** alpha, which phi ** (1 / alpha)
+undoes. The coefficient alpha scales the logarithms of all angles, and so can be estimated from the result. The attacker
+applies a range of coefficients to original enrollment speech and counts the log angles of the poles after each. For an
+anonymized recording it takes the coefficient that makes its log angles most likely. No network is trained, and the key
+of the system is not needed.
 
 Conventions: samples are float32 of shape (n,) at 16 kHz; angles are in radians; alpha = 1 is unchanged speech.
 """
@@ -37,7 +37,7 @@ __all__ = ["ALPHAS", "AngleCounts", "AngleModel", "InversionAttacker", "Invertin
 
 Floats = NDArray[np.float64]
 
-#: Coefficients whose distributions are learned; between them is interpolated.
+#: Coefficients whose angle distributions are learned; estimates between them are interpolated.
 ALPHAS: tuple[float, ...] = tuple(np.round(np.arange(0.4, 1.16, 0.05), 2).tolist())
 
 _NAME = "mcadams-inversion"
@@ -49,7 +49,7 @@ _LEARNED = 16  # enrollment utterances from which pole angles are learned
 
 
 def count_angles(samples: Samples) -> Floats:
-    """Return the histogram of the log angles of the poles in all frames of 20 ms that are not silent, shape (104,)."""
+    """Return the histogram of the log pole angles in all frames of 20 ms that are not silent, shape (104,)."""
     window = analysis_window(_RATE)
     frames = 1 + (len(samples) - len(window)) // (len(window) // 2)
     if frames < 1:
@@ -63,7 +63,7 @@ def count_angles(samples: Samples) -> Floats:
 
 @dataclass(frozen=True)
 class AngleCounts:
-    """Evaluator of original speech: its pole angles after each coefficient, shape (coefficients, 104)."""
+    """Evaluator of original speech: counts of pole angles after each coefficient, shape (coefficients, 104)."""
 
     rate, minimum = _RATE, 0.05
 
@@ -72,20 +72,20 @@ class AngleCounts:
         return f"pole angles 1 {ALPHAS}"
 
     def __call__(self, wave: Waveform) -> Floats:
-        """Count, in the first six seconds."""
+        """Return the counts of the first six seconds."""
         samples = wave.samples[:_LONGEST]
         return np.array([count_angles(McAdams(alpha)(samples).astype(np.float32)) for alpha in ALPHAS])
 
 
 @dataclass(frozen=True, eq=False)
 class AngleModel:
-    """How likely each log angle is after each coefficient: ``log_likelihood`` of shape (coefficients, 104)."""
+    """Distribution of log angles after each coefficient: ``log_likelihood`` of shape (coefficients, 104)."""
 
     log_likelihood: Floats
 
     @classmethod
     def learn(cls, counts: Iterable[Floats]) -> AngleModel:
-        """Make the model of the counts of original utterances, each of shape (coefficients, 104)."""
+        """Return the model for the counts of original utterances, each of shape (coefficients, 104)."""
         total = np.sum(list(counts), axis=0) + 1.0
         return cls(np.log(total / total.sum(axis=1, keepdims=True)))
 
@@ -106,7 +106,7 @@ class AngleModel:
 
 
 def invert(samples: Samples, alpha: float) -> Samples:
-    """Return the speech before McAdams' coefficient ``alpha``, as far as it can be had; peak at half of full scale."""
+    """Return an estimate of the speech before McAdams' coefficient ``alpha``, with its peak at half of full scale."""
     raw = McAdams(1.0 / alpha, clip_angle=True)(samples)
     peak = float(np.abs(raw).max(initial=0.0))
     return (0.5 * raw / peak if peak > 0 else raw).astype(np.float32)
@@ -114,7 +114,7 @@ def invert(samples: Samples, alpha: float) -> Samples:
 
 @dataclass(frozen=True, eq=False)
 class InvertingEncoder:
-    """An encoder that hears speech after the coefficient was estimated and undone."""
+    """An encoder of speech whose McAdams' coefficient was estimated and undone."""
 
     encoder: SpeakerEncoder
     model: AngleModel
@@ -123,12 +123,12 @@ class InvertingEncoder:
 
     @property
     def minimum(self) -> float:
-        """The shortest audio in seconds."""
+        """Shortest utterance in seconds."""
         return max(self.encoder.minimum, AngleCounts.minimum)
 
     @property
     def preload(self) -> tuple[str, ...]:
-        """Modules for all workers."""
+        """Modules that workers import once."""
         return (type(self.encoder).__module__, *getattr(self.encoder, "preload", ()))
 
     def fingerprint(self) -> str:
@@ -136,7 +136,7 @@ class InvertingEncoder:
         return f"mcadams inversion 1 {self.model.fingerprint()} {self.encoder.fingerprint()}"
 
     def __call__(self, wave: Waveform) -> Embedding:
-        """Return the embedding of the speech as it was before."""
+        """Return the embedding of the restored speech."""
         samples = invert(wave.samples, self.model.estimate(wave.samples))
         return self.encoder(Waveform(samples, wave.rate))
 

@@ -1,8 +1,9 @@
-"""The sets that are attacked: enrollment and trials, original and anonymized, found in a folder and checked.
+"""Trial sets: enrollment and trials, original and anonymized, found in a folder and checked.
 
-The layout is the challenges': ``DATA/<name>_enrolls`` and ``DATA/<name>_trials_<part>`` (with its file ``trials``) are
-the original data, and the same names with a suffix such as ``_b2`` hold the anonymized speech. Trial list, speakers and
-enrollment utterances are those of the original data; an anonymized directory need only have the audio of each id.
+The layout is that of the challenges: ``DATA/<name>_enrolls`` and ``DATA/<name>_trials_<part>`` (with its file
+``trials``) are the original data, and the same names with a suffix such as ``_b2`` hold the anonymized speech. Trial
+list, speakers and enrollment utterances are those of the original data; an anonymized directory need only have the
+audio of each id.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SIDES: dict[Condition, tuple[Side, Side]] = {"oo": ("o", "o"), "oa": ("o", "a")
 
 @dataclass(frozen=True)
 class TrialSet:
-    """One trial list with its speech; speakers are those of the original data."""
+    """A trial list with its speech; speakers are those of the original data."""
 
     name: str  # e.g. "libri_dev_trials_f"
     gender: str  # "f", "m", or "" if mixed or unknown
@@ -115,23 +116,23 @@ def _fix_missing(home: Path, name: str, anon: str, there: Sequence[str]) -> str:
 
 
 def _wanted(data: Path, anon: str | None, names: Sequence[str] | None) -> list[str]:
-    """The directories of trials that are original, in the order of their names."""
+    """Return the names of original trial sets, in alphabetical order."""
     known = sorted(path.parent.name for path in data.glob("*_trials*/trials"))
     if anon is not None:
         known = [name for name in known if not name.endswith(anon)]
     if not known:
         fix = "it should hold Kaldi directories such as libri_dev_enrolls and libri_dev_trials_f, with a file `trials`"
         raise InputError("no trials here", where=data, fix=fix)
-    # a name that begins with that of another directory is taken for a version of it that some system has anonymized
+    # a name that extends that of another directory is taken for its anonymized version
     plain = [name for name in known if not any(name != other and name.startswith(f"{other}_") for other in known)]
     if not names:
         return plain
     chosen: list[str] = []
-    for wish in names:
-        found = [wish] if wish in known else [name for name in plain if name.startswith(f"{wish}_")]
-        if not found:
-            raise InputError(f"no set {wish!r}", where=data, fix=did_you_mean(wish, known))
-        chosen += [name for name in found if name not in chosen]
+    for wanted in names:
+        matching = [wanted] if wanted in known else [name for name in plain if name.startswith(f"{wanted}_")]
+        if not matching:
+            raise InputError(f"no set {wanted!r}", where=data, fix=did_you_mean(wanted, known))
+        chosen += [name for name in matching if name not in chosen]
     return chosen
 
 
@@ -160,16 +161,16 @@ def _read_set(
         raise InputError("a trial list needs target and nontarget trials", where=data / name / "trials")
     enrollment = _enrollment(enroll, trials)
     speaker_of = _speakers(trial, trials)
-    for one_enroll, one_trial in sides:
-        _need_audio(one_enroll, [key for ids in enrollment.values() for key in ids])
-        _need_audio(one_trial, list(speaker_of))
+    for enroll_side, trial_side in sides:
+        _require_audio(enroll_side, [key for ids in enrollment.values() for key in ids])
+        _require_audio(trial_side, list(speaker_of))
     genders = {trial[key].gender for key in speaker_of}
     gender = next(iter(genders)) if len(genders) == 1 else None
     return TrialSet(name, gender or "", trials, enrollment, speaker_of, sides[0], sides[1] if len(sides) > 1 else None)
 
 
 def _enrollment(enroll: Corpus, trials: Trials) -> dict[str, tuple[str, ...]]:
-    """Speaker -> enrollment utterances: those of the file ``enrolls``, or else all of the directory."""
+    """Return speaker -> enrollment utterances: those of the file ``enrolls``, or else all of the directory."""
     listed = any(utterance.role == "enroll" for utterance in enroll)
     enrollment = {}
     for speaker in sorted(set(trials.enroll.tolist())):
@@ -183,7 +184,7 @@ def _enrollment(enroll: Corpus, trials: Trials) -> dict[str, tuple[str, ...]]:
 
 
 def _speakers(trial: Corpus, trials: Trials) -> dict[str, str]:
-    """Trial utterance -> its speaker, in the order of the corpus."""
+    """Return trial utterance -> speaker, in the order of the corpus."""
     used = set(trials.utterance.tolist())
     for key in sorted(used):
         if key not in trial:
@@ -193,17 +194,17 @@ def _speakers(trial: Corpus, trials: Trials) -> dict[str, str]:
     return {u.id: u.speaker for u in trial if u.id in used and u.speaker is not None}
 
 
-def _need_audio(corpus: Corpus, ids: list[str]) -> None:
+def _require_audio(corpus: Corpus, ids: list[str]) -> None:
     missing = [key for key in ids if key not in corpus]
     if missing:
-        what = f"{len(missing)} utterance(s) are missing, e.g. {missing[0]}"
-        raise InputError(what, where=corpus.root, fix="anonymize all of the original data")
+        fault = f"{len(missing)} utterance(s) are missing, e.g. {missing[0]}"
+        raise InputError(fault, where=corpus.root, fix="anonymize all of the original data")
 
 
-def check_lengths(utterances: Sequence[Utterance], minimum: float, what: str) -> None:
-    """All audio can be opened and has ``minimum`` seconds; or an ``InputError``, before the work begins."""
+def check_lengths(utterances: Sequence[Utterance], minimum: float, user: str) -> None:
+    """Raise an ``InputError`` if audio cannot be opened, or is shorter than the ``minimum`` in seconds of its user."""
     for utterance in utterances:
         length = utterance.duration or info(utterance.path).duration - utterance.start
         if length < minimum:
-            said = f"utterance {utterance.id} has {length:.3f} s, but {what} needs {minimum:g} s"
-            raise InputError(said, where=utterance.path, fix="leave it out of the trials")
+            fault = f"utterance {utterance.id} has {length:.3f} s, but {user} needs {minimum:g} s"
+            raise InputError(fault, where=utterance.path, fix="leave it out of the trials")
