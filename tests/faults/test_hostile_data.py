@@ -72,7 +72,7 @@ TDSV = {
     "labels": "train-file-id speaker-id phrase-id\nf1 s1 01\nf2 s1 FT\n",
     "keys": "model-id evaluation-file-id trial-type speaker-id gender\nm1 t1 TC s1 F\nm1 t2 IW s2 M\n",
 }
-CONTEST = 'challenge = "vpc2024"\ndata = "data"\nsplit = "test"\ntitle = "x"\ndaily = 2\ntotal = 10\n'
+CONTEST = 'protocol = "vpc2024"\ndata = "data"\nsplit = "test"\ntitle = "x"\ndaily = 2\ntotal = 10\n'
 STUDY = {
     "format": "voiceveil listening study 1",
     "name": "x",

@@ -272,7 +272,7 @@ def test_listening_test_and_board_inside_the_data_are_rejected(kaldi: Path, tmp_
     design = ["--original", kaldi, "--system", f"b2={kaldi}", "--tasks", "naturalness", "--items", "2"]
     refused(tmp_path, ["listen", "design", kaldi / "study", *design], capsys, "the output lies inside the input")
     lists = make_lists(tmp_path / "lists", split="dev")
-    board = ["--challenge", "vpc2024", "--data", lists]
+    board = ["--protocol", "vpc2024", "--data", lists]
     place = lists / "libri_dev_trials_f" / "board"
     refused(tmp_path, ["board", "create", place, *board], capsys, "the output lies inside the input")
     link = tmp_path / "link"

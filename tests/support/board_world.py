@@ -52,7 +52,7 @@ def submission(
     protocol = load_protocol(challenge)
     rng = np.random.default_rng(seed)
     members: dict[str, bytes] = {}
-    asv, asr = ("exp/asv_anon{0}/", "exp/asr/") if challenge == "vpc2024" else ("results/ASV-", "results/ASR-")
+    asv, asr = ("results/ASV-", "results/ASR-") if challenge == "vpc2022" else ("exp/asv_anon{0}/", "exp/asr/")
     for one in protocol.verification:
         if one.split != split:
             continue

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.core.errors import InputError
-from voiceveil.core.registry import did_you_mean
 from voiceveil.core.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ __all__ = ["EXAMPLES", "add_arguments", "run"]
 
 EXAMPLES = """\
 examples:
-  voiceveil board create contest --challenge vpc2024 --data data --title "Our challenge"
-  voiceveil board create contest --challenge vpc2024 --data data --require-audio --verify 200
-  voiceveil board create contest --challenge tdsv2024 --data tdsv --daily 2 --total 10
+  voiceveil board create contest --protocol vpc2024 --data data --title "Our challenge"
+  voiceveil board create contest --protocol vpc2024 --data data --require-audio --verify 200
+  voiceveil board create contest --protocol tdsv2024 --data tdsv --daily 2 --total 10
   voiceveil board team contest "Team A" --url https://board.example.org --days 60
   voiceveil board revoke contest --team "Team A"
   voiceveil board serve contest --port 8080 --allow-host board.example.org --proxies 127.0.0.1
@@ -45,7 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     create = actions.add_parser("create", help="make the folder of a contest")
     create.add_argument("contest", type=Path, metavar="CONTEST", help="a new folder")
-    create.add_argument("--challenge", required=True, metavar="NAME", help="vpc2022, vpc2024 or tdsv2024")
+    create.add_argument(
+        "--protocol",
+        required=True,
+        metavar="NAME|FILE.toml",
+        help="vpc2022, vpc2024, tdsv2024, or a protocol of your own that ranks by WER",
+    )
     create.add_argument("--data", type=Path, required=True, metavar="DATA", help="the lists to score with")
     create.add_argument(
         "--split", metavar="NAME", help="test, dev or eval (default: test or eval if DATA holds it, else dev)"
@@ -122,17 +126,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.contest import CHALLENGES, Contest, create_contest
+    from voiceveil.apps.board.contest import Contest, create_contest
     from voiceveil.apps.board.lists import check_data, find_split
     from voiceveil.core.output_guard import refuse_overlap
 
-    if args.challenge not in CHALLENGES:
-        raise InputError(f"unknown challenge {args.challenge!r}", fix=did_you_mean(args.challenge, list(CHALLENGES)))
-    split = args.split or find_split(args.challenge, args.data)
+    split = args.split or find_split(args.protocol, args.data)
     verify = _number_or_word(args.verify or ("all" if args.require_audio else "none"))
     attackers = tuple(name.strip() for name in args.attackers.split(",") if name.strip())
     contest = Contest(
-        args.challenge, args.data, split, args.title, args.daily, args.total,
+        args.protocol, args.data, split, args.title, args.daily, args.total,
         require_audio=args.require_audio, verify=verify, attackers=attackers, recogniser=args.recogniser,
         rank=args.rank or ("verified-first" if verify == "none" else "verified-only"),
     )  # fmt: skip
@@ -143,7 +145,7 @@ def _create(args: argparse.Namespace) -> int:
 
         check_models(contest)
     create_contest(args.contest, contest)
-    print_lines(f"the contest ranks on the {split} data of {args.challenge}")
+    print_lines(f"the contest ranks on the {split} data of {args.protocol}")
     print_lines(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
     return 0
 

@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overwrite(parser, "replace the archive if there is one")
     parser.add_argument("--check", type=Path, metavar="ARCHIVE", help="check this .tar.gz, .tar or .zip instead")
     parser.add_argument("--data", type=Path, metavar="DATA", help="with --check: the folder of the original sets")
+    parser.add_argument(
+        "--protocol",
+        default="vpc2024",
+        metavar="NAME|FILE.toml",
+        help="with --check: the protocol whose sets and figures must be there (%(default)s)",
+    )
     parser.add_argument("--partial", action="store_true", help="whole sets, and what follows from them, may be missing")
     parser.add_argument(
         "--tolerance", type=float, default=0.25, metavar="SHARE", help="by which lengths may differ (%(default)s)"
@@ -55,7 +61,14 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.data is None:
         raise InputError("an archive is checked against the original sets", fix="give their folder: --data DATA")
-    verdict = check(args.check, args.data, partial=args.partial, tolerance=args.tolerance, quiet=args.quiet)
+    verdict = check(
+        args.check,
+        args.data,
+        protocol=args.protocol,
+        partial=args.partial,
+        tolerance=args.tolerance,
+        quiet=args.quiet,
+    )
     print(json.dumps(verdict.as_dict(), indent=2) if args.json else _verdict_text(verdict))
     return 0 if verdict.is_good else 1
 

@@ -307,7 +307,11 @@ def protocol_of(results: Results) -> Protocol:
     """
     document = results.info.get("protocol")
     if document is not None:
-        return protocol_from_document(document, where=f"{results.system}: info.protocol")
+        protocol = protocol_from_document(document, where=f"{results.system}: info.protocol")
+        if protocol.name != results.protocol:
+            what = f"{results.system}: results of {results.protocol!r} hold the protocol {protocol.name!r}"
+            raise InputError(what, fix="evaluate again")
+        return protocol
     if results.protocol not in known_protocols():
         what = f"{results.system}: results of the protocol {results.protocol!r}, which they do not hold"
         raise InputError(what, fix="give its file: --protocol FILE.toml")

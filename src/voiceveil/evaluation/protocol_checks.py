@@ -37,6 +37,8 @@ def _problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
             yield f"levels has the unknown role {role!r}", did_you_mean(role, list(_ROLES))
     yield from _metric_problems(protocol)
     yield from _set_problems(protocol)
+    if protocol.official is not None:
+        yield from _official_problems(protocol)
 
 
 def _metric_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
@@ -80,6 +82,30 @@ def _set_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
         for split, dataset in datasets:
             if datasets.count((split, dataset)) > 1:
                 yield f"{part} has {dataset!r} of split {split!r} twice", "give them different datasets or subsets"
+
+
+def _official_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
+    """Yield the names of sets that the challenges' own result files cannot have."""
+    for part in protocol.verification:
+        for trials in part.trials:
+            suffix = f"_{part.subset}" if part.subset else ""
+            named = {
+                part.enroll: f"{part.dataset}_enrolls",
+                trials.set: f"{part.dataset}_trials_{trials.gender}{suffix}",
+            }
+            for name, official in named.items():
+                if name != official or not trials.gender:
+                    yield (
+                        f"[official] needs sets with the names of the challenges, not {name!r}",
+                        f"call it {official!r}",
+                    )
+    datasets = [(part.dataset, part.split) for part in protocol.verification]
+    datasets += [(part.dataset, part.split) for part in protocol.recognition]
+    datasets += [(part.dataset, part.split) for part in protocol.emotion]
+    for dataset, split in datasets:
+        if not dataset.endswith(f"_{split}"):
+            fix = "call a dataset CORPUS_SPLIT, e.g. libri_test"
+            yield f"[official] needs datasets with the names of the challenges, not {dataset!r}", fix
 
 
 def _datasets(protocol: Protocol, part: str) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +30,8 @@ from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits
+from voiceveil.evaluation.protocol import RankingRules, load_protocol
+from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Figure
 
 ATTACK = "exp/asv_anon_x/libri_test_enrolls_x-libri_test_trials_f_x"
@@ -339,6 +342,43 @@ def test_edition_2022_is_scored(tmp_path: Path) -> None:
     assert line.name == "A/s"
 
 
+def test_contest_with_a_protocol_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sets, EER conditions and the limit of a team's systems are those of the TOML file, which the contest keeps."""
+    vpc2024 = load_protocol("vpc2024")
+    own = replace(
+        vpc2024,
+        name="mine",
+        metrics=("eer", "wer"),
+        emotion=(),
+        verification=vpc2024.verification[:1],
+        recognition=vpc2024.recognition[:1],
+        ranking=RankingRules(minimum_eer=(0.0, 0.05), by=("wer",), systems_per_team=1),
+        official=None,
+    )
+    path = tmp_path / "mine.toml"
+    path.write_text(protocol_text(own))
+    data = make_lists(tmp_path / "lists", str(path), "dev")
+    command = ["board", "create", str(tmp_path / "contest"), "--data", str(data), "--protocol"]
+    assert main([*command, str(path)]) == 0, capsys.readouterr().err
+    path.unlink()
+    contest = Contest.load(tmp_path / "contest")
+    assert (contest.split, contest.rules) == ("dev", own)
+    store = Store(open_database(tmp_path / "b.sqlite"))
+    for system, errors in (("good", 0.1), ("bad", 0.5)):
+        archive = tar(submission(data, str(contest.protocol), "dev", errors=errors))
+        store.score(store.begin(contest, "A", system), "", judged(contest, archive, tmp_path))
+    shown = {
+        table.title: [line.name for line in table.lines]
+        for table in tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
+    }
+    assert list(shown) == ["EER from 0 to 5 %", "EER from 5 to 100 %", "Not ranked: the team has better systems"]
+    assert shown["EER from 0 to 5 %"] + shown["EER from 5 to 100 %"] == ["A/good"]
+    assert shown["Not ranked: the team has better systems"] == ["A/bad"]
+    path.write_text(protocol_text(replace(own, ranking=None)))
+    assert main([*command[:2], str(tmp_path / "second"), *command[3:], str(path)]) == 1
+    assert "mine does not rank systems" in capsys.readouterr().err
+
+
 def test_tdsv_challenge_is_scored(tmp_path: Path) -> None:
     from voiceveil.tdsv.evaluation import evaluate
     from voiceveil.tdsv.lists import Key, read_keys, write_keys
@@ -370,7 +410,7 @@ def test_tdsv_challenge_is_scored(tmp_path: Path) -> None:
 def test_create_uses_the_split_of_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`board create` as documented, on data that hold development sets only."""
     data = make_lists(tmp_path / "lists", split="dev")
-    command = ["board", "create", str(tmp_path / "contest"), "--challenge", "vpc2024", "--data", str(data)]
+    command = ["board", "create", str(tmp_path / "contest"), "--protocol", "vpc2024", "--data", str(data)]
     assert main(command) == 0, capsys.readouterr().err
     assert Contest.load(tmp_path / "contest").split == "dev"
     assert "ranks on the dev data" in capsys.readouterr().out
@@ -384,7 +424,7 @@ def test_create_uses_the_split_of_the_data(tmp_path: Path, capsys: pytest.Captur
 def test_create_names_missing_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_lists(tmp_path / "lists", split="dev")
     (data / "libri_dev_trials_m" / "trials").unlink()
-    command = ["board", "create", str(tmp_path / "contest"), "--challenge", "vpc2024", "--data", str(data)]
+    command = ["board", "create", str(tmp_path / "contest"), "--protocol", "vpc2024", "--data", str(data)]
     assert main(command) == 1
     told = capsys.readouterr().err
     assert "test: libri_test_trials_f, libri_test_trials_m; dev: libri_dev_trials_m" in told
@@ -399,9 +439,9 @@ def test_create_names_missing_sets(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_board_commands_manage_a_contest(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "contest")
-    command = ["board", "create", folder, "--challenge", "vpc2024", "--data", str(data), "--title", 'A "title"']
+    command = ["board", "create", folder, "--protocol", "vpc2024", "--data", str(data), "--title", 'A "title"']
     assert main([*command[:4], "vpc2O24", *command[5:]]) == 1
-    assert "unknown challenge 'vpc2O24' (did you mean vpc2024" in capsys.readouterr().err
+    assert "unknown protocol 'vpc2O24' (did you mean vpc2024" in capsys.readouterr().err
     assert main([*command[:6], str(tmp_path), *command[7:]]) == 1
     capsys.readouterr()
     assert not Path(folder).exists()

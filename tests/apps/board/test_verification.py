@@ -383,7 +383,7 @@ def test_rules_of_verification_are_checked(data: Path, tmp_path: Path) -> None:
         ({"rank": "verified"}, "unknown rank 'verified'"),
         ({"attackers": ()}, "no attackers"),
         ({"tolerance": 2.0}, "a tolerance of 2"),
-        ({"challenge": "tdsv2024", "split": "eval"}, "tdsv2024 cannot be verified"),
+        ({"protocol": "tdsv2024", "split": "eval"}, "tdsv2024 cannot be verified"),
     ]
     good = Contest("vpc2024", data, "dev", "t", **RULES)  # type: ignore[arg-type]
     for change, reason in cases:
@@ -514,7 +514,7 @@ def test_server_verifies_real_speech_in_its_own_process(speech: Path, tmp_path: 
         write_kaldi(one, tmp_path / "data" / name)
         members |= {f"data/{name}_x/wav/{u.id}.wav": wav_bytes(anonymized(u)) for u in one}
     folder = str(tmp_path / "contest")
-    command = ["board", "create", folder, "--challenge", "vpc2024", "--data", str(tmp_path / "data"), "--require-audio"]
+    command = ["board", "create", folder, "--protocol", "vpc2024", "--data", str(tmp_path / "data"), "--require-audio"]
     assert main(command) == 0
     archive = tar({**invented(tmp_path / "data"), **members})
     serve = [sys.executable, "-m", "voiceveil.cli.main", "board", "serve", folder, "--port", "0"]
@@ -545,7 +545,7 @@ def test_server_verifies_real_speech_in_its_own_process(speech: Path, tmp_path: 
 
 def test_create_accepts_verification_rules(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def create(name: str, *options: str) -> int:
-        return main(["board", "create", str(tmp_path / name), "--challenge", "vpc2024", "--data", str(data), *options])
+        return main(["board", "create", str(tmp_path / name), "--protocol", "vpc2024", "--data", str(data), *options])
 
     models = ("--attackers", "bumps", "--recogniser", "counter")
     assert create("a", "--require-audio", *models) == 0

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from voiceveil import metrics
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.evaluate import evaluate, prepare
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.official.submission.checking import Verdict, check
@@ -106,6 +109,21 @@ def test_archives_are_reproducible_and_name_no_user(out: Path, tmp_path: Path) -
     assert names[:2] == [RANK, INNER]
     assert names[2:-1] == sorted(names[2:-1])
     assert {name.split("/")[1].removesuffix("_b2") for name in names if name.startswith("data/")} == set(SETS)
+
+
+def test_sets_of_a_protocol_of_ones_own_are_checked(
+    data: Path, members: Members, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A protocol without emotions does not miss them in an archive."""
+    vpc2024 = load_protocol("vpc2024")
+    own = replace(vpc2024, metrics=("eer", "wer"), emotion=(), ranking=None)
+    (tmp_path / "own.toml").write_text(protocol_text(own))
+    archive = build(tmp_path / "x.tar.gz", {name: text for name, text in members.items() if "IEMOCAP" not in name})
+    command = ["submit", "--check", str(archive), "--data", str(data), "--quiet"]
+    assert main(command) == 1
+    assert "data/IEMOCAP_dev_b2: the whole set is missing" in capsys.readouterr().out
+    main([*command, "--protocol", str(tmp_path / "own.toml")])
+    assert "IEMOCAP_dev_b2: the whole set is missing" not in capsys.readouterr().out
 
 
 def test_order_of_members_is_free(data: Path, members: Members, tmp_path: Path) -> None:
@@ -341,7 +359,8 @@ def packing_fault(out: Path, tmp_path: Path, spoil: Callable[[Path], None]) -> s
 
 def _other_protocol(copy: Path) -> None:
     results = Results.load(copy / "results.json")
-    Results(results.system, "vpc2022", results.figures, results.info).save(copy / "results.json", overwrite=True)
+    info = {key: value for key, value in results.info.items() if key != "protocol"}
+    Results(results.system, "vpc2022", results.figures, info).save(copy / "results.json", overwrite=True)
 
 
 def _other_rate(copy: Path) -> None:
@@ -354,7 +373,10 @@ def _other_rate(copy: Path) -> None:
     [
         (lambda c: (c / "results.json").unlink(), "a half-finished evaluation: no results.json yet"),
         (lambda c: shutil.rmtree(c / "data/train-clean-360_b2"), "not a whole submission: there is no train-clean-360"),
-        (_other_protocol, "results of vpc2022; the archive is that of the 2024 challenge (evaluate with --protocol"),
+        (
+            _other_protocol,
+            "results of vpc2022; an archive has the layout of the 2024 challenge (evaluate with --protocol",
+        ),
         (_other_rate, "data/libri_dev_trials_f_b2/wav/10-103-0000.wav: 8000 Hz instead of 16000 Hz"),
         (lambda c: (c / f"{ATTACK}/scores").unlink(), "a file of the results is missing"),
         (lambda c: (c / "data/IEMOCAP_dev_b2/wav/70-ang.wav").unlink(), "no such audio file"),

@@ -14,6 +14,7 @@ import json
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from voiceveil.apps.web.tokens import new_key, write_key
@@ -21,22 +22,50 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
+from voiceveil.evaluation.protocol import Protocol, known_protocols, load_protocol
+from voiceveil.evaluation.ranking import ranking_rules
 
-__all__ = ["CHALLENGES", "RANKS", "Contest", "create_contest"]
+__all__ = ["RANKS", "TDSV", "Contest", "create_contest", "load_rules", "splits_of"]
 
-#: Challenge -> the parts of its data that can be ranked on, the usual one first.
-CHALLENGES = {"vpc2022": ("test", "dev"), "vpc2024": ("test", "dev"), "tdsv2024": ("eval", "dev")}
+#: The name of the text-dependent challenge, whose rules are not a protocol of :mod:`voiceveil.evaluation`.
+TDSV = "tdsv2024"
 
 #: Which systems get a place: only verified ones, or the others too, behind those that are verified.
 RANKS = ("verified-only", "verified-first")
+_PROTOCOL_FILE = "protocol.toml"  # in the folder of the contest: a copy of the organizer's own protocol
 _NOT_WITH_TDSV = "a tdsv2024 submission holds no audio: leave out require_audio and verify"
+
+
+def load_rules(name: str) -> Protocol:
+    """Return the protocol of a contest, which must rank systems by WER.
+
+    Raises
+    ------
+    InputError
+        If there is no such protocol, or it does not rank systems by WER.
+    """
+    if name not in known_protocols() and not name.endswith(".toml"):
+        fix = f"{did_you_mean(name, [*known_protocols(), TDSV])} A protocol of your own is a .toml file"
+        raise InputError(f"unknown protocol {name!r}", fix=fix)
+    protocol = load_protocol(name)
+    if "wer" not in ranking_rules(protocol).by:
+        fix = 'by = ["wer"]: a board computes EERs from scores and WERs from transcripts, and nothing else'
+        raise InputError(f"{protocol.name} does not rank systems by WER", fix=fix)
+    return protocol
+
+
+def splits_of(protocol: str) -> tuple[str, ...]:
+    """Return the splits that a contest can rank on, the usual one first."""
+    if protocol == TDSV:
+        return ("eval", "dev")
+    return tuple(sorted(load_rules(protocol).splits(), key=lambda split: split != "test"))
 
 
 @dataclass(frozen=True)
 class Contest:
     """The rules."""
 
-    challenge: str
+    protocol: str  # the name of a protocol, "tdsv2024", or the path of a protocol's TOML file
     data: Path
     split: str
     title: str
@@ -53,12 +82,9 @@ class Contest:
     rank: str = "verified-first"
 
     def __post_init__(self) -> None:
-        if self.challenge not in CHALLENGES:
-            raise InputError(
-                f"unknown challenge {self.challenge!r}", fix=did_you_mean(self.challenge, list(CHALLENGES))
-            )
-        if self.split not in CHALLENGES[self.challenge]:
-            raise InputError(f"no data {self.split!r} in {self.challenge}", fix=" or ".join(CHALLENGES[self.challenge]))
+        splits = splits_of(self.protocol)
+        if self.split not in splits:
+            raise InputError(f"{self.protocol} has no split {self.split!r}", fix=did_you_mean(self.split, list(splits)))
         if not 1 <= self.daily <= self.total:
             raise InputError(f"{self.daily} a day, {self.total} in all", fix="at least one a day, and no fewer in all")
         if (self.hidden_from is None) != (self.hidden_until is None):
@@ -70,7 +96,7 @@ class Contest:
         if self.verify not in ("none", "all") and not number:
             what = f"verify is {self.verify!r}"
             raise InputError(what, fix="none, all, or a number of trial utterances of each trial list, at least 1")
-        if self.challenge == "tdsv2024" and (self.is_verified or self.require_audio):
+        if self.protocol == TDSV and (self.is_verified or self.require_audio):
             raise InputError("tdsv2024 cannot be verified", fix=_NOT_WITH_TDSV)
         if self.rank not in RANKS:
             raise InputError(f"unknown rank {self.rank!r}", fix=did_you_mean(self.rank, list(RANKS)))
@@ -82,6 +108,22 @@ class Contest:
             raise InputError(
                 f"a tolerance of {self.tolerance:g}", fix="give a fraction from 0 to 0.5; 0.02 is 2 points"
             )
+
+    @cached_property
+    def rules(self) -> Protocol:
+        """The protocol; not for the text-dependent challenge."""
+        return load_rules(self.protocol)
+
+    @property
+    def protocol_name(self) -> str:
+        """The name of the protocol, for a reader."""
+        return TDSV if self.protocol == TDSV else self.rules.name
+
+    @property
+    def has_layout_of_2022(self) -> bool:
+        """Whether submissions have the layout of the 2022 challenge, and not that of 2024."""
+        official = self.rules.official
+        return official is not None and official.layout in ("vpc2020", "vpc2022")
 
     @property
     def is_verified(self) -> bool:
@@ -105,6 +147,8 @@ class Contest:
                 data[name] = _utc(data[name], path)
         if isinstance(data.get("data"), str) and "\0" not in data["data"]:
             data["data"] = (folder / data["data"]).resolve()
+        if isinstance(data.get("protocol"), str) and data["protocol"].endswith(".toml"):
+            data["protocol"] = str((folder / data["protocol"]).resolve())
         return build(cls, data, where=path)
 
 
@@ -118,10 +162,15 @@ def create_contest(folder: Path, contest: Contest) -> None:
     """Make the folder of a contest."""
     if os.path.lexists(folder):
         raise InputError("it is there already", where=folder, fix="name a new folder")
+    own = contest.protocol.endswith(".toml")
+    rules = Path(contest.protocol).read_bytes() if own else b""
     folder.mkdir(parents=True)
+    if own:
+        with atomic_path(folder / _PROTOCOL_FILE) as part:
+            part.write_bytes(rules)
     lines = [
         f"title = {json.dumps(contest.title)}",
-        f"challenge = {json.dumps(contest.challenge)}",
+        f"protocol = {json.dumps(_PROTOCOL_FILE if own else contest.protocol)}",
         f"data = {json.dumps(str(contest.data.resolve()))}",
         f"split = {json.dumps(contest.split)}",
         f"daily = {contest.daily}          # submissions of a team",

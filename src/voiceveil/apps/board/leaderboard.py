@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.contest import TDSV, Contest
 from voiceveil.apps.board.store import Submission, Verification
 from voiceveil.evaluation.averages import Average
-from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.ranking import Ranking, rank_systems, ranking_rules
 from voiceveil.evaluation.results import Figure, Results
 
@@ -105,10 +104,10 @@ def _groups(contest: Contest, entries: Mapping[str, Entry]) -> list[dict[str, En
 
 def ranking(contest: Contest, entries: Mapping[str, Entry]) -> Ranking | None:
     """Return the ranking of a VoicePrivacy Challenge; None for others, and while there is nothing to rank."""
-    if not contest.challenge.startswith("vpc") or not entries:
+    if contest.protocol == TDSV or not entries:
         return None
-    results = [Results(name, contest.challenge, one.figures) for name, one in entries.items()]
-    found = rank_systems(results, split=contest.split)
+    results = [Results(name, contest.rules.name, one.figures) for name, one in entries.items()]
+    found = rank_systems(results, contest.rules, split=contest.split)
     return replace(found, places={"wer": found.places["wer"]})  # a UAR is not computed again, see `judging`
 
 
@@ -116,10 +115,10 @@ def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
     """Return all tables of the board."""
     if not entries:
         return []
-    if contest.challenge == "tdsv2024":
+    if contest.protocol == TDSV:
         return [_by_cost(entries)]
     groups = [ranking(contest, group) for group in _groups(contest, entries)]
-    minima = [*ranking_rules(load_protocol(contest.challenge)).minimum_eer, 1.0]
+    minima = [*ranking_rules(contest.rules).minimum_eer, 1.0]
     made = []
     for low, high in pairwise(minima):
         lines: list[Line] = []
@@ -132,6 +131,9 @@ def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
     below = [_line(s.system, group, entries) for group in groups if group for s in group.standings if not s.condition]
     if below:
         made.append(Table(f"Not ranked: EER below {100 * minima[0]:g} %", ("WER", "EER"), tuple(below)))
+    crowded = [_line(name, g, entries) for g in groups if g for names in g.team_limit.values() for name in names]
+    if crowded:
+        made.append(Table("Not ranked: the team has better systems", ("WER", "EER"), tuple(crowded)))
     rest = {name: one for name, one in entries.items() if name not in shown_in_figure(contest, entries)}
     everybody = ranking(contest, rest)
     if everybody is not None:

@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from voiceveil.apps.board.contest import CHALLENGES, Contest
+from voiceveil.apps.board.contest import TDSV, Contest, load_rules, splits_of
 from voiceveil.attack import Attacker, make_attackers
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.corpus.score_files import read_key
 from voiceveil.evaluation.inventory import take_inventory
-from voiceveil.evaluation.protocol import Recognition, Verification, load_protocol
+from voiceveil.evaluation.protocol import Recognition, Verification
 
 __all__ = [
     "audio_sets",
@@ -29,45 +29,45 @@ __all__ = [
 ]
 
 
-def find_split(challenge: str, data: Path) -> str:
-    """Return the first split of the challenge, in the order of ``CHALLENGES``, whose lists are all in ``data``.
+def find_split(protocol: str, data: Path) -> str:
+    """Return the first split of a protocol, ``test`` before others, whose lists are all in ``data``.
 
     Raise an ``InputError`` that names the missing sets of each split if none is complete.
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data, fix="give the folder that holds the lists to score with")
-    missing = {split: _missing_lists(challenge, data, split) for split in CHALLENGES[challenge]}
+    missing = {split: _missing_lists(protocol, data, split) for split in splits_of(protocol)}
     complete = [split for split, sets in missing.items() if not sets]
     if complete:
         return complete[0]
     told = "; ".join(f"{split}: {', '.join(sets)}" for split, sets in missing.items())
     raise InputError(
-        f"no split of {challenge} is complete here; missing of {told}",
+        f"no split of {protocol} is complete here; missing of {told}",
         where=data,
         fix="give the folder that holds these sets with their files `trials`, `text` and `utt2spk`",
     )
 
 
-def _missing_lists(challenge: str, data: Path, split: str) -> list[str]:
+def _missing_lists(protocol: str, data: Path, split: str) -> list[str]:
     """Return the sets (or key files) of a split that ``data`` lacks, sorted."""
-    if challenge == "tdsv2024":
+    if protocol == TDSV:
         keys = f"docs/{split}_keys.txt"
         return [] if (data / keys).is_file() else [keys]
-    protocol = load_protocol(challenge)
-    trials = {t.set for one in protocol.verification if one.split == split for t in one.trials}
-    spoken = {name for one in protocol.recognition if one.split == split for name in one.sets}
+    rules = load_rules(protocol)
+    trials = {t.set for one in rules.verification if one.split == split for t in one.trials}
+    spoken = {name for one in rules.recognition if one.split == split for name in one.sets}
     needed = [(name, "trials") for name in trials] + [(name, "text") for name in spoken]
     return sorted({name for name, file in needed if not (data / name / file).is_file()})
 
 
 def check_data(contest: Contest) -> None:
     """Raise an ``InputError`` if a list that is needed to score submissions is missing or unusable."""
-    if contest.challenge == "tdsv2024":
+    if contest.protocol == TDSV:
         tdsv_keys(contest.data, contest.split)
         return
-    missing = _missing_lists(contest.challenge, contest.data, contest.split)
+    missing = _missing_lists(contest.protocol, contest.data, contest.split)
     if missing:
-        sets = f"the {contest.split} sets of {contest.challenge}"
+        sets = f"the {contest.split} sets of {contest.rules.name}"
         what = f"{sets} are incomplete: no trials or no text in {', '.join(missing)}"
         raise InputError(what, where=contest.data, fix="give the folder that holds them, or another --split")
     verifications, recognitions = parts_of(contest)
@@ -95,7 +95,7 @@ def _check_audio(contest: Contest) -> None:
 
 def parts_of(contest: Contest) -> tuple[list[Verification], list[Recognition]]:
     """Return the verification and the recognition parts of the protocol on the split of the contest."""
-    protocol = load_protocol(contest.challenge)
+    protocol = contest.rules
     return (
         [one for one in protocol.verification if one.split == contest.split],
         [one for one in protocol.recognition if one.split == contest.split],
@@ -127,7 +127,7 @@ def training_sets(contest: Contest) -> tuple[str, ...]:
     learners = [attacker.name for attacker in contest_attackers(contest) if attacker.needs_training]
     if not learners:
         return ()
-    sets = take_inventory(load_protocol(contest.challenge), contest.data).training
+    sets = take_inventory(contest.rules, contest.data).training
     if not sets:
         what = f"the attacker {learners[0]} needs training speech, and DATA holds none"
         raise InputError(what, where=contest.data, fix="add the training set of the challenge, or use campplus")

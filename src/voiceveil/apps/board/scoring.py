@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 
 from voiceveil import metrics
 from voiceveil.apps.board.audio import SubmittedAudio
-from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.contest import TDSV, Contest
 from voiceveil.apps.board.lists import open_set, parts_of, tdsv_keys
 from voiceveil.attack.checks import check_scores
 from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
 from voiceveil.corpus import Trials
 from voiceveil.corpus.score_files import read_key, read_scores
-from voiceveil.evaluation.protocol import Recognition, TrialSet, Verification, load_protocol
+from voiceveil.evaluation.protocol import Recognition, TrialSet, Verification
 from voiceveil.evaluation.results import Figure
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.metrics.wer import word_errors
@@ -82,7 +82,7 @@ class Judged:
 
 def judge(contest: Contest, archive: Path, *, limits: Limits = LIMITS) -> Judged:
     """Return the figures of a submission from its scores and transcripts; an ``InputError`` says why there are none."""
-    if contest.challenge == "tdsv2024":
+    if contest.protocol == TDSV:
         return Judged(_tdsv(contest, archive))
     with tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder:
         audio = SubmittedAudio(contest)
@@ -149,7 +149,7 @@ def _attack(
     contest: Contest, one: Verification, trials: TrialSet, files: Mapping[str, Path], sample: Sample | None
 ) -> Figure:
     pair = f"{re.escape(one.enroll)}{_SUFFIX}-{re.escape(trials.set)}(?P=suffix)"
-    where = rf"(.*/)?asv_anon[^/]*/{pair}/scores" if contest.challenge == "vpc2024" else rf"(.*/)?ASV-{pair}/scores"
+    where = rf"(.*/)?ASV-{pair}/scores" if contest.has_layout_of_2022 else rf"(.*/)?asv_anon[^/]*/{pair}/scores"
     name = _only(files, where, f"scores of {one.enroll} and {trials.set}, both anonymized")
     key = read_key(contest.data / trials.set / "trials")
     scores = _of_member(name, lambda: read_scores(files[name], key))
@@ -183,7 +183,7 @@ def eer_figure(
 
     ``attacker`` holds the fields ``attacker`` and ``knowledge`` of the figure.
     """
-    method = load_protocol(contest.challenge).eer
+    method = contest.rules.eer
     value = metrics.eer(scores[trials.target], scores[~trials.target], method=method)
     speaker_of = {u.id: u.speaker or "" for u in open_set(contest.data / trial_set.set)}
     interval = estimate(ScoredTrials.of_trials(trials, scores, speaker_of), "eer", resamples=300)
@@ -205,7 +205,7 @@ def _refuse_invented(scores: Floats, target: NDArray[np.bool_]) -> None:
 
 
 def _words(contest: Contest, one: Recognition, files: Mapping[str, Path], sample: Sample | None) -> Figure:
-    prefix = "asr/" if contest.challenge == "vpc2024" else "ASR-"
+    prefix = "ASR-" if contest.has_layout_of_2022 else "asr/"
     where = rf"(.*/)?{prefix}{re.escape(one.dataset)}_asr{_SUFFIX}/text"
     name = _only(files, where, f"transcripts of {one.dataset}, anonymized")
     spoken = {u.id: u.text or "" for each in one.sets for u in open_set(contest.data / each)}

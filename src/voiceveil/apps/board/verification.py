@@ -215,8 +215,8 @@ def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, s
 
 def averages(contest: Contest, figures: Sequence[Figure]) -> tuple[Average, Average]:
     """Return the EER and the WER that the challenge ranks by."""
-    results = Results("submission", contest.challenge, tuple(figures))
-    standing = rank_systems([results], split=contest.split).standings[0]
+    results = Results("submission", contest.rules.name, tuple(figures))
+    standing = rank_systems([results], contest.rules, split=contest.split).standings[0]
     return standing.eer, standing.utility["wer"]
 
 

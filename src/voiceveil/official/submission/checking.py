@@ -65,12 +65,13 @@ def check(
     archive: str | Path,
     data: str | Path,
     *,
+    protocol: str | Path = "vpc2024",
     partial: bool = False,
     tolerance: float = 0.25,
     limits: Limits | None = None,
     quiet: bool = True,
 ) -> Verdict:
-    """Check a submission against the original sets in ``data``.
+    """Check a submission against the original sets in ``data``, which a protocol (its name or TOML file) states.
 
     ``partial``: whole sets, and the results that need them, may be missing. ``tolerance``: by which share of its length
     an anonymized utterance may differ from the original. An archive that is damaged or hostile is an ``InputError``.
@@ -78,8 +79,8 @@ def check(
     archive, data = Path(archive), Path(data)
     if not archive.is_file():
         raise InputError("no such file", where=archive)
-    protocol = load_protocol("vpc2024")
-    roles = protocol.roles()
+    rules = load_protocol(protocol)
+    roles = rules.roles()
     corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
     if not corpora:
         raise InputError(
@@ -90,8 +91,8 @@ def check(
     with tempfile.TemporaryDirectory(prefix="voiceveil-") as folder:
         found = sort_members(archive, Path(folder), speech, roles, limits=limits, heard=_listener(progress))
         progress.close()
-        again = recompute(found, protocol, corpora, data)
-        faults, notes = _completeness(found, protocol, corpora, again, partial)
+        again = recompute(found, rules, corpora, data)
+        faults, notes = _completeness(found, rules, corpora, again, partial)
         _compare_hashes(found, notes)
     for one in speech.values():
         one.repeated()

@@ -24,7 +24,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.safe_archive import Member
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.protocol import protocol_of
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.official.submission.speech import WavForm, read_wav
@@ -71,7 +71,7 @@ def pack(
     target = out / f"submission{suffix}.tar.gz" if archive is None else Path(archive)
     refuse_same_files([target], lambda: _inputs(out, suffix))
     refuse_files([target], overwrite=overwrite)
-    corpora, missing = _sets(out, suffix)
+    corpora, missing = _sets(results, out, suffix)
     if missing and not partial:
         what = f"not a whole submission: there is no {', no '.join(missing)}"
         raise InputError(what, where=out, fix="evaluate them as well, or pack a part with --partial")
@@ -101,17 +101,20 @@ def _inputs(out: Path, suffix: str) -> Iterator[Path]:
 
 
 def _suffix(results: Results, out: Path) -> str:
-    if results.protocol != "vpc2024":
-        what = f"results of {results.protocol}; the archive is that of the 2024 challenge"
-        raise InputError(what, where=out, fix="evaluate with --protocol vpc2024")
+    official = protocol_of(results).official
+    if official is None or official.layout != "vpc2024":
+        what = f"results of {results.protocol}; an archive has the layout of the 2024 challenge"
+        fix = 'evaluate with --protocol vpc2024, or a protocol with [official] layout = "vpc2024"'
+        raise InputError(what, where=out, fix=fix)
     suffix = str(results.info.get("suffix", ""))
     if not _PLAIN.fullmatch(suffix) or not results.info.get("official"):
         raise InputError("results without the challenge's own files", where=out, fix="evaluate again")
     return suffix
 
 
-def _sets(out: Path, suffix: str) -> tuple[dict[str, Corpus], tuple[str, ...]]:
-    names = list(load_protocol("vpc2024").roles())
+def _sets(results: Results, out: Path, suffix: str) -> tuple[dict[str, Corpus], tuple[str, ...]]:
+    """Return the anonymized sets of the protocol, and the names of those that are missing."""
+    names = list(protocol_of(results).roles())
     there = [name for name in names if (out / "data" / f"{name}{suffix}" / "wav.scp").exists()]
     corpora = {name: open_corpus(out / "data" / f"{name}{suffix}") for name in there}
     return corpora, tuple(name for name in names if name not in corpora)
