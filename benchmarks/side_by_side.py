@@ -33,15 +33,16 @@ import voiceveil as vv
 from voiceveil import models as utility
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus
-from voiceveil.evaluation import measurement as measuring
 from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
 from voiceveil.evaluation.inventory import Inventory
-from voiceveil.evaluation.measurement import Tools
 from voiceveil.evaluation.protocol import Protocol, load_protocol
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.tasks import TaskContext, TaskOptions, TaskSetup
+from voiceveil.evaluation.tasks.words import Words
 from voiceveil.metrics import WordErrors
 from voiceveil.metrics.similarity import diagonal_dominance
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.stats import Estimate, average, ratio
 from voiceveil.stats.intervals import difference_interval
 from voiceveil.systems import Anonymizer
@@ -141,11 +142,13 @@ def distinctiveness(results: Results) -> Column:
     return {GVD: " / ".join(cells)}
 
 
-def words(figures: Sequence[Figure], heard: Mapping[str, WordErrors], small: Inventory, tools: Tools) -> Columns:
+def words(
+    figures: Sequence[Figure], heard: Mapping[tuple[str, str], WordErrors], small: Inventory, recognizer: str
+) -> Columns:
     """WER before and after, and how many times as many errors there are."""
-    rate, times = WORDS[tools.recogniser]
+    rate, times = WORDS[recognizer]
     before, after = ({rate: _genders([f for f in figures if f.condition == side])} for side in "oa")
-    errors = {side: heard[f"libri_dev.{side}"] for side in "oa"}
+    errors = {side: heard["libri_dev", side] for side in "oa"}
     wrong = {side: one.counts[:, :3].sum(axis=1) for side, one in errors.items()}
     speaker = {u.id: u.speaker or u.id for corpus in small.corpora.values() for u in corpus}
     if wrong["o"].sum() > 0:  # the words are the same on both sides, and the ratio of rates is that of errors
@@ -154,18 +157,18 @@ def words(figures: Sequence[Figure], heard: Mapping[str, WordErrors], small: Inv
     return before, after
 
 
-def naturalness(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> Columns:
+def naturalness(small: Inventory, anonymized: Mapping[str, Corpus], run: RunContext) -> Columns:
     """DNSMOS overall, 1 to 5."""
     sides = [[u for name in small.corpora for u in corpora[name]] for corpora in (small.corpora, anonymized)]
-    rated = [utility.evaluate_naturalness(side, **tools.running()).ovr for side in sides]
+    rated = [utility.evaluate_naturalness(side, **run.options()).ovr for side in sides]
     before, after = ({NATURALNESS: str(rating)} for rating in rated)
     return before, after
 
 
-def pitch(small: Inventory, anonymized: Mapping[str, Corpus], tools: Tools) -> Column:
+def pitch(small: Inventory, anonymized: Mapping[str, Corpus], run: RunContext) -> Column:
     """The mean correlation as it is published, over both sets of trials."""
     sets = [(small.corpora[name], anonymized[name]) for name in small.corpora]
-    found = [utility.evaluate_pitch(*pair, method="published", **tools.running()).rho for pair in sets]
+    found = [utility.evaluate_pitch(*pair, method="published", **run.options()).rho for pair in sets]
     return {PITCH: str(average(found))}
 
 
@@ -196,14 +199,16 @@ def usefulness(evaluation: Evaluation, args: argparse.Namespace, cache: Cache) -
             continue
         keep = {name: chosen(inventory.corpora[name], count) for name in whole}
         small, anonymized = replace(inventory, corpora=part(inventory.corpora, keep)), part(whole, keep)
-        tools = Tools(ATTACKERS, recogniser, cache, args.jobs, args.quiet)
         say(f"{recogniser}: {sum(map(len, keep.values()))} utterances")
-        found, heard = measuring.words(small, anonymized, tools)
-        figures = figures or found
-        steps = [words(found, heard, small, tools)]
+        run = RunContext(cache, args.jobs, args.quiet)
+        setup = TaskSetup(small, evaluation.data, TaskOptions(recognizers=(recogniser,)))
+        out = evaluation.out
+        result = Words().run(TaskContext(setup, anonymized, run, out, evaluation.suffix, anon_data=out / "data"))
+        figures = figures or list(result.figures)
+        steps = [words(result.figures, result.word_errors, small, recogniser)]
         if recogniser == "moonshine":
             say("naturalness and pitch of the same")
-            steps += [naturalness(small, anonymized, tools), ({}, pitch(small, anonymized, tools))]
+            steps += [naturalness(small, anonymized, run), ({}, pitch(small, anonymized, run))]
         for of_original, of_system in steps:
             before |= of_original
             after |= of_system

@@ -27,8 +27,9 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.corpus.score_files import read_key, read_scores
 from voiceveil.evaluation.inventory import take_inventory
-from voiceveil.evaluation.measurement import Tools, verification
 from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.tasks import TaskContext, TaskOptions, TaskResult, TaskSetup
+from voiceveil.evaluation.tasks.verification import Verification
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
@@ -380,15 +381,20 @@ trials = [{ set = "toy_trials_x", gender = "f" }]
 def test_protocol_with_plda_uses_plda_given_training_speech(made: Path, tmp_path: Path) -> None:
     (tmp_path / "toy.toml").write_text(_PROTOCOL)
     protocol = load_protocol(tmp_path / "toy.toml")
-    tools = Tools(("pitch-bumps",), "", Cache(None))
-    with_training = take_inventory(protocol, made, train=["train"])
-    figures, _, notes, _ = verification(with_training, made, made, "_b2", tmp_path / "a", tools)
-    assert {(f.metric, f.condition) for f in figures} == {(m, c) for m in ("eer", "cllr") for c in ("oo", "oa", "aa")}
-    assert notes == []
-    figures, _, notes, _ = verification(take_inventory(protocol, made), made, made, "_b2", tmp_path / "b", tools)
-    assert {f.metric for f in figures} == {"eer"}
-    assert notes[0] == "scores are cosines: the PLDA of the protocol needs training speech, and there is none"
-    assert "no Cllr of pitch-bumps" in notes[1]
+
+    def verified(train: list[str], out: Path) -> TaskResult:
+        setup = TaskSetup(take_inventory(protocol, made, train=train), made, TaskOptions(attackers=("pitch-bumps",)))
+        return Verification().run(TaskContext(setup, {}, RunContext(Cache(None)), out, "_b2", anon_data=made))
+
+    result = verified(["train"], tmp_path / "a")
+    assert {(f.metric, f.condition) for f in result.figures} == {
+        (m, c) for m in ("eer", "cllr") for c in ("oo", "oa", "aa")
+    }
+    assert list(result.notes) == []
+    result = verified([], tmp_path / "b")
+    assert {f.metric for f in result.figures} == {"eer"}
+    assert result.notes[0] == "scores are cosines: the PLDA of the protocol needs training speech, and there is none"
+    assert "no Cllr of pitch-bumps" in result.notes[1]
 
 
 def test_set_without_anonymized_version_is_reported(data: Path) -> None:

@@ -22,7 +22,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
 from voiceveil.dsp.lpc import ORDER, pole_angles
 from voiceveil.dsp.mcadams import McAdams, analysis_window
-from voiceveil.evaluation.evaluate import prepare, usual_attackers
+from voiceveil.evaluation.evaluate import default_attackers, prepare
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
 
@@ -169,9 +169,9 @@ def test_inversion_is_a_default_attacker_of_mcadams_systems(tmp_path: Path) -> N
 
     made = make_challenge(tmp_path / "data", only=("dev",))
     for name in ("b2", "b2-2022", "b2-2020", "d1"):
-        assert usual_attackers(prepare(made, tmp_path / name, system=vv.system(name)))[-1] == "mcadams-inversion"
+        assert default_attackers(prepare(made, tmp_path / name, system=vv.system(name)))[-1] == "mcadams-inversion"
     for name in ("i1", "identity"):
-        assert "mcadams-inversion" not in usual_attackers(prepare(made, tmp_path / name, system=vv.system(name)))
+        assert "mcadams-inversion" not in default_attackers(prepare(made, tmp_path / name, system=vv.system(name)))
 
 
 @pytest.mark.skipif(not SPEECH.is_dir(), reason="needs real speech")
@@ -199,7 +199,7 @@ def test_plan_accounts_for_the_cache(tmp_path: Path) -> None:
 
     made = make_challenge(tmp_path / "data", only=("dev",))
     evaluation = prepare(made, tmp_path / "out", system=vv.system("b2"))
-    options: Any = {"attackers": ["mcadams-inversion:bumps"], "recogniser": "counter"}
+    options: Any = {"attackers": ["mcadams-inversion:bumps"], "recognizers": ["counter"]}
     before = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
     assert sum(step.left for step in before) == 24
     results = evaluate(evaluation, **options, seed=1, details=False)

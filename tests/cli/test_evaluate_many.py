@@ -14,9 +14,9 @@ from voiceveil import metrics
 from voiceveil.api.evaluating import EvaluationSettings, _resolved, protocol_systems
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.measurement import _dominance, _over_speakers
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.tasks.distinctiveness import _dominance, speaker_intervals
 from voiceveil.report.comparison import compare, shown
 from voiceveil.report.comparison_page import scatter_svg
 from voiceveil.systems import systems
@@ -52,7 +52,7 @@ def test_several_systems_are_compared(data: Path, tmp_path: Path, capsys: pytest
         "--seed",
         "1",
     ]
-    command += ["--attackers", "bumps", "--recogniser", "counter", "--jobs", "1", "--no-report", "--quiet"]
+    command += ["--attackers", "bumps", "--recognizers", "counter", "--jobs", "1", "--no-report", "--quiet"]
     assert main([*command, "--out", str(out)]) == 1  # nosuch
     said = capsys.readouterr()
     assert "nosuch: unknown system 'nosuch'" in said.err
@@ -103,7 +103,7 @@ def test_intervals_over_speakers_equal_a_plain_loop() -> None:
     matrix, weights = rng.random((5, 5)), np.array([[1.0, 1, 1, 1, 1], [3, 0, 1, 1, 0], [0, 4, 0, 0, 1]])
     expected = [metrics.diagonal_dominance(matrix, row) for row in weights]
     np.testing.assert_allclose(_dominance(matrix, weights), expected)
-    low, high = _over_speakers([matrix + 2 * np.eye(5), matrix, matrix + np.eye(5)])
+    low, high = speaker_intervals([matrix + 2 * np.eye(5), matrix, matrix + np.eye(5)])
     assert low[0] < metrics.deid(matrix + 2 * np.eye(5), matrix) < high[0]
     assert low[1] < metrics.gvd(matrix + 2 * np.eye(5), matrix + np.eye(5)) < high[1]
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,13 @@ from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.evaluate import evaluate, prepare
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.models import tracker
+from voiceveil.official.tree import write_tree
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
+
+
+OFFICIAL: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,)}
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +61,11 @@ def test_audio_without_metadata_gives_the_same_results(source: Path, tmp_path: P
     """The official layout; the data folder is not written to."""
     before = sorted(source.rglob("*"))
     evaluation = prepare(source, tmp_path / "out", anon="_theirs")
-    results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter")
+    results = evaluate(evaluation, attackers=ATTACKERS, **OFFICIAL)
     assert sorted(source.rglob("*")) == before
     theirs = {(f.metric, f.gender, f.condition, f.evaluator): f.value for f in results.figures}
     evaluation = prepare(source, tmp_path / "ours", system=vv.system("b2"))
-    again = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
+    again = evaluate(evaluation, attackers=ATTACKERS, **OFFICIAL, seed=1)
     assert theirs == {(f.metric, f.gender, f.condition, f.evaluator): f.value for f in again.figures}
     assert (tmp_path / "out" / "exp/results_summary/result_for_rank_theirs").exists()
     assert results.info["anonymized"]["libri_dev_enrolls"] == again.info["anonymized"]["libri_dev_enrolls"]
@@ -213,7 +219,7 @@ def test_damaged_data_is_reported(
     [
         (["--anon", ""], "an empty suffix (give the end of the anonymized directories' names, e.g. _b2)"),
         (["--system", "b2", "--attackers", "camplus"], "did you mean campplus"),
-        (["--system", "b2", "--recogniser", "monshine"], "did you mean moonshine"),
+        (["--system", "b2", "--recognizers", "monshine"], "did you mean moonshine"),
     ],
 )
 def test_invalid_arguments_are_found_before_the_work(
@@ -279,7 +285,7 @@ def test_unfinished_evaluation_has_no_results(tmp_path: Path, capsys: pytest.Cap
 def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
     """Hashes of sets are those that sha256sum gives; no path of this machine is in the file."""
     out = tmp_path / "out"
-    info = evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), recogniser="counter", seed=3).info
+    info = evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), **OFFICIAL, seed=3).info
     name = "libri_dev_trials_f"
     listed = subprocess.run(
         ["sha256sum", *sorted(str(p) for p in (source / f"{name}_theirs/wav").iterdir())],
@@ -291,7 +297,11 @@ def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
     assert info["anonymized"][name]["sha256"] == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert info["data"][name]["utterances"] == 12
     assert info["data"][name]["trials"] == 48
-    assert info["models"] == {"bumps": "bumps 1 original", "counter": "counter 1"}
+    assert info["models"] == {
+        "bumps": "bumps 1 original",
+        "counter": "counter 1",
+        "autocorrelation": tracker("autocorrelation").fingerprint(),
+    }
     assert {"voiceveil", "numpy", "scipy", "numba"} <= set(info["versions"])
     assert info["seeds"] == {"anonymization": 3, "intervals": 0, "resamples": 1000, "attackers": 0}
     assert info["official"]["names"]["ASV_eval^anon"] == ""
@@ -306,13 +316,13 @@ def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
 
 def test_rerun_removes_only_its_own_files(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    evaluate(prepare(source, out, anon="_theirs"), attackers=ATTACKERS, recogniser="counter")
+    evaluate(prepare(source, out, anon="_theirs"), attackers=ATTACKERS, **OFFICIAL)
     mine = out / "exp" / "asv_anon_theirs" / "notes.txt"
     mine.write_text("mine")
     scores = out / "exp/asv_anon_theirs/libri_dev_enrolls_theirs-libri_dev_trials_f_theirs/scores"
     assert scores.exists()
     before = (out / "exp/results_summary/eval_orig_theirs/results_orig.txt").read_bytes()
-    evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), recogniser="counter")
+    evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), **OFFICIAL)
     assert not scores.exists()
     assert mine.exists()
     assert (out / "exp/results_summary/eval_orig_theirs/results_orig.txt").read_bytes() == before

@@ -18,7 +18,7 @@ from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Results
 from voiceveil.testing import synthetic_voice
 
-FAST = ("--attackers", ",".join(ATTACKERS), "--recogniser", "counter", "--seed", "1", "--quiet")
+FAST = ("--attackers", ",".join(ATTACKERS), "--recognizers", "counter", "--seed", "1", "--quiet")
 
 
 def make_recordings(folder: Path, speakers: int = 3, count: int = 4) -> Path:

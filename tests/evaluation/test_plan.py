@@ -75,7 +75,7 @@ def small(data: Path, out: Path, **parameters: Any) -> Evaluation:
 
 
 def planned(evaluation: Evaluation, seed: int = 1) -> dict[str, Step]:
-    plan = make_plan(evaluation, attackers=ATTACKERS, recogniser="moonshine", seed=seed)
+    plan = make_plan(evaluation, attackers=ATTACKERS, recognizers=["moonshine"], seed=seed)
     return {step.name: step for step in plan.steps}
 
 
@@ -86,7 +86,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     put, note = Cache.put, Cache.note_pace
 
     def counted(self: Cache, key: bytes, value: Any) -> None:
-        counts["free cues" if len(value) == 8 else "pitch"] += 1
+        counts["free cues" if len(value) == 8 else "autocorrelation"] += 1
         put(self, key, value)
 
     monkeypatch.setattr(Cache, "put", counted)
@@ -110,10 +110,10 @@ def test_plan_equals_what_is_computed(data: Path, tmp_path: Path, work: Counter[
     assert {name: (step.utterances, step.cached) for name, step in steps.items()} == {
         "anonymize": (total, 0),
         "free cues": (total, 0),
-        "pitch": (2 * TRIED, 0),
+        "autocorrelation": (2 * TRIED, 0),
     }
     assert steps["anonymize"].audio == pytest.approx(0.6 * total, rel=0.01)
-    assert steps["pitch"].audio == pytest.approx(0.6 * 2 * TRIED, rel=0.01)
+    assert steps["autocorrelation"].audio == pytest.approx(0.6 * 2 * TRIED, rel=0.01)
     run(evaluation)
     assert {name: steps[name].left for name in work} == dict(work)
     again = planned(evaluation)
@@ -132,9 +132,12 @@ def test_new_seed_recomputes_only_dependent_steps(data: Path, tmp_path: Path, wo
     steps = planned(evaluation, seed=2)
     assert steps["anonymize"].left == ENROLLED + TRIED
     assert steps["anonymize"].again.startswith("key was ")
-    assert (steps["pitch"].cached, steps["pitch"].left) == (TRIED, TRIED)  # the original speech is as it was
+    assert (steps["autocorrelation"].cached, steps["autocorrelation"].left) == (
+        TRIED,
+        TRIED,
+    )  # the original speech is as it was
     run(evaluation, seed=2)
-    assert {name: steps[name].left for name in ("free cues", "pitch")} == dict(work)
+    assert {name: steps[name].left for name in ("free cues", "autocorrelation")} == dict(work)
 
 
 def test_new_parameter_recomputes_only_dependent_steps(data: Path, tmp_path: Path) -> None:
@@ -155,9 +158,9 @@ def test_changed_recording_recomputes_only_dependent_steps(data: Path, tmp_path:
     save(mine / "audio" / "1-2.wav", synthetic_voice(1, 99, seconds=0.6))
     evaluation = small(mine, tmp_path / "out")
     steps = planned(evaluation)
-    assert {name: step.left for name, step in steps.items()} == {"anonymize": 1, "free cues": 1, "pitch": 2}
+    assert {name: step.left for name, step in steps.items()} == {"anonymize": 1, "free cues": 1, "autocorrelation": 2}
     run(evaluation)
-    assert dict(work) == {"free cues": 1, "pitch": 2}
+    assert dict(work) == {"free cues": 1, "autocorrelation": 2}
 
 
 def test_copied_data_is_not_anonymized_again(data: Path, tmp_path: Path) -> None:
@@ -235,7 +238,7 @@ def test_plan_of_a_large_corpus_is_sampled(data: Path, tmp_path: Path) -> None:
     (mine / "small.toml").write_text(PROTOCOL + '\n[training]\nset = "train-clean-360"\n')
     evaluation = prepare(mine, tmp_path / "out", protocol=mine / "small.toml", system=vv.system("b2"))
     start = time.process_time()
-    plan = make_plan(evaluation, attackers=[*ATTACKERS, "campplus-adapted"], recogniser="moonshine")
+    plan = make_plan(evaluation, attackers=[*ATTACKERS, "campplus-adapted"], recognizers=["moonshine"])
     assert time.process_time() - start < 4.0
     assert plan.sampled
     step = plan.steps[0]

@@ -18,7 +18,7 @@ from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.evaluation import provenance as circumstances
+from voiceveil.evaluation import provenance
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import extract
 from voiceveil.systems import anonymize
@@ -160,7 +160,7 @@ def test_results_do_not_depend_on_the_clock(data: Path, tmp_path: Path, monkeypa
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return clock.now()
 
-    monkeypatch.setattr(circumstances, "datetime", Dates)
+    monkeypatch.setattr(provenance, "datetime", Dates)
     copied, out = tmp_path / "data", tmp_path / "out"
     shutil.copytree(data, copied)
     for table in copied.rglob("wav.scp"):

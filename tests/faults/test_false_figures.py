@@ -439,7 +439,7 @@ def test_attack_command_prints_and_stores_the_warning(data: Path, capsys: pytest
 def test_evaluation_prints_stores_and_reports_the_warning(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recogniser", "counter", "--jobs", "1"]
+    options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recognizers", "counter", "--jobs", "1"]
     assert main([*options, "--system", "identity", "--out", str(tmp_path / "out"), "--quiet"]) == 0
     for text in capsys.readouterr():
         assert "WARNING identical-audio" in text
@@ -498,7 +498,7 @@ def test_ranking_marks_systems_with_failed_checks(tmp_path: Path, capsys: pytest
 def test_comparison_marks_systems_with_failed_checks(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recogniser", "counter", "--jobs", "1"]
+    options = ["evaluate", "--data", str(world), "--attackers", "bumps", "--recognizers", "counter", "--jobs", "1"]
     assert main([*options, "--system", "identity,b2", "--out", str(tmp_path / "out"), "--quiet", "--no-report"]) == 0
     printed = capsys.readouterr()
     assert "identity (!)" in printed.out

@@ -19,6 +19,9 @@ from voiceveil.metrics.wer import word_errors
 from voiceveil.official import read_results
 from voiceveil.official.labels import as_published, labels_of, note_text
 from voiceveil.official.transcripts import parse_wer, text_of, wer_text
+from voiceveil.official.tree import write_tree
+
+OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,), "seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def of_2020(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
     out = tmp_path_factory.mktemp("out")
     evaluation = prepare(data, out, system=vv.system("b2-2020"), protocol="vpc2020")
-    return out, evaluate(evaluation, attackers=["bumps", "free:duration"], recogniser="counter", seed=1)
+    return out, evaluate(evaluation, attackers=["bumps", "free:duration"], **OPTIONS)
 
 
 def test_edition_2020_reports_all_its_metrics(of_2020: tuple[Path, Results]) -> None:
@@ -88,7 +91,7 @@ def test_edition_2020_writes_the_official_tree(of_2020: tuple[Path, Results], da
 
 def test_edition_2020_files_omit_semi_informed_attackers(data: Path, tmp_path: Path) -> None:
     evaluation = prepare(data, tmp_path, system=vv.system("b2-2020"), protocol="vpc2020")
-    results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
+    results = evaluate(evaluation, attackers=ATTACKERS, **OPTIONS)
     assert any(f.attacker.startswith("bumps-anon") for f in results.find("eer"))
     (home,) = (tmp_path / "exp").iterdir()
     official = read_results(home / "results.txt")
@@ -105,7 +108,7 @@ def test_edition_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: P
         (tmp_path / "data").mkdir(exist_ok=True)
         (tmp_path / "data" / name).symlink_to(data / name)
     evaluation = prepare(tmp_path / "data", tmp_path / "out", system=vv.system("b2-2022"), protocol="vpc2022")
-    results = evaluate(evaluation, attackers=ATTACKERS, recogniser="counter", seed=1)
+    results = evaluate(evaluation, attackers=ATTACKERS, **OPTIONS)
     anonymized, original = sorted((tmp_path / "out" / "exp").iterdir())
     assert original.name == f"{anonymized.name}.orig"
     of_original = read_results(original / "results.txt")

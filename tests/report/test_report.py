@@ -27,7 +27,7 @@ from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.evaluation.averages import dataset_of
-from voiceveil.evaluation.details import Details, Heard, read_details, write_details
+from voiceveil.evaluation.details import Details, UtteranceRecord, read_details, write_details
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.report.curves import det_svg
@@ -109,12 +109,17 @@ def test_worst_protected_come_first_and_few_trials_have_no_interval(material: Ma
     assert np.isnan(one.eer.low)
 
 
+def transcribed(name: str, reference: str, original: str, anonymized: str) -> UtteranceRecord:
+    measured = {"reference": reference, "heard_original": original, "heard_anonymized": anonymized}
+    return UtteranceRecord(name, measured=measured)
+
+
 def test_lost_words_equal_plain_counting() -> None:
     rows = [
-        Heard("1", reference="A CAT SAT", heard_original="A CAT SAT", heard_anonymized="A HAT"),
-        Heard("2", reference="A CAT", heard_original="A HAT", heard_anonymized="A BAT"),
-        Heard("3", reference="A CAT", heard_original="A CAT", heard_anonymized="A HAT"),
-        Heard("4"),
+        transcribed("1", "A CAT SAT", "A CAT SAT", "A HAT"),
+        transcribed("2", "A CAT", "A HAT", "A BAT"),
+        transcribed("3", "A CAT", "A CAT", "A HAT"),
+        UtteranceRecord("4"),
     ]
     found = {one.word: one for one in lost_words(rows)}
     assert {w: (o.said, o.lost_original, o.lost_anonymized) for w, o in found.items()} == {
@@ -125,7 +130,7 @@ def test_lost_words_equal_plain_counting() -> None:
     assert found["CAT"].instead == (("HAT", 2), ("BAT", 1))
     assert found["SAT"].instead == (("", 1),)
     assert [one.word for one in lost_words(rows)] == ["CAT", "SAT", "A"]
-    assert lost_words([Heard("4")]) == []
+    assert lost_words([UtteranceRecord("4")]) == []
 
 
 def test_det_curves_have_probit_axes(material: Material) -> None:
@@ -213,18 +218,17 @@ def test_command_in_the_report_is_quoted_for_the_shell(material: Material) -> No
 def test_details_round_trip(tmp_path_factory: pytest.TempPathFactory, text: str, value: float) -> None:
     text = text.encode("utf-8", "ignore").decode().replace("\r", " ").replace("\0", "")
     folder = tmp_path_factory.mktemp("details")
-    row = Heard(
-        f"u{text}", f"s{text}", reference=f"R{text}", heard_original=text, heard_anonymized="", f0_original=value
-    )
+    words = {"reference": f"R{text}", **({"heard_original": text} if text else {})}
+    row = UtteranceRecord(f"u{text}", f"s{text}", measured={**words, "f0_original": value})
     write_details(Details({"set": (row,)}, {}), folder)
     (again,) = read_details(folder).utterances["set"]
-    assert again.f0_original == pytest.approx(value, rel=1e-5)
-    assert replace(again, f0_original=value) == row
+    assert again.number("f0_original") == pytest.approx(value, rel=1e-5)
+    assert replace(again, measured={**again.measured, "f0_original": value}) == row
 
 
 def test_details_of_relative_paths_lead_to_the_audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    row = Heard("u", original="data/u.wav", anonymized="results/b2/data/u.wav")
+    row = UtteranceRecord("u", original="data/u.wav", anonymized="results/b2/data/u.wav")
     write_details(Details({"set": (row,)}, {}), Path("results/b2"))
     (again,) = read_details(tmp_path / "results" / "b2").utterances["set"]
     assert (again.original, again.anonymized) == (str(tmp_path / "data" / "u.wav"), "data/u.wav")
@@ -483,7 +487,8 @@ def test_evaluation_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"report: {out / 'report.html'}" in capsys.readouterr().out
     rows = read_details(out).utterances["mine_trials_f"]
     assert len(rows) == 9
-    assert all(row.f0_original and row.pitch_correlation is not None and row.reference is None for row in rows)
+    assert all(row.number("f0_original") and row.number("pitch_correlation") is not None for row in rows)
+    assert not any(row.text("reference") for row in rows)
     assert (out / rows[0].anonymized).exists()
     text = plain(Tags((out / "report.html").read_text()).text)
     assert "No attacker has learned from speech of this system" in text

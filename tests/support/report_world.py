@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from voiceveil.audio import save
-from voiceveil.evaluation.details import Details, Heard, Similarity, write_details
+from voiceveil.evaluation.details import Details, Similarity, UtteranceRecord, write_details
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.testing import synthetic_voice
@@ -34,7 +34,7 @@ def make_results(folder: Path, *, protocol: str = "vpc2024", rename: str = "", a
     utterances, similarity = {}, {}
     for gender, speakers in SPEAKERS.items():
         name = f"libri_dev_trials_{gender}"
-        rows = [_heard(f"{rename}{s}", f"{rename}{s}-{i}", gender, i, rename) for s in speakers for i in range(6)]
+        rows = [_record(f"{rename}{s}", f"{rename}{s}-{i}", gender, i, rename) for s in speakers for i in range(6)]
         if audio:
             rows = [_with_audio(folder, row) for row in rows]
         utterances[name] = tuple(rows)
@@ -46,23 +46,25 @@ def make_results(folder: Path, *, protocol: str = "vpc2024", rename: str = "", a
     figures += _utility() + _of_protocol(protocol)
     info = {"notes": ["missing: libri_test_enrolls", f"{rename}a remark"], "health": [HEALTH], "voiceveil": "0.1.0",
             "parameters": {"alpha": [0.5, 0.9]}, "training": ["libri_train"], "attackers": ["campplus"],
-            "recogniser": "moonshine", "seed": 1, "time": "2026-01-01T00:00:00"}  # fmt: skip
+            "recognizers": ["moonshine"], "seed": 1, "time": "2026-01-01T00:00:00"}  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     write_details(Details(utterances, similarity), folder)
     Results(f"{rename}mine", protocol, tuple(figures), info).save(folder / "results.json")
     return folder
 
 
-def _heard(speaker: str, utterance: str, gender: str, i: int, rename: str) -> Heard:
+def _record(speaker: str, utterance: str, gender: str, i: int, rename: str) -> UtteranceRecord:
     said = f"{rename}THE CAT SAT ON A MAT"
     heard = f"{rename}THE CAT SAT" if i % 2 else f"{rename}THE HAT SAT ON A MAT"
     pitch = 200.0 if gender == "f" else 110.0
-    return Heard(utterance, speaker, gender, "o.wav", "a.wav", reference=said, heard_original=said,
-                 heard_anonymized=heard, f0_original=pitch + i, f0_anonymized=pitch + 3 * i,
-                 pitch_correlation=0.4 + 0.1 * i)  # fmt: skip
+    measured: dict[str, str | float] = {
+        "reference": said, "heard_original": said, "heard_anonymized": heard,
+        "f0_original": pitch + i, "f0_anonymized": pitch + 3 * i, "pitch_correlation": 0.4 + 0.1 * i,
+    }  # fmt: skip
+    return UtteranceRecord(utterance, speaker, gender, "o.wav", "a.wav", measured=measured)
 
 
-def _with_audio(folder: Path, row: Heard) -> Heard:
+def _with_audio(folder: Path, row: UtteranceRecord) -> UtteranceRecord:
     wave = synthetic_voice(3, 1, seconds=1.5)
     paths = [folder / "audio" / f"{side}.wav" for side in ("original", "anonymized")]
     for path in paths:
@@ -71,7 +73,7 @@ def _with_audio(folder: Path, row: Heard) -> Heard:
 
 
 def _attack(
-    folder: Path, name: str, gender: str, rows: list[Heard], attack: tuple[str, str], separation: float,
+    folder: Path, name: str, gender: str, rows: list[UtteranceRecord], attack: tuple[str, str], separation: float,
     rng: np.random.Generator,
 ) -> Figure:  # fmt: skip
     evaluator, condition = attack

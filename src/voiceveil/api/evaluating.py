@@ -17,6 +17,7 @@ from voiceveil.evaluation.plan import Plan, make_plan
 from voiceveil.evaluation.protocol import Protocol, load_protocol
 from voiceveil.evaluation.results import Results
 from voiceveil.evaluation.speaker_pool import build_evaluation_pool, pool_file, without_pool
+from voiceveil.official.tree import write_tree
 from voiceveil.report.comparison import Comparison, compare
 from voiceveil.run.executor import Jobs, check_jobs
 from voiceveil.run.outputs import recorded, refuse_corpora
@@ -40,7 +41,8 @@ class EvaluationSettings:
     train: Sequence[str] = ()
     emotion: Sequence[str] = ()
     attackers: Sequence[str] | None = None
-    recognizer: str = "moonshine"
+    recognizers: Sequence[str] = ("moonshine",)
+    emotion_models: Sequence[str] = ("functionals",)
     seed: int | None = None
     key_file: Path | None = None
     key_namespace: str | None = None
@@ -54,7 +56,9 @@ class EvaluationSettings:
         """Return the options that an evaluation and its plan share."""
         return {
             "attackers": self.attackers,
-            "recogniser": self.recognizer,
+            "recognizers": self.recognizers,
+            "emotion_models": self.emotion_models,
+            "details": self.report,
             "seed": self.seed,
             "key_file": self.key_file,
             "key_namespace": self.key_namespace,
@@ -98,8 +102,11 @@ def evaluate(
         Sets that the attacker trains on, and sets with emotions, instead of those of the protocol.
     attackers : sequence of str
         See ``voiceveil attack --help`` (default: those that can attack any system, and those made for the system).
-    recognizer : str
-        Speech recognizer, see :func:`voiceveil.transcribe` (default: ``"moonshine"``).
+    recognizers : sequence of str
+        Speech recognizers, see :func:`voiceveil.transcribe` (default: ``["moonshine"]``). The first one counts in
+        rankings.
+    emotion_models : sequence of str
+        Emotion recognizers: ``"functionals"`` (default), or pretrained models. The first one counts in rankings.
     seed : int
         Makes the run repeatable by everybody.
     key_file : path
@@ -157,7 +164,7 @@ def evaluate_system(
         prepared,
         **settings.options(),
         jobs=settings.jobs,
-        details=settings.report,
+        exports=(write_tree,),
         quiet=not settings.progress,
         say=settings.say,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,8 @@ class AttackRow:
         Directory of the trials, and ``f``, ``m`` or "".
     eer : Estimate
         With its 95% interval over speakers.
-    trials : int
-        Number of trials.
+    scored : ScoredTrials
+        The trials with their scores.
     encoder : str
         Family of the speaker encoder, e.g. ``campplus``; "" without one.
     backend : str
@@ -64,7 +64,7 @@ class AttackRow:
     set: str
     gender: str
     eer: Estimate
-    trials: int
+    scored: ScoredTrials = field(compare=False, repr=False)
     encoder: str = ""
     backend: str = "cosine"
     llr: bool = False
@@ -72,8 +72,14 @@ class AttackRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        plain = {key: value for key, value in vars(self).items() if key not in ("eer", "scores")}
-        return {**plain, "eer": self.eer.as_dict(), "scores": None if self.scores is None else str(self.scores)}
+        plain = {key: value for key, value in vars(self).items() if key not in ("eer", "scored", "scores")}
+        files = {"scores": None if self.scores is None else str(self.scores)}
+        return {**plain, "trials": self.trials, "eer": self.eer.as_dict(), **files}
+
+    @property
+    def trials(self) -> int:
+        """Number of trials."""
+        return len(self.scored.score)
 
 
 @dataclass(frozen=True)
@@ -305,7 +311,7 @@ def _row(attacker: Attacker, scored: _Scored, out: Path | None, resamples: int, 
         trial_set.name,
         trial_set.gender,
         estimate(scored.trials, "eer", resamples=resamples, seed=seed),
-        len(scored.scores),
+        scored.trials,
         "" if attacker.encoder is None else attacker.encoder.family,
         attacker.backend,
         attacker.llr,

@@ -19,7 +19,7 @@ from voiceveil.cli.keys import add_key_arguments
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import print_checks
 from voiceveil.core.terminal import print_lines
-from voiceveil.evaluation.evaluate import USUAL_ATTACKERS, Evaluation
+from voiceveil.evaluation.evaluate import DEFAULT_ATTACKERS, Evaluation
 from voiceveil.evaluation.plan import Plan
 from voiceveil.evaluation.protocol import load_protocol
 
@@ -53,10 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--attackers",
         metavar="LIST",
-        help=f"see `voiceveil attack --help` (default: {','.join(USUAL_ATTACKERS)} and those made for the system)",
+        help=f"see `voiceveil attack --help` (default: {','.join(DEFAULT_ATTACKERS)} and those made for the system)",
     )
     parser.add_argument(
-        "--recogniser", default="moonshine", help="of words: moonshine, pocketsphinx, or a model (default: moonshine)"
+        "--recognizers",
+        default="moonshine",
+        metavar="LIST",
+        help="speech recognizers for the WER: moonshine, pocketsphinx, or models; rankings use the first "
+        "(default: moonshine)",
+    )
+    parser.add_argument(
+        "--emotion-models",
+        default="functionals",
+        metavar="LIST",
+        help="emotion recognizers: functionals, or pretrained models; rankings use the first (default: functionals)",
     )
     parser.add_argument(
         "--jobs", type=int, default=_cores(), metavar="N", help="processes (default: one a core, eight at most)"
@@ -83,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
             train=args.train,
             emotion=args.emotion,
             attackers=_listed(args.attackers),
-            recognizer=args.recogniser,
+            recognizers=_listed(args.recognizers) or (),
+            emotion_models=_listed(args.emotion_models) or (),
             seed=args.seed,
             key_file=args.key_file,
             key_namespace=args.key_namespace,

@@ -1,4 +1,4 @@
-"""How the protocol's attackers score, and whose EERs count where a system was attacked by several.
+"""Which attackers data and protocol allow, and whose EERs count if several attacked a system.
 
 In the challenges' files the attacker is ``ASV_eval``, trained on original speech, or the semi-informed
 ``ASV_eval^anon``, trained on anonymized speech.
@@ -7,23 +7,13 @@ In the challenges' files the attacker is ``ASV_eval``, trained on original speec
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from voiceveil.attack.registry import make_attackers
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.results import Figure
 
-__all__ = ["choose_attacker", "scoring_of", "usable_attackers", "uses_campplus", "why_unusable"]
-
-
-def scoring_of(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
-    """The protocol's scoring if the data allow it; or else cosines, and a note why."""
-    if inventory.protocol.scoring != "plda":
-        return "cosine", []
-    if inventory.training:
-        return "plda", []
-    return "cosine", ["scores are cosines: the PLDA of the protocol needs training speech, and there is none"]
+__all__ = ["choose_attacker", "usable_attackers", "why_unusable"]
 
 
 def usable_attackers(names: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
@@ -50,12 +40,6 @@ def why_unusable(name: str, inventory: Inventory) -> str:
     if attackers and not any(set(attacker.conditions(anonymized=True)) & set(allowed) for attacker in attackers):
         return f"it attacks under none of the protocol's conditions ({', '.join(allowed)})"
     return ""
-
-
-def uses_campplus(names: Sequence[str]) -> bool:
-    """Return whether one of the attackers has the encoder CAM++, by which voices are compared."""
-    attackers = make_attackers(names) if names else []
-    return any(a.encoder is not None and a.encoder.family == "campplus" for a in attackers)
 
 
 def choose_attacker(figures: Iterable[Figure], system: str, wanted: str | None = None) -> str:

@@ -1,7 +1,7 @@
-"""A whole protocol: anonymize, attack, recognise, measure, write the results.
+"""Evaluate an anonymization system under a protocol: anonymize, run all tasks, write the results.
 
-Straight on, without a scheduler: each long step keeps its own results (the ledger of the anonymization, the cache of
-the evaluators), so that a second run does only what is new and a killed one goes on where it stopped.
+Each long step keeps its own results (the ledger of the anonymization, the cache of the models): a second run computes
+only what is new, and a killed one continues where it stopped.
 """
 
 from __future__ import annotations
@@ -9,62 +9,95 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from voiceveil.attack.checks import check_audio
-from voiceveil.attack.sets import find_sets
 from voiceveil.core.atomic_files import remove_parts
 from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
-from voiceveil.corpus import Corpus, open_corpus, write_kaldi
-from voiceveil.evaluation import measurement as measuring
+from voiceveil.corpus import Corpus, Trials, open_corpus, write_kaldi
 from voiceveil.evaluation.attackers import usable_attackers, why_unusable
-from voiceveil.evaluation.details import write_details
-from voiceveil.evaluation.details_collection import collect
+from voiceveil.evaluation.details import Details, utterance_record, write_details
 from voiceveil.evaluation.external_anonymization import find_anonymized
 from voiceveil.evaluation.inventory import Inventory, take_inventory
-from voiceveil.evaluation.measurement import Tools
 from voiceveil.evaluation.protocol import Protocol, load_protocol
-from voiceveil.evaluation.provenance import circumstances, started
+from voiceveil.evaluation.provenance import provenance, started
 from voiceveil.evaluation.result_files import recorded_evaluation
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.results import Results
+from voiceveil.evaluation.tasks import Task, TaskContext, TaskOptions, TaskResult, TaskSetup, available_tasks
 from voiceveil.metrics import WordErrors
-from voiceveil.models import emotion_folds
-from voiceveil.models import recogniser as make_recogniser
-from voiceveil.models.asr.recognition import references
-from voiceveil.official.tree import write_tree
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.outputs import refuse_corpora
 from voiceveil.systems import Anonymizer, anonymize
 from voiceveil.systems.keys import Key
 
-__all__ = ["USUAL_ATTACKERS", "Evaluation", "evaluate", "prepare", "usual_attackers"]
+__all__ = [
+    "DEFAULT_ATTACKERS",
+    "Evaluation",
+    "Outcome",
+    "default_attackers",
+    "evaluate",
+    "prepare",
+    "task_setup",
+]
 
 #: Attackers that can attack any system.
-USUAL_ATTACKERS = ("campplus", "campplus-adapted", "free")
+DEFAULT_ATTACKERS = ("campplus", "campplus-adapted", "free")
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What is to be evaluated, checked: made by :func:`prepare`, run by :func:`evaluate`."""
+    """A checked evaluation: made by :func:`prepare`, run by :func:`evaluate`."""
 
     inventory: Inventory
     data: Path
     out: Path
-    system: Anonymizer | None  # None: somebody else has anonymized the data
+    system: Anonymizer | None  # None: the data were anonymized elsewhere
     suffix: str
     anon_data: Path
-    given: Mapping[str, Corpus] = field(default_factory=dict)  # set -> what somebody else has anonymized
+    given: Mapping[str, Corpus] = field(default_factory=dict)  # set -> speech that was anonymized elsewhere
     overwrite: bool = False  # start again, and replace files in the output that the program did not write
 
     @property
     def name(self) -> str:
-        """What is evaluated: the system, or the suffix of the data."""
+        """Name of the system, or the suffix of the data."""
         return self.system.name if self.system else self.suffix.strip("_")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The results of an evaluation and what official result files need besides.
+
+    Parameters
+    ----------
+    results : Results
+        All figures.
+    out, suffix : Path, str
+        Folder of the results, and the end of the anonymized sets' names.
+    word_errors : mapping
+        (dataset, condition) -> errors of the first recognizer.
+    trials : mapping
+        Set -> its trial list.
+    time : datetime
+        When the evaluation was first started.
+    """
+
+    results: Results
+    out: Path
+    suffix: str
+    word_errors: Mapping[tuple[str, str], WordErrors]
+    trials: Mapping[str, Trials]
+    time: datetime
+
+
+#: Writes further files from an outcome; returns the results, with the files in their ``info``.
+Export = Callable[[Outcome], Results]
 
 
 def prepare(
@@ -78,10 +111,29 @@ def prepare(
     emotion: Sequence[str] = (),
     overwrite: bool = False,
 ) -> Evaluation:
-    """Find and check the data; nothing is written. Give a ``system``, or the suffix ``anon`` of anonymized sets.
+    """Find and check the data; nothing is written.
 
-    An output that is, holds or lies in the data is refused. ``overwrite``: start again where another evaluation left
-    its results, and replace files that are in the way.
+    Parameters
+    ----------
+    data : path
+        Folder of Kaldi directories, named as in the protocol.
+    out : path
+        Folder for all results; it may neither be, hold nor lie in the data.
+    protocol : str, path or Protocol
+        A name such as ``vpc2024``, a TOML file, or a protocol.
+    system : Anonymizer, optional
+        The system to evaluate. Give it, or ``anon``.
+    anon : str, optional
+        Suffix of sets in ``data`` that were anonymized elsewhere.
+    train, emotion : sequence of str
+        Sets to use instead of the training and the emotion sets of the protocol.
+    overwrite : bool
+        Start again where another evaluation left its results, and replace files that are in the way.
+
+    Raises
+    ------
+    InputError
+        If data, protocol or options cannot be used.
     """
     if (system is None) == (anon is None):
         raise InputError(
@@ -92,31 +144,22 @@ def prepare(
         raise InputError(what, fix='write @register("name") above its class')
     declared = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
     inventory = take_inventory(declared, Path(data), train=train, emotion=emotion)
-    _check_originals(inventory, Path(data))
     given: Mapping[str, Corpus] = {}
     if system is None:
         given = find_anonymized(inventory.corpora, Path(data), anon or "")
     suffix, anon_data = (anon or "", Path(data)) if system is None else (f"_{system.name}", Path(out) / "data")
     refuse_corpora(Path(out), [*inventory.corpora.values(), *given.values()])
     evaluation = Evaluation(inventory, Path(data), Path(out), system, suffix, anon_data, given, overwrite)
+    setup = TaskSetup(inventory, Path(data), TaskOptions())
+    for task in available_tasks(setup):
+        task.check_data(setup)
     if not overwrite:
         _check_output(evaluation)
     return evaluation
 
 
-def _check_originals(inventory: Inventory, data: Path) -> None:
-    """What is wrong with labels, transcripts and trial lists, before the work begins."""
-    for emotion in inventory.emotion:
-        emotion_folds(inventory.corpora[emotion.set])
-    if inventory.verification:
-        find_sets(data, names=inventory.enrollment_of, opened=inventory.corpora)
-    if "wer" in inventory.protocol.metrics:
-        for recognition in inventory.recognition:
-            references(u for name in recognition.sets for u in inventory.corpora[name])
-
-
 def _check_output(evaluation: Evaluation) -> None:
-    """The output is new, or of the same system under the same protocol."""
+    """Raise an ``InputError`` if the output holds the results of another system or protocol."""
     path = evaluation.out / "results.json"
     if not path.exists():
         return
@@ -131,65 +174,144 @@ def evaluate(
     evaluation: Evaluation,
     *,
     attackers: Sequence[str] | None = None,
-    recogniser: str = "moonshine",
+    recognizers: Sequence[str] = ("moonshine",),
+    emotion_models: Sequence[str] = ("functionals",),
     jobs: Jobs = 1,
     seed: int | None = None,
     key_file: str | Path | None = None,
     key_namespace: str | None = None,
     cache_file: Path | None = None,
     details: bool = True,
+    exports: Sequence[Export] = (),
     quiet: bool = True,
     say: Say = lambda line: None,
 ) -> Results:
-    """Run all that the protocol asks for and the data allow; writes ``results.json``, the score files, and ``exp``.
+    """Run everything that the protocol asks for and the data allow; write ``results.json`` and the score files.
 
-    ``exp`` holds the result files of the challenge's own scripts, see :mod:`voiceveil.official.tree`.
-
-    ``attackers``: see ``voiceveil attack`` (None: :func:`usual_attackers`); those that learn are left out when there is
-    no training set.
-    ``cache_file``: where results are kept (default: ``cache.sqlite`` in the output); several systems may share one.
-    ``details``: keep what a report needs, see :mod:`voiceveil.evaluation.details`.
+    Parameters
+    ----------
+    evaluation : Evaluation
+        See :func:`prepare`.
+    attackers : sequence of str, optional
+        See :mod:`voiceveil.attack.registry` (default: :func:`default_attackers`). Attackers that need training speech
+        are left out if there is none.
+    recognizers, emotion_models : sequence of str
+        Models that recognize words and emotions. The first ones count in rankings and official files.
+    jobs : int or Executor
+        Processes.
+    seed, key_file, key_namespace
+        See :func:`voiceveil.systems.anonymize`.
+    cache_file : path, optional
+        Keeps the models' results (default: ``cache.sqlite`` in the output); several systems may share one.
+    details : bool
+        Keep the details that a report shows, see :mod:`voiceveil.evaluation.details`.
+    exports : sequence of callables
+        Write further files, e.g. :func:`voiceveil.official.tree.write_tree`.
+    quiet : bool
+        Show no progress bars.
+    say : callable
+        Called with a line for each step.
     """
+    wanted = default_attackers(evaluation) if attackers is None else tuple(attackers)
+    setup = task_setup(evaluation, wanted, recognizers, emotion_models, details=details)
     inventory = evaluation.inventory
     notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
-    wanted = usual_attackers(evaluation) if attackers is None else tuple(attackers)
-    chosen = usable_attackers(wanted, inventory)
-    notes += [f"attacker {name} left out: {why_unusable(name, inventory)}" for name in wanted if name not in chosen]
-    if "wer" in inventory.protocol.metrics and inventory.recognition:
-        make_recogniser(recogniser)
-    with _alone_with_cache(evaluation, cache_file) as cache:
+    left_out = {name: why_unusable(name, inventory) for name in wanted if name not in setup.options.attackers}
+    notes += [f"attacker {name} left out: {reason}" for name, reason in left_out.items()]
+    tasks = available_tasks(setup)
+    for task in tasks:
+        task.check(setup)
+    with _exclusive_cache(evaluation, cache_file) as cache:
         time = started(evaluation.out)
-        namespace = namespace_of(evaluation, key_file, key_namespace)
+        namespace = key_namespace_of(evaluation, key_file, key_namespace)
         # Without a seed and a key file, one fresh key for all sets.
         key = {"seed": seed, "key_file": key_file, "key_namespace": namespace, "key": Key.fresh()}
         anonymized = _anonymize(evaluation, cache, key, jobs=jobs, quiet=quiet, say=say)
-        tools = Tools(chosen, recogniser, cache, jobs, quiet)
-        measured = _measure(evaluation, anonymized, tools, say)
+        out = evaluation.out
+        run = RunContext(cache, jobs, quiet)
+        context = TaskContext(setup, anonymized, run, out, evaluation.suffix, anon_data=out / "data")
+        measured = _run_tasks(tasks, context, say)
         if details:
-            say("collecting details for the report")
-            write_details(collect(inventory, anonymized, tools), evaluation.out)
+            write_details(_details(measured, context), evaluation.out)
         info = {
-            "notes": notes + measured.notes,
-            **measured.health,
-            **circumstances(inventory, anonymized, tools, seed=seed, keyed=key_file is not None),
+            "notes": [*notes, *(note for result in measured for note in result.notes)],
+            **{key: value for result in measured for key, value in result.info.items()},
+            **provenance(setup, tasks, anonymized, cache, seed=seed, has_key_file=key_file is not None),
             "parameters": {} if evaluation.system is None else evaluation.system.parameters(),
             "suffix": evaluation.suffix,
             "given": evaluation.system is None,
+            "real_time_factor": cache.pace(f"system {evaluation.name}"),
             "time": time.isoformat(),
         }
-        checks = merged([*measured.checks, *_check_other_sets(inventory, anonymized, cache)])
-        results = Results(evaluation.name, inventory.protocol.name, tuple(measured.figures), info, checks)
-        trials = {name: corpus.trials for name, corpus in inventory.corpora.items() if corpus.trials is not None}
-        results = write_tree(
-            results, evaluation.out, suffix=evaluation.suffix, heard=measured.heard, trials=trials, time=time
-        )
+        figures = tuple(figure for result in measured for figure in result.figures)
+        checks = [check for result in measured for check in result.checks]
+        checks += _check_other_sets(inventory, anonymized, cache)
+        results = Results(evaluation.name, inventory.protocol.name, figures, info, merged(checks))
+        for export in exports:
+            results = export(_outcome(results, evaluation, measured, time))
         results.save(evaluation.out / "results.json", overwrite=True)  # the folder's record decides
     return results
 
 
+def task_setup(
+    evaluation: Evaluation,
+    attackers: Sequence[str],
+    recognizers: Sequence[str],
+    emotion_models: Sequence[str],
+    *,
+    details: bool = True,
+) -> TaskSetup:
+    """Return the setup of the tasks, with the attackers that the data allow."""
+    usable = usable_attackers(attackers, evaluation.inventory)
+    options = TaskOptions(usable, tuple(recognizers), tuple(emotion_models), details)
+    return TaskSetup(evaluation.inventory, evaluation.data, options)
+
+
+def default_attackers(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the attackers to use if none are named: those of any system, and those made for this one."""
+    return (*DEFAULT_ATTACKERS, *(() if evaluation.system is None else evaluation.system.attackers))
+
+
+def key_namespace_of(evaluation: Evaluation, key_file: str | Path | None, given: str | None) -> str | None:
+    """Return the one key namespace of all sets: a speaker of several sets is one pseudo-speaker in each role.
+
+    It is the name of the data folder unless it is ``given``, and None if there is no key file.
+    """
+    return evaluation.data.resolve().name if key_file is not None and given is None else given
+
+
+def _run_tasks(tasks: Sequence[Task], context: TaskContext, say: Say) -> list[TaskResult]:
+    results = []
+    for task in tasks:
+        say(task.progress(context.setup))
+        results.append(task.run(context))
+    return results
+
+
+def _details(measured: Sequence[TaskResult], context: TaskContext) -> Details:
+    """Return one table for each set that a task has columns for, and all similarity matrices."""
+    tables = {}
+    for name in dict.fromkeys(name for result in measured for name in result.columns):
+        by_task = [result.columns.get(name, {}) for result in measured]
+        tables[name] = tuple(
+            utterance_record(
+                original, anonymized, {k: v for rows in by_task for k, v in rows.get(original.id, {}).items()}
+            )
+            for original, anonymized in context.pairs(name)
+        )
+    return Details(tables, {name: matrices for result in measured for name, matrices in result.similarity.items()})
+
+
+def _outcome(results: Results, evaluation: Evaluation, measured: Sequence[TaskResult], time: datetime) -> Outcome:
+    corpora = evaluation.inventory.corpora
+    trials = {name: corpus.trials for name, corpus in corpora.items() if corpus.trials is not None}
+    word_errors = {key: errors for result in measured for key, errors in result.word_errors.items()}
+    return Outcome(results, evaluation.out, evaluation.suffix, word_errors, trials, time)
+
+
 def _check_other_sets(inventory: Inventory, anonymized: Mapping[str, Corpus], cache: Cache) -> Iterator[Check]:
-    """Yield the failed checks of the audio of sets that are in no attack: to learn from, with emotions, with words."""
-    attacked = {name for one in inventory.verification for name in (one.enroll, *(trials.set for trials in one.trials))}
+    """Yield the failed checks of the audio of sets that no attack has checked: training, emotions, other words."""
+    attacked = {entry.enroll for entry in inventory.verification} | {t.set for _, t in inventory.trial_sets()}
     for name, corpus in anonymized.items():
         if name not in attacked:
             originals = {u.id: u for u in inventory.corpora[name]}
@@ -197,8 +319,8 @@ def _check_other_sets(inventory: Inventory, anonymized: Mapping[str, Corpus], ca
 
 
 @contextmanager
-def _alone_with_cache(evaluation: Evaluation, cache_file: Path | None) -> Iterator[Cache]:
-    """Be the only evaluation at work in the output, which replaces no files but its own; give its cache."""
+def _exclusive_cache(evaluation: Evaluation, cache_file: Path | None) -> Iterator[Cache]:
+    """Lock the output against other evaluations, and open the cache; only files of the program are replaced."""
     out = evaluation.out
     with recorded_evaluation(evaluation):
         remove_parts([out])
@@ -210,29 +332,10 @@ def _alone_with_cache(evaluation: Evaluation, cache_file: Path | None) -> Iterat
             cache.close()
 
 
-def usual_attackers(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the attackers of an evaluation for which none are named: those of any system, and those made for it."""
-    return (*USUAL_ATTACKERS, *(() if evaluation.system is None else evaluation.system.attackers))
-
-
-def namespace_of(evaluation: Evaluation, key_file: str | Path | None, given: str | None) -> str | None:
-    """Return the one key namespace of all sets: a speaker of several sets is one pseudo-speaker in each role.
-
-    It is the name of the data folder unless it is ``given``, and None where there is no key file.
-    """
-    return evaluation.data.resolve().name if key_file is not None and given is None else given
-
-
 def _anonymize(
-    evaluation: Evaluation,
-    cache: Cache,
-    key: dict[str, Any],
-    *,
-    jobs: Jobs,
-    quiet: bool,
-    say: Say,
+    evaluation: Evaluation, cache: Cache, key: dict[str, Any], *, jobs: Jobs, quiet: bool, say: Say
 ) -> dict[str, Corpus]:
-    """Set -> anonymized corpus, all of them in ``out/data``; audio of others stays where it is."""
+    """Return set -> anonymized corpus, all of them in ``out/data``; audio that was given stays where it is."""
     inventory, system = evaluation.inventory, evaluation.system
     home = evaluation.out / "data"
     for name, corpus in evaluation.given.items():
@@ -256,39 +359,3 @@ def _anonymize(
             first = summary.failures[0]
             raise InputError(f"{len(summary.failures)} utterances of {name} could not be anonymized: {first.error}")
     return {name: open_corpus(home / f"{name}{evaluation.suffix}") for name in inventory.corpora}
-
-
-@dataclass
-class _Measured:
-    """All that was found."""
-
-    figures: list[Figure] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    health: dict[str, Any] = field(default_factory=dict)
-    heard: dict[str, WordErrors] = field(default_factory=dict)
-    checks: tuple[Check, ...] = ()
-
-
-def _measure(evaluation: Evaluation, anonymized: dict[str, Corpus], tools: Tools, say: Say) -> _Measured:
-    inventory = evaluation.inventory
-    wanted = set(inventory.protocol.metrics)
-    measured = _Measured()
-    if inventory.verification:
-        say(f"attacking: {', '.join(tools.attackers)}")
-        measured.figures, measured.health, measured.notes, measured.checks = measuring.verification(
-            inventory, evaluation.data, evaluation.out / "data", evaluation.suffix, evaluation.out, tools
-        )
-    if "wer" in wanted and inventory.recognition:
-        say(f"recognising words: {tools.recogniser}")
-        found, measured.heard = measuring.words(inventory, anonymized, tools)
-        measured.figures += found
-    steps = {
-        "uar": (inventory.emotion, measuring.emotions, "recognising emotions"),
-        "pitch_correlation": (inventory.verification, measuring.pitch, "correlating pitch"),
-        "gvd": (inventory.verification, measuring.distinctiveness, "comparing voices"),
-    }
-    for metric, (sets, step, line) in steps.items():
-        if metric in wanted and sets:
-            say(line)
-            measured.figures += step(inventory, anonymized, tools)
-    return measured

@@ -12,7 +12,7 @@ from pathlib import Path
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition, Training, Verification
+from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition, Training, TrialSet, Verification
 
 __all__ = ["Inventory", "take_inventory"]
 
@@ -41,6 +41,11 @@ class Inventory:
     def enrollment_of(self) -> dict[str, str]:
         """Trial set -> its enrollment set, of all verification."""
         return {trials.set: part.enroll for part in self.verification for trials in part.trials}
+
+    def trial_sets(self) -> list[tuple[Verification, TrialSet]]:
+        """Return each trial set once, with the entry of the protocol that it belongs to."""
+        by_name = {trials.set: (entry, trials) for entry in self.verification for trials in entry.trials}
+        return list(by_name.values())
 
     def level(self, name: str) -> str:
         """At which level a set is anonymized."""

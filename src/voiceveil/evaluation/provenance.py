@@ -1,7 +1,7 @@
-"""How results came about: versions, hashes of data and models, seeds; all that somebody needs who does it again.
+"""Provenance of results: versions, hashes of data and models, options and seeds, to repeat an evaluation.
 
-Conventions: hashes are sha256, in hexadecimal. That of a set is over lines ``<utterance> <sha256 of its file>`` in the
-order of the ids, so that it can be had with ``sha256sum`` as well; names of folders have no part in it. Machine, user
+Conventions: hashes are sha256, in hexadecimal. The hash of a set is over lines ``<utterance> <sha256 of its file>`` in
+the order of the ids, so that ``sha256sum`` can compute it as well; names of folders have no part in it. Machine, user
 and paths are not recorded.
 """
 
@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from voiceveil import models as utility
-from voiceveil.attack.registry import make_attackers
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import read_json
 from voiceveil.corpus import Corpus
-from voiceveil.evaluation.inventory import Inventory
-from voiceveil.evaluation.measurement import Tools
 from voiceveil.evaluation.protocol import protocol_document
-from voiceveil.models.emotion.functionals import Functionals
+from voiceveil.evaluation.tasks import Task, TaskSetup
 from voiceveil.run.cache import Cache
 
-__all__ = ["circumstances", "corpus_hash", "started"]
+__all__ = ["corpus_hash", "provenance", "started"]
 
 #: Packages whose version may change a figure.
 _PACKAGES = (
@@ -36,25 +32,34 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def circumstances(
-    inventory: Inventory, anonymized: Mapping[str, Corpus], tools: Tools, *, seed: int | None, keyed: bool
+def provenance(
+    setup: TaskSetup,
+    tasks: Sequence[Task],
+    anonymized: Mapping[str, Corpus],
+    cache: Cache,
+    *,
+    seed: int | None,
+    has_key_file: bool,
 ) -> dict[str, Any]:
-    """Versions, data, models and seeds of an evaluation."""
+    """Return versions, hashes of data and models, options and seeds of an evaluation, for its ``info``."""
+    inventory, options = setup.inventory, setup.options
+    fresh = "none: a fresh key, forgotten" if seed is None else seed
     return {
         "voiceveil": version("voiceveil"),
         "python": platform.python_version(),
         "versions": _versions(),
-        "data": {name: _described(corpus, tools.cache) for name, corpus in inventory.corpora.items()},
-        "anonymized": {name: _described(corpus, tools.cache) for name, corpus in anonymized.items()},
-        "models": _models(inventory, tools),
+        "data": {name: _described(corpus, cache) for name, corpus in inventory.corpora.items()},
+        "anonymized": {name: _described(corpus, cache) for name, corpus in anonymized.items()},
+        "models": {name: hashed for task in tasks for name, hashed in task.models(setup).items()},
         "protocol": protocol_document(inventory.protocol),
         "levels": dict(inventory.protocol.levels),
         "training": list(inventory.training),
-        "attackers": list(tools.attackers),
-        "recogniser": tools.recogniser,
+        "attackers": list(options.attackers),
+        "recognizers": list(options.recognizers),
+        "emotion_models": list(options.emotion_models),
         "seed": seed,
         "seeds": {
-            "anonymization": "a key file" if keyed else "none: a fresh key, forgotten" if seed is None else seed,
+            "anonymization": "a key file" if has_key_file else fresh,
             "intervals": 0,
             "resamples": 1000,
             "attackers": 0,
@@ -63,11 +68,11 @@ def circumstances(
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 def _described(corpus: Corpus, cache: Cache) -> dict[str, Any]:
@@ -80,30 +85,15 @@ def _described(corpus: Corpus, cache: Cache) -> dict[str, Any]:
 
 
 def corpus_hash(corpus: Corpus, cache: Cache) -> str:
-    """The hash of a set; files that the cache has seen are not read again."""
+    """Return the hash of a set; files that the cache has seen are not read again."""
     lines = sorted(f"{u.id} {cache.digest(u.path)}\n" for u in corpus)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _models(inventory: Inventory, tools: Tools) -> dict[str, str]:
-    """What looked at the audio -> its fingerprint, in which the hash of its weights is."""
-    models = {}
-    for attacker in make_attackers(tools.attackers):
-        models[attacker.name] = attacker.fingerprint()
-    wanted = set(inventory.protocol.metrics)
-    if "wer" in wanted and inventory.recognition:
-        models[tools.recogniser] = utility.recogniser(tools.recogniser).fingerprint()
-    if "uar" in wanted and inventory.emotion:
-        models["functionals"] = Functionals().fingerprint()
-    if "pitch_correlation" in wanted and inventory.verification:
-        models["autocorrelation"] = utility.tracker("autocorrelation").fingerprint()
-    return models
-
-
 def started(out: Path) -> datetime:
-    """When these results were begun: now, or what an earlier run of the same evaluation has noted.
+    """Return when this evaluation was first started: now, or the time that an earlier run has noted.
 
-    It is noted at once, as folders are named by it: a killed run goes on in the same ones.
+    It is noted at once, because folders are named by it: a killed run continues in the same ones.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
         return datetime.fromisoformat(read_json(out / "results.json")["info"]["time"])

@@ -129,6 +129,8 @@ class Results(Tabular):
             raise InputError("not the results of an evaluation", where=path, fix="give a results.json")
         if data["format"] == _FORMAT_1 and isinstance(data.get("figures"), list):
             data["figures"] = [upgraded_figure(row) for row in data["figures"]]
+            if isinstance(data.get("info"), dict) and "recogniser" in data["info"]:
+                data["info"]["recognizers"] = [data["info"].pop("recogniser")]
         document = build(_Document, data, where=path, fix=_FIX)
         if len(document.figures) > _MOST_FIGURES:
             raise InputError(f"{len(document.figures)} figures, more than {_MOST_FIGURES}", where=path, fix=_FIX)
@@ -217,7 +219,8 @@ class _Info:
     parameters: dict[str, Any] = field(default_factory=dict)
     training: list[str] = field(default_factory=list)
     attackers: list[str] = field(default_factory=list)
-    recogniser: str = ""
+    recognizers: list[str] = field(default_factory=list)
+    emotion_models: list[str] = field(default_factory=list)
     seed: Any = None
     suffix: str = ""
     given: bool = False
@@ -259,7 +262,7 @@ def upgraded_figure(row: Any) -> Any:
     model = row.get("model")
     if row.get("metric") in _OF_TRIALS and isinstance(model, str):
         name, _, knowledge = model.removesuffix(")").partition(" (")
-        own = {"attacker": name, "knowledge": knowledge}
+        own = {"attacker": name, "knowledge": "metadata" if name == "free:order" else knowledge}
         if name == "free:order":
             own["knowledge"] = "metadata"
         row |= challenge_attacker(name, str(row.get("condition"))) if name.startswith("ASV_eval") else own

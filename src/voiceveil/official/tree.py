@@ -6,18 +6,15 @@ same evaluation removes those of the listed files that it does not write itself,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from voiceveil.core.atomic_files import atomic_path, remove_if_recorded
 from voiceveil.core.documents import read_json
-from voiceveil.corpus import Trials
+from voiceveil.evaluation.evaluate import Outcome
 from voiceveil.evaluation.protocol import protocol_of
 from voiceveil.evaluation.results import Results
-from voiceveil.metrics.wer import WordErrors
 from voiceveil.official.labels import as_published, labels_of, note_text
 from voiceveil.official.tree2022 import write_2022
 from voiceveil.official.tree2024 import write_2024
@@ -25,19 +22,13 @@ from voiceveil.official.tree2024 import write_2024
 __all__ = ["write_tree"]
 
 
-def write_tree(
-    results: Results,
-    out: Path,
-    *,
-    suffix: str,
-    heard: Mapping[str, WordErrors],
-    trials: Mapping[str, Trials],
-    time: datetime,
-) -> Results:
-    """Write ``out/exp`` if the protocol has [official]; return the results, with the files in their ``info``.
+def write_tree(outcome: Outcome) -> Results:
+    """Write ``exp`` beside the results if the protocol has [official].
 
-    ``heard``: dataset, dot, ``o`` or ``a`` -> what the recogniser made of it. ``trials``: set -> its trial list.
+    Returns the results with the list of files in their ``info``. For ``exports`` of
+    :func:`voiceveil.evaluation.evaluate.evaluate`.
     """
+    results, out, suffix, time = outcome.results, outcome.out, outcome.suffix, outcome.time
     protocol = protocol_of(results)
     official = protocol.official
     if official is None:
@@ -45,10 +36,10 @@ def write_tree(
     labels = labels_of(results, official)
     published = as_published(results, labels)
     if official.layout == "vpc2024":
-        files = list(write_2024(published, out, suffix=suffix, heard=heard, time=time))
+        files = list(write_2024(published, out, suffix=suffix, word_errors=outcome.word_errors, time=time))
         note = out / "exp" / "results_summary" / f"NOTE{suffix}.txt"
     else:
-        files = list(write_2022(published, out, official.layout, trials=trials, time=time))
+        files = list(write_2022(published, out, official.layout, trials=outcome.trials, time=time))
         note = out / "exp" / f"results-{time:%Y-%m-%d-%H-%M-%S}" / "NOTE.txt"
     with atomic_path(note) as part:
         part.write_text(note_text(results, labels, protocol.title, official), encoding="utf-8")

@@ -37,7 +37,7 @@ def asv_folder(attacker: str, suffix: str) -> str:
 
 
 def write_2024(
-    results: Results, out: Path, *, suffix: str, heard: Mapping[str, WordErrors], time: datetime
+    results: Results, out: Path, *, suffix: str, word_errors: Mapping[tuple[str, str], WordErrors], time: datetime
 ) -> Iterator[Path]:
     """Write the tree into ``out/exp``; ``results`` are those of :func:`.labels.as_published`. Gives what it wrote."""
     exp = out / "exp"
@@ -45,7 +45,7 @@ def write_2024(
     for figure in shown.find("eer"):
         yield from _attack(figure, out, exp / asv_folder(figure.attacker, suffix), suffix)
     for figure in shown.find("wer"):
-        errors = heard.get(f"{figure.dataset}.{figure.condition}")
+        errors = word_errors.get((figure.dataset, figure.condition))
         if errors is not None:
             yield from write_transcripts(exp / "asr" / speech_name(figure, suffix), errors)
     yield from _tables(shown, exp, suffix)

@@ -17,7 +17,7 @@ import soundfile
 
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.details import Details, Heard, read_details
+from voiceveil.evaluation.details import Details, UtteranceRecord, read_details
 from voiceveil.report.report_data import Material
 from voiceveil.report.speakers import SpeakerEer
 
@@ -81,10 +81,10 @@ def _excerpt(material: Material, speaker: SpeakerEer, others: Mapping[str, tuple
                 recordings.append(Recording(name, _address(folder / version.anonymized, 0.0, seconds)))
     except InputError:
         return Excerpt(speaker, fault="the audio is no longer where it was")  # no path: it may name people
-    return Excerpt(speaker, row.reference or "", tuple(recordings))
+    return Excerpt(speaker, row.text("reference"), tuple(recordings))
 
 
-def _row(details: Details, speaker: SpeakerEer) -> Heard | None:
+def _row(details: Details, speaker: SpeakerEer) -> UtteranceRecord | None:
     """Return the row of the speaker's best recognized utterance."""
     rows = details.utterances.get(speaker.set, ())
     return next((row for row in rows if row.utterance == speaker.closest), None)

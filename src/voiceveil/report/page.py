@@ -25,6 +25,7 @@ from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.privacy_utility_plot import planes
 from voiceveil.report.report_data import Material, load_material
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
+from voiceveil.report.task_parts import task_parts
 from voiceveil.run.outputs import ledger_of, recorded
 
 if TYPE_CHECKING:
@@ -101,15 +102,10 @@ def render(material: Material, others: Sequence[Results], options: Options) -> s
         "notes": sections.notes(material),
         "strongest": material.strongest(),
         "planes": planes(material, others),
-        "attacks": sections.attacks(material),
-        "curves": sections.curves(material),
+        "parts": task_parts(material),
         "genders": sections.genders(material),
         "speakers": speakers,
         "excerpts": excerpts(material, speakers.worst, options.audio, _folders(others, options.compare)),
-        "similarity": sections.similarity(material),
-        "words": sections.words(material),
-        "emotions": sections.emotions(material),
-        "pitch": sections.pitch(material),
         "further": sections.further(material),
         "health": sections.health(material),
         "command": sections.command(material),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voiceveil.evaluation.details import Heard, Similarity
+from voiceveil.evaluation.details import Similarity
 from voiceveil.report.svg import Axis, grid, scale, shorten, svg, text
 
 __all__ = ["Dot", "correlation_svg", "dots_svg", "pitch_svg", "similarity_svg"]
@@ -88,25 +88,24 @@ def similarity_svg(similarity: Similarity, title: str) -> str:
     return svg(334.0, 334.0, title, parts)
 
 
-def pitch_svg(rows: Sequence[Heard], title: str) -> str:
-    """Mean F0 of each utterance, before and after; the diagonal is an unchanged pitch."""
+def pitch_svg(pairs: Sequence[tuple[float, float]], title: str) -> str:
+    """Draw the mean F0 in Hz of each utterance, before and after; the diagonal is an unchanged pitch."""
     frame = (50.0, 12.0, 356.0, 318.0)
-    pairs = [(r.f0_original, r.f0_anonymized) for r in rows if r.f0_original and r.f0_anonymized]
-    values = [value for pair in pairs for value in pair if value is not None]
+    values = [value for pair in pairs for value in pair]
     x = scale(values, frame[0], frame[2], from_zero=False, most=6)
     y = Axis(x.low, x.high, x.step, frame[3], frame[1])
     titles = ("mean F0 of the original (Hz)", "mean F0 of the anonymized speech (Hz)")
     parts = list(grid(x, y, frame, (x.ticks(), y.ticks()), titles))
     parts.append(f'<path class="equal" d="M{frame[0]:g} {frame[3]:g}L{frame[2]:g} {frame[1]:g}"/>')
-    dots = "".join(f"M{x(a or 0):.0f} {y(b or 0):.0f}h0" for a, b in pairs)
+    dots = "".join(f"M{x(a):.0f} {y(b):.0f}h0" for a, b in pairs)
     parts.append(f'<path class="points" d="{dots}"/>')
     return svg(368.0, 362.0, title, parts)
 
 
-def correlation_svg(rows: Sequence[Heard], mean: float, title: str) -> str:
-    """How many utterances have which pitch correlation; a line at their mean, another at 0.3 (the rule of 2022)."""
+def correlation_svg(correlations: Sequence[float], mean: float, title: str) -> str:
+    """Draw a histogram of pitch correlations; a line at their mean, another at 0.3 (the rule of 2022)."""
     frame = (50.0, 24.0, 356.0, 318.0)
-    values = np.array([r.pitch_correlation for r in rows if r.pitch_correlation is not None])
+    values = np.asarray(correlations)
     low = -1.0 if values.min() < 0 else 0.0
     counts, edges = np.histogram(values, bins=20, range=(low, 1.0))
     x = Axis(low, 1.0, 0.5 if low < 0 else 0.2, frame[0], frame[2])

@@ -1,4 +1,4 @@
-"""The parts of a report: each function turns material into what the template shows, or says why there is nothing.
+"""The parts of a report beside those of the tasks: each function returns what the template shows, or why nothing is.
 
 Conventions: ``missing`` is a sentence for the reader where a part could not be made, else empty. Drawings are SVG.
 """
@@ -10,55 +10,23 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-import numpy as np
-
 from voiceveil.evaluation.results import Figure
-from voiceveil.report.curves import det_svg
-from voiceveil.report.plots import Dot, correlation_svg, dots_svg, pitch_svg, similarity_svg
+from voiceveil.report.plots import Dot, dots_svg
 from voiceveil.report.report_data import Material, set_name
 from voiceveil.report.speakers import SpeakerEer, by_speaker
-from voiceveil.report.words import LostWord, lost_words
-from voiceveil.stats import Estimate, mean, wilson
+from voiceveil.report.task_parts import NO_DETAILS, Panel
 
-__all__ = [
-    "attacks",
-    "command",
-    "curves",
-    "emotions",
-    "further",
-    "genders",
-    "health",
-    "notes",
-    "pitch",
-    "similarity",
-    "speakers",
-    "words",
-]
+__all__ = ["command", "further", "genders", "health", "notes", "speakers"]
 
-NO_DETAILS = "The results have no details: evaluate again (all that is known is in the cache), without --no-report."
-_SIDES = {"o": "original", "a": "anonymized"}
-_STYLES = 10  # of lines
 _SHOWN = 40  # speakers of a dot plot
-_WORDS, _SAID = 15, 10  # words of a table, and how often one is said that "surely" may be said of
 _FURTHER = {
     "cllr": "Cllr",
     "min_cllr": "min Cllr",
     "d_sys": "linkability D_sys",
     "zebra_population": "ZEBRA, population: mean disclosure",
     "zebra_individual": "ZEBRA, individual: worst case",
-    "deid": "de-identification (DeID)",
-    "gvd": "gain of voice distinctiveness (G_VD)",
     "eer_rocch": "EER by the convex hull",
 }
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A drawing with its heading."""
-
-    title: str
-    drawing: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,39 +45,6 @@ class Speakers:
     panels: tuple[Panel, ...] = ()
     worst: tuple[SpeakerEer, ...] = ()
     missing: str = ""
-
-
-def sides(condition: str) -> tuple[str, str]:
-    """Enrollment and trial in words."""
-    return _SIDES.get(condition[:1], "?"), _SIDES.get(condition[1:], "?")
-
-
-def attacks(material: Material) -> Part:
-    """Every EER with attacker, enrollment, trial and interval."""
-    main = material.strongest()
-    rows = []
-    for number, one in enumerate(material.attacks()):
-        enroll, trial = sides(one.condition)
-        shared = {"attack": one, "enroll": enroll, "trial": trial, "strongest": one == main, "style": number % _STYLES}
-        rows += [{**shared, "set": set_name(figure), "eer": figure} for figure in one.figures]
-    return Part(rows=tuple(rows), missing="" if rows else "No verification trials were evaluated.")
-
-
-def curves(material: Material) -> Part:
-    """The DET curves of each set, all attackers in one panel."""
-    if not material.scored:
-        return Part(missing=NO_DETAILS)
-    numbers = {(one.attacker, one.condition): n % _STYLES for n, one in enumerate(material.attacks())}
-    panels = []
-    for name in dict.fromkeys(set_name(one.figure) for one in material.scored):
-        chosen = [
-            (numbers[one.figure.attacker, one.figure.condition], one)
-            for one in material.scored
-            if set_name(one.figure) == name
-        ]
-        panels.append(Panel(name, det_svg(chosen, f"DET curves of {len(chosen)} attacks on {name}")))
-    legend = tuple({"attack": one, "style": n % _STYLES} for n, one in enumerate(material.attacks()))
-    return Part(tuple(panels), legend)
 
 
 def genders(material: Material) -> Part:
@@ -156,71 +91,6 @@ def speakers(material: Material) -> Speakers:
     return Speakers(tuple(panels), tuple(everybody), missing)
 
 
-def similarity(material: Material) -> Part:
-    """The composed similarity matrices."""
-    found = material.details.similarity
-    if not found:
-        why = "No voice similarity was computed: it needs the attacker campplus." if material.details.utterances else ""
-        return Part(missing=why or NO_DETAILS)
-    panels = [
-        Panel(f"{name}, {len(one.speakers)} speakers", similarity_svg(one, f"Voice similarity of speakers of {name}"))
-        for name, one in found.items()
-    ]
-    return Part(tuple(panels))
-
-
-@dataclass(frozen=True)
-class Words:
-    """WERs, and the words that are lost: most often, and most surely."""
-
-    figures: tuple[Figure, ...] = ()
-    often: tuple[LostWord, ...] = ()
-    surely: tuple[LostWord, ...] = ()
-    missing: str = ""
-
-
-def words(material: Material) -> Words:
-    """The WERs and, of utterances with transcripts, the words most often lost."""
-    figures = tuple(material.results.find("wer"))
-    rows = [row for rows in material.details.utterances.values() for row in rows]
-    lost = lost_words(rows)
-    why = "" if lost else NO_DETAILS if not rows else "There are no transcripts to compare with."
-    worse = [one for one in lost if one.extra > 0]
-    surely = [one for one in worse if one.said >= _SAID]
-    surely.sort(key=lambda one: (-wilson(one.extra, one.said).low, one.word))  # few occurrences prove little
-    return Words(figures, tuple(worse[:_WORDS]), tuple(surely[:_WORDS]), why)
-
-
-def emotions(material: Material) -> Part:
-    """UARs with the recall of each emotion."""
-    rows = tuple(material.results.find("uar"))
-    return Part(rows=rows, missing="" if rows else "No speech with emotion labels was evaluated.")
-
-
-def pitch(material: Material) -> Part:
-    """Pitch before and after of each set, and the correlations of its utterances."""
-    panels, rows = [], []
-    for name, heard in material.details.utterances.items():
-        known = [row for row in heard if row.pitch_correlation is not None]
-        if not known:
-            continue
-        rho = mean([row.pitch_correlation or 0.0 for row in known], [row.speaker or row.utterance for row in known])
-        shift = [row.f0_anonymized / row.f0_original for row in known if row.f0_anonymized and row.f0_original]
-        rows.append({"set": name, "rho": _clipped(rho), "shift": float(np.median(shift)) if shift else None})
-        if shift:
-            panels.append(Panel(f"{name}: mean F0", pitch_svg(known, f"Mean F0 before and after, {name}")))
-        drawing = correlation_svg(known, rho.value, f"Pitch correlations of {len(known)} utterances, {name}")
-        panels.append(Panel(f"{name}: correlation", drawing))
-    figures = tuple(material.results.find("pitch_correlation"))
-    if not panels and not figures:
-        return Part(missing=NO_DETAILS)
-    return Part(tuple(panels), tuple(rows) or figures)
-
-
-def _clipped(rho: Estimate) -> Estimate:
-    return Estimate(rho.value, max(rho.low, -1.0), min(rho.high, 1.0), n=rho.n, of=rho.of)
-
-
 def further(material: Material) -> Part:
     """What else the protocol has measured."""
     rows = tuple((_FURTHER[f.metric], f) for f in material.results.figures if f.metric in _FURTHER)
@@ -261,7 +131,9 @@ def command(material: Material) -> str:
         parts.append(f"--emotion {' '.join(map(quote, emotional))}")
     if info.get("attackers"):
         parts.append(f"--attackers {quote(','.join(info['attackers']))}")
-    parts.append(f"--recogniser {quote(info.get('recogniser') or 'moonshine')}")
+    parts.append(f"--recognizers {quote(','.join(info.get('recognizers') or ['moonshine']))}")
+    if info.get("emotion_models", ["functionals"]) != ["functionals"]:
+        parts.append(f"--emotion-models {quote(','.join(info['emotion_models']))}")
     if info.get("seed") is not None:
         parts.append(f"--seed {quote(str(info['seed']))}")
     return " \\\n    ".join([*parts, "--out OUT"])

@@ -60,8 +60,12 @@ def percent(value: float, low: float | None = None, high: float | None = None) -
     return f"{rate} [{100 * low:.1f},\N{NO-BREAK SPACE}{100 * high:.1f}]"
 
 
-def shown(figure: Figure) -> str:
-    """A figure with its interval, in its unit."""
+def shown(figure: Figure | Estimate | int) -> str:
+    """Return a figure with its interval, in its unit, or a number."""
+    if not isinstance(figure, Figure):
+        if isinstance(figure, Estimate) and figure.unit == "%":
+            return percent(figure.value, figure.low, figure.high)
+        return str(figure)
     if figure.metric in _RATES:
         return percent(figure.value, figure.low, figure.high)
     unit = {"gvd": " dB", "zebra_population": " bit", "cllr": " bit", "min_cllr": " bit"}.get(figure.metric, "")
@@ -157,14 +161,19 @@ def _emotions(material: Material) -> Finding:
 
 def _intonation(material: Material) -> Finding:
     question = "Is the intonation kept?"
-    rows = [row for rows in material.details.utterances.values() for row in rows if row.pitch_correlation is not None]
+    rows = [
+        row
+        for rows in material.details.utterances.values()
+        for row in rows
+        if row.number("pitch_correlation") is not None
+    ]
     figures = material.results.find("pitch_correlation")
     if figures:
         rho = mean_of(figures)
     elif rows:
         from voiceveil.stats import mean
 
-        known = [row.pitch_correlation or 0.0 for row in rows]
+        known = [row.number("pitch_correlation") or 0.0 for row in rows]
         found = mean(known, [row.speaker or row.utterance for row in rows])
         rho = Average(found.value, max(found.low, -1.0), min(found.high, 1.0))
     else:

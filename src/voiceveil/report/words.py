@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from voiceveil.evaluation.details import Heard
+from voiceveil.evaluation.details import UtteranceRecord
 from voiceveil.metrics import word_errors
 from voiceveil.stats import Estimate, wilson
 
@@ -34,16 +34,16 @@ class LostWord:
         return self.lost_anonymized - self.lost_original
 
 
-def lost_words(rows: Iterable[Heard]) -> list[LostWord]:
+def lost_words(rows: Iterable[UtteranceRecord]) -> list[LostWord]:
     """All words of utterances that were recognised, those first of which anonymization has cost most."""
-    heard = [row for row in rows if row.reference]
-    if not heard:
+    recognized = [row for row in rows if row.text("reference")]
+    if not recognized:
         return []
     said: Counter[str] = Counter()
     lost: list[Counter[str]] = [Counter(), Counter()]
     instead: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    references = [row.reference or "" for row in heard]
-    sides = [[row.heard_original or "" for row in heard], [row.heard_anonymized or "" for row in heard]]
+    references = [row.text("reference") for row in recognized]
+    sides = [[row.text(f"heard_{side}") for row in recognized] for side in ("original", "anonymized")]
     for side, hypotheses in enumerate(sides):
         for alignment in word_errors(references, hypotheses).alignments:
             for edit in alignment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from voiceveil.corpus import Utterance
 from voiceveil.run.cache import Cache
@@ -33,6 +33,10 @@ class RunContext:
     cache: Cache
     jobs: Jobs = 1
     quiet: bool = True
+
+    def options(self) -> dict[str, Any]:
+        """Return the keyword arguments ``cache``, ``jobs`` and ``quiet`` of functions that run over a corpus."""
+        return {"cache": self.cache, "jobs": self.jobs, "quiet": self.quiet}
 
     def extract(self, utterances: Iterable[Utterance], evaluator: Evaluator[Value]) -> dict[str, Value]:
         """Return utterance id -> result of the evaluator, in the order of the utterances."""

@@ -135,7 +135,7 @@ def test_evaluation_with_pocketsphinx(tmp_path: Path, capsys: pytest.CaptureFixt
         spoken = Utterance(f"{gender}-1", tmp_path / "dickens.wav", speaker=gender, gender=gender, text=TWO_CITIES[:41])
         write_kaldi(Corpus(gender, (spoken,)), tmp_path / "data" / f"libri_dev_trials_{gender}")
     command = ["evaluate", "--data", str(tmp_path / "data"), "--system", "identity", "--out", str(tmp_path / "out")]
-    assert main([*command, "--recogniser", "pocketsphinx", "--jobs", "1", "--no-report", "--quiet", "--json"]) == 0
+    assert main([*command, "--recognizers", "pocketsphinx", "--jobs", "1", "--no-report", "--quiet", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
     assert [(f["metric"], f["condition"], f["model"]) for f in figures] == [
         ("wer", "o", "pocketsphinx"),

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.official.submission.checking import Verdict, check
 from voiceveil.official.submission.packing import pack
+from voiceveil.official.tree import write_tree
 
 Members = dict[str, bytes]
 INNER = "exp/results_summary/result_for_submission_b2.zip"
@@ -34,6 +36,9 @@ RANK = "exp/results_summary/result_for_rank_b2"
 SUMS = "exp/results_summary/SHA256SUMS_b2"
 ATTACK = "exp/asv_anon_b2/libri_dev_enrolls_b2-libri_dev_trials_f_b2"
 WAV = "data/libri_dev_trials_f_b2/wav"
+
+
+OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,), "seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out")
-    evaluate(prepare(data, out, system=vv.system("b2")), attackers=ATTACKERS, recogniser="counter", seed=1)
+    evaluate(prepare(data, out, system=vv.system("b2")), attackers=ATTACKERS, **OPTIONS)
     return out
 
 

@@ -79,12 +79,14 @@ def tracker(name: str = "autocorrelation") -> PitchTracker:
 class PitchCorrelation:
     """``rho``: the mean over utterances, with an interval over speakers; ``std``: over utterances.
 
-    ``of``: utterance id -> correlation. The challenge reports mean and std of each data set.
+    ``of``: utterance id -> correlation; ``mean_f0``: utterance id -> mean F0 of the voiced frames in Hz, original and
+    anonymized, None without voiced frames. The challenge reports mean and std of each data set.
     """
 
     rho: Estimate
     std: float
     of: Mapping[str, float]
+    mean_f0: Mapping[str, tuple[float | None, float | None]]
 
 
 def evaluate_pitch(
@@ -112,7 +114,13 @@ def evaluate_pitch(
     known = all(a.speaker is not None for a, _ in pairs)
     rho = mean(list(values.values()), [(a.speaker or "") if known else a.id for a, _ in pairs])
     rho = replace(rho, low=max(rho.low, -1.0), high=min(rho.high, 1.0), of="speakers" if known else "utterances")
-    return PitchCorrelation(rho, float(np.std(list(values.values()))), values)
+    mean_f0 = {name: (_mean_f0(before[name]), _mean_f0(after[name])) for name in before}
+    return PitchCorrelation(rho, float(np.std(list(values.values()))), values, mean_f0)
+
+
+def _mean_f0(track: Track) -> float | None:
+    voiced = np.asarray(track)[np.asarray(track) > 0]
+    return float(voiced.mean()) if len(voiced) else None
 
 
 def _pairs(original: Corpus, anonymized: Corpus) -> list[tuple[Utterance, Utterance]]:

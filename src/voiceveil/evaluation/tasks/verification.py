@@ -1,0 +1,153 @@
+"""Verification: who is speaking? Attackers compare enrollment with trials; EERs and other metrics of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from voiceveil import metrics
+from voiceveil.attack.attacker import ModelWork
+from voiceveil.attack.pipeline import AttackResult, AttackRow
+from voiceveil.attack.pipeline import run as run_attack
+from voiceveil.attack.registry import make_attackers
+from voiceveil.attack.sets import find_sets
+from voiceveil.evaluation.inventory import Inventory
+from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.tasks.contract import (
+    Cell,
+    Section,
+    Table,
+    Task,
+    TaskContext,
+    TaskResult,
+    TaskSetup,
+    figure,
+    place,
+    tasks,
+)
+from voiceveil.metrics import MEASURES, estimate_all
+from voiceveil.run.cache import Cache
+
+__all__ = ["Verification"]
+
+_FEWEST = 20  # target trials, for a histogram of two bins
+_NO_LLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
+
+
+@tasks.register("verification")
+class Verification(Task):
+    """EERs of all attackers, and other metrics of trials that the protocol asks for."""
+
+    metrics = ("eer",)
+    order = 10
+
+    def available(self, setup: TaskSetup) -> bool:
+        """Return True if there are trials."""
+        return bool(setup.inventory.verification)
+
+    def check(self, setup: TaskSetup) -> None:
+        """Raise an ``InputError`` if an attacker is not known."""
+        make_attackers(setup.options.attackers)
+
+    def check_data(self, setup: TaskSetup) -> None:
+        """Raise an ``InputError`` if a trial list does not fit its sets."""
+        find_sets(setup.data, names=setup.inventory.enrollment_of, opened=setup.inventory.corpora)
+
+    def progress(self, setup: TaskSetup) -> str:
+        """Return the line for the user."""
+        return f"attacking: {', '.join(setup.options.attackers)}"
+
+    def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
+        """Yield the models of all attackers."""
+        sets = find_sets(setup.data, names=setup.inventory.enrollment_of, opened=setup.inventory.corpora)
+        training = {name: [u.id for u in setup.inventory.corpora[name]] for name in setup.inventory.training}
+        for attacker in make_attackers(setup.options.attackers):
+            yield from attacker.work(sets, training, cache)
+
+    def models(self, setup: TaskSetup) -> dict[str, str]:
+        """Return the fingerprint of each attacker."""
+        return {attacker.name: attacker.fingerprint() for attacker in make_attackers(setup.options.attackers)}
+
+    def run(self, context: TaskContext) -> TaskResult:
+        """Let all attackers score all trials; the score files are written beside."""
+        inventory = context.inventory
+        entries = {trials.set: (entry, trials.gender) for entry, trials in inventory.trial_sets()}
+        scoring, notes = _scoring(inventory)
+        result = run_attack(
+            context.setup.data,
+            anon=context.suffix,
+            anon_data=context.anon_data,
+            attackers=context.setup.options.attackers,
+            sets=inventory.enrollment_of,
+            conditions=inventory.protocol.conditions,
+            scoring=scoring,
+            train=[context.anon_data / f"{name}{context.suffix}" for name in inventory.training],
+            train_original=[context.setup.data / name for name in inventory.training if scoring == "plda"],
+            out=context.out / "scores",
+            **context.run.options(),
+        )
+        measures = [name for name in inventory.protocol.metrics if name != "eer" and name in MEASURES]
+        needs_llr = {name for name in measures if MEASURES[name]().needs_llr}
+        figures: list[Figure] = []
+        for row in result.rows:
+            where = place(*entries[row.set], condition=row.condition, attacker=row.attacker, knowledge=row.knowledge)
+            figures.append(figure("eer", row.eer, where, _eer_detail(row, context)))
+            possible = [name for name in measures if row.llr or name not in needs_llr]
+            if "d_sys" in possible and row.scored.target.sum() < _FEWEST:
+                possible.remove("d_sys")
+                notes.append(f"no D_sys of {row.set}: it needs {_FEWEST} target trials")
+            estimates = zip(possible, estimate_all(row.scored, possible), strict=True)
+            figures += [figure(name, value, where) for name, value in estimates]
+            if "zebra_individual" in inventory.protocol.metrics:
+                zebra = metrics.zebra(*row.scored.classes())
+                figures.append(Figure("zebra_individual", zebra.individual, detail={"tag": zebra.tag}, **where))
+        notes += _without_llr(needs_llr, result)
+        info = {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
+        columns: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in entries}
+        return TaskResult(figures, list(dict.fromkeys(notes)), columns, info=info, checks=result.checks)
+
+    def section(self, results: Results) -> Section:
+        """Return the table of EERs."""
+        sides = {"o": "original", "a": "anonymized"}
+        rows: list[tuple[Cell, ...]] = []
+        for eer in results.find("eer"):
+            where = " ".join(filter(None, [eer.dataset, eer.subset, {"f": "female", "m": "male"}.get(eer.gender, "")]))
+            rows.append((eer.attacker, where, eer, eer.knowledge, *(sides.get(side, "?") for side in eer.condition)))
+        columns = ("attacker", "set", "EER [95%]", "what it knows", "enrollment", "trial")
+        text = (
+            "The equal error rate (EER) of each attacker: 50% is guessing, 0% is certainty. Enrollment is the "
+            "attacker's recording of a known person, trial the recording in question. The strongest attacker's rows "
+            "are bold: theirs is the result."
+        )
+        missing = "" if rows else "No verification trials were evaluated."
+        return Section("attackers", "Who attacked, and how well", Table(columns, tuple(rows)), text, missing=missing)
+
+
+def _scoring(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
+    """Return the scoring of the protocol if the data allow it, else cosines with a note."""
+    if inventory.protocol.scoring != "plda":
+        return "cosine", []
+    if inventory.training:
+        return "plda", []
+    return "cosine", ["scores are cosines: the PLDA of the protocol needs training speech, and there is none"]
+
+
+def _eer_detail(row: AttackRow, context: TaskContext) -> dict[str, Any]:
+    """Return counts, methods and the score file of an EER; ``official`` is the EER by the protocol's own method."""
+    assert row.scores is not None  # noqa: S101 -- there is a folder for them
+    method = context.inventory.protocol.eer
+    return {
+        "trials": row.trials,
+        "set": row.set,
+        "method": "rocch",
+        "official": {"method": method, "eer": metrics.eer(*row.scored.classes(), method=method)},
+        "backend": row.backend,
+        "scores": row.scores.relative_to(context.out).as_posix(),
+    }
+
+
+def _without_llr(measures: set[str], result: AttackResult) -> list[str]:
+    """Return why some attackers have no value of measures that need log-likelihood ratios."""
+    attackers = ", ".join(sorted({row.attacker for row in result.rows if not row.llr}))
+    names = sorted(measures) if attackers else []
+    return [f"no {metrics.metric_info(name).title} of {attackers}: {_NO_LLR}" for name in names]
