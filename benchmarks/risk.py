@@ -28,7 +28,7 @@ from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.corpus.drawing import shuffled_utterances
 from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.protocol import write_design
-from voiceveil.risk import Assessment, Attack, Part, Plan, assess, read_split
+from voiceveil.risk import Assessment, AttackPart, RiskAttack, RiskPlan, assess, read_split
 from voiceveil.testing.embeddings import EmbeddingWorld
 
 #: Attacker -> how much of a speaker its embeddings tell; about the paper's Linkability at L = 1.
@@ -63,7 +63,7 @@ def scale(speakers: int, jobs: int) -> None:
         begun, spent = time.perf_counter(), time.process_time()
         a, b = world.draw(strength)
         made = time.perf_counter() - begun
-        found = assess([Attack(name, (Part(a, b),))], Plan(), jobs=jobs)
+        found = assess([RiskAttack(name, (AttackPart(a, b),))], RiskPlan(), jobs=jobs)
         points += sum(len(curve.sizes) for curve in found.curves)
         for curve in found.curves:
             print(
@@ -126,7 +126,7 @@ def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: 
             wanted = {"original": "campplus", **wanted}
         wanted = {name: by for name, by in wanted.items() if not only or name in only}
         attacks = attacks_from_audio(recordings, wanted, context, {"gender": gender})
-        found = assess(attacks, Plan(lengths=(1, 3), sizes=SIZES), jobs=jobs)
+        found = assess(attacks, RiskPlan(lengths=(1, 3), sizes=SIZES), jobs=jobs)
         write_risk_report(found, out / f"risk_{system}.html", title=f"{system}: re-identification risk")
         print("\n".join(rows(system, found)), flush=True)
 

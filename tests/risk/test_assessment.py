@@ -14,29 +14,29 @@ from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.metrics.legal import Voices
 from voiceveil.report.risk import render
-from voiceveil.risk import Assessment, Attack, Limits, Part, Plan, assess
-from voiceveil.risk.growth import extrapolate_length, extrapolate_speakers
+from voiceveil.risk import Assessment, AttackPart, RiskAttack, RiskLimits, RiskPlan, assess
+from voiceveil.risk.curves import measure_linking
+from voiceveil.risk.extrapolation import extrapolate_length, extrapolate_speakers
 from voiceveil.risk.inference import infer
-from voiceveil.risk.protocol import measure_linking
 from voiceveil.testing.embeddings import EmbeddingWorld
 
 WORLD = EmbeddingWorld(speakers=80, speakers_b=40, utterances=80 * 10, utterances_b=40 * 32, dimension=16)
-PLAN = Plan(lengths=(1, 3), enrolled=20, draws=1)
+PLAN = RiskPlan(lengths=(1, 3), enrolled=20, draws=1)
 
 
-def attack(name: str, strength: float, shift: float = 0.0) -> Attack:
+def attack(name: str, strength: float, shift: float = 0.0) -> RiskAttack:
     """Voices whose first dimension tells the gender, if ``shift`` says so."""
     a, b = WORLD.draw(strength)
     gender = np.where(a.codes % 2 == 0, "f", "m")
     matrix = a.matrix.copy()
     matrix[:, 0] += shift * np.where(gender == "f", 1, -1)
-    return Attack(name, (Part(Voices(a.names, a.codes, matrix), b),), {"gender": gender})
+    return RiskAttack(name, (AttackPart(Voices(a.names, a.codes, matrix), b),), {"gender": gender})
 
 
 @pytest.fixture(scope="module")
 def found() -> Assessment:
     attacks = [attack("original", 1.5), attack("ignorant", 0.0), attack("informed", 0.8)]
-    return assess(attacks, PLAN, limits=Limits(linkability=0.05))
+    return assess(attacks, PLAN, limits=RiskLimits(linkability=0.05))
 
 
 def test_every_point_has_an_interval_and_a_chance(found: Assessment) -> None:
@@ -65,18 +65,18 @@ def test_limits_apply_to_the_strongest_attacker_on_protected_speech(found: Asses
     (verdict,) = found.verdicts
     assert (verdict.attacker, verdict.exceeded, found.exceeded) == ("informed", True, True)
     assert verdict.high >= verdict.value > 0.05
-    kept = assess([attack("informed", 0.8)], PLAN, limits=Limits(linkability=1.0, singling_out=1.0, inference=1.0))
+    kept = assess([attack("informed", 0.8)], PLAN, limits=RiskLimits(linkability=1.0, singling_out=1.0, inference=1.0))
     assert not kept.exceeded
     assert [one.criterion for one in kept.verdicts] == ["linkability", "singling_out", "inference of gender"]
     with pytest.raises(InputError, match="no protected attacker to judge"):
-        assess([attack("original", 0.8)], PLAN, limits=Limits(linkability=0.5))
-    with pytest.raises(InputError, match="a limit of 5 for linkability"):
-        Limits(linkability=5)
+        assess([attack("original", 0.8)], PLAN, limits=RiskLimits(linkability=0.5))
+    with pytest.raises(InputError, match="the limit for linkability is 5, but must be from 0 to 1"):
+        RiskLimits(linkability=5)
 
 
 def test_result_does_not_depend_on_the_number_of_threads(found: Assessment) -> None:
     attacks = [attack("original", 1.5), attack("ignorant", 0.0), attack("informed", 0.8)]
-    again = assess(attacks, PLAN, limits=Limits(linkability=0.05), jobs=3)
+    again = assess(attacks, PLAN, limits=RiskLimits(linkability=0.05), jobs=3)
     assert again.as_dict() == found.as_dict()
 
 
@@ -95,7 +95,7 @@ def test_attackers_must_have_the_same_speakers() -> None:
     a = other.parts[0].a
     fewer = Voices(a.names[:-1], a.codes[a.codes < 79], a.matrix[a.codes < 79])
     with pytest.raises(InputError, match="speaker speaker000079 is in A of the attacker original but not of informed"):
-        assess([one, Attack("informed", (Part(fewer, other.parts[0].b),))], PLAN)
+        assess([one, RiskAttack("informed", (AttackPart(fewer, other.parts[0].b),))], PLAN)
     with pytest.raises(InputError, match="there twice"):
         assess([one, one], PLAN)
 
@@ -116,7 +116,7 @@ def test_unusable_labels_give_no_inference() -> None:
     n = len(one.parts[0].a.codes)
     rare = np.where(one.parts[0].a.codes < 3, "x", "y")
     emotions = np.where(np.arange(n) % 2 == 0, "sad", "hap")
-    other = Attack("informed", one.parts, {"rare": rare, "emotion": emotions, "none": np.full(n, "")})
+    other = RiskAttack("informed", one.parts, {"rare": rare, "emotion": emotions, "none": np.full(n, "")})
     assert infer(other, "rare", 1) is None  # three speakers are people, not a class
     assert infer(other, "none", 1) is None
     assert infer(other, "emotion", 3) is None  # it changes from utterance to utterance
@@ -127,12 +127,14 @@ def test_extrapolation_over_speakers_covers_known_values() -> None:
     """The line through N' up to 200 holds what 400, 800 and 2,000 speakers really give."""
     world = EmbeddingWorld(speakers=2000, speakers_b=400, utterances=2000 * 6, utterances_b=400 * 30, dimension=48)
     a, b = world.draw(0.6)
-    linked = measure_linking(Attack("informed", (Part(a, b),)), Plan(lengths=(1,), draws=2), 1)[0]
-    few = measure_linking(Attack("informed", (Part(a, b),)), Plan(lengths=(1,), sizes=(25, 50, 100, 200), draws=2), 1)[
-        0
-    ]
+    linked = measure_linking(RiskAttack("informed", (AttackPart(a, b),)), RiskPlan(lengths=(1,), draws=2), 1)[0]
+    few = measure_linking(
+        RiskAttack("informed", (AttackPart(a, b),)), RiskPlan(lengths=(1,), sizes=(25, 50, 100, 200), draws=2), 1
+    )[0]
     told = {one.speakers: one for one in extrapolate_speakers(few)}
-    true = measure_linking(Attack("informed", (Part(a, b),)), Plan(lengths=(1,), sizes=(400, 800, 2000), draws=2), 1)[0]
+    true = measure_linking(
+        RiskAttack("informed", (AttackPart(a, b),)), RiskPlan(lengths=(1,), sizes=(400, 800, 2000), draws=2), 1
+    )[0]
     for size, value in zip(true.sizes, true.value, strict=True):
         assert told[size].low <= value <= told[size].high
         assert told[size].as_dict()["extrapolated"] is True
@@ -148,8 +150,8 @@ def test_extrapolation_over_length_covers_known_values(strength: float) -> None:
     """The line through conversations of 1, 2 and 3 utterances holds what 6, 12 and 30 really give."""
     world = EmbeddingWorld(speakers=300, speakers_b=300, utterances=300 * 60, utterances_b=300 * 30, dimension=48)
     a, b = world.draw(strength)
-    one = Attack("informed", (Part(a, b),))
-    plan = Plan(lengths=(1, 2, 3, 6, 12, 30), sizes=(75, 300), draws=2)
+    one = RiskAttack("informed", (AttackPart(a, b),))
+    plan = RiskPlan(lengths=(1, 2, 3, 6, 12, 30), sizes=(75, 300), draws=2)
     short, true = ([measure_linking(one, plan, length)[0] for length in some] for some in ((1, 2, 3), (6, 12, 30)))
     told = {known.length: known for known in extrapolate_length(short)}
     for curve in true:
@@ -180,7 +182,9 @@ def test_page_has_all_three_criteria_and_no_scripts(found: Assessment) -> None:
 def test_page_escapes_data() -> None:
     a, b = WORLD.draw(1.0)
     names = ("<script>alert(1)</script>", *a.names[1:])
-    evil = Attack("informed", (Part(Voices(names, a.codes, a.matrix), Voices(names[:40], b.codes, b.matrix)),))
+    evil = RiskAttack(
+        "informed", (AttackPart(Voices(names, a.codes, a.matrix), Voices(names[:40], b.codes, b.matrix)),)
+    )
     page = render(assess([evil], PLAN, about={"command": "<img src=x onerror=alert(1)>"}))
     assert "<script>alert" not in page
     assert "<img" not in page

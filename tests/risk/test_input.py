@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from voiceveil.core.errors import InputError
-from voiceveil.risk.embeddings import Table, checked, read_table
+from voiceveil.risk.embeddings import EmbeddingTable, check_table, read_table
 from voiceveil.risk.sets import attack_from_tables, check_sets, divide, read_split
 
 Columns = dict[str, Any]
@@ -121,11 +121,12 @@ def test_unreadable_files_are_rejected(tmp_path: Path) -> None:
         read_table(tmp_path / "uneven.npz")
 
 
-def table(speakers: list[str], start: int, dimension: int = 4) -> Table:
+def table(speakers: list[str], start: int, dimension: int = 4) -> EmbeddingTable:
     rng = np.random.default_rng(start)
     ids = np.array([f"u{start + number}" for number in range(len(speakers))])
-    return checked(
-        Table(ids, np.array(speakers), rng.standard_normal((len(speakers), dimension), dtype=np.float32)), "raw"
+    return check_table(
+        EmbeddingTable(ids, np.array(speakers), rng.standard_normal((len(speakers), dimension), dtype=np.float32)),
+        "raw",
     )
 
 
@@ -142,7 +143,7 @@ GOOD = table(["x", "x", "y", "y"], 0)
         (table(["x", "x"], 0), table(["x"], 10), "speaker x is alone in A"),
     ],
 )
-def test_invalid_sets_name_the_speaker(a: Table, b: Table, what: str) -> None:
+def test_invalid_sets_name_the_speaker(a: EmbeddingTable, b: EmbeddingTable, what: str) -> None:
     with pytest.raises(InputError) as caught:
         check_sets(a, b)
     assert caught.value.what == what

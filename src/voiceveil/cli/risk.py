@@ -26,7 +26,7 @@ from voiceveil.run.outputs import refuse_inputs
 
 if TYPE_CHECKING:
     from voiceveil.core.checks import Check
-    from voiceveil.risk import Assessment, Attack
+    from voiceveil.risk import Assessment, RiskAttack
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -97,18 +97,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, write the report; 1 if a limit is exceeded, or cannot be judged."""
-    from voiceveil.risk import Limits, Plan, assess
+    from voiceveil.risk import RiskLimits, RiskPlan, assess
 
     if bool(args.embeddings) == bool(args.original or args.anonymized):
         raise InputError("give embeddings, or corpora of audio", fix="--embeddings, or --original and --anonymized")
-    plan = Plan(
+    plan = RiskPlan(
         lengths=_numbers(args.lengths, "--lengths"),
         sizes=_numbers(args.speakers, "--speakers") if args.speakers else None,
         enrolled=args.enrolled,
         draws=args.draws,
         seed=args.seed,
     )
-    limits = Limits(args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length)
+    limits = RiskLimits(
+        args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length
+    )
     if args.at_length is not None and args.at_length not in plan.lengths:
         raise InputError(f"--at-length {args.at_length} is not measured", fix=f"--lengths are {args.lengths}")
     if args.report is not None and not args.report.absolute().parent.is_dir():
@@ -168,7 +170,7 @@ def _pairs(given: list[str], option: str) -> dict[str, str]:
     return found
 
 
-def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> list[Attack]:
+def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> list[RiskAttack]:
     from dataclasses import replace
 
     import numpy as np
@@ -192,12 +194,12 @@ def _from_embeddings(args: argparse.Namespace, labels: dict[str, dict[str, str]]
     return attacks
 
 
-def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> tuple[list[Attack], list[Check]]:
+def _from_audio(args: argparse.Namespace, labels: dict[str, dict[str, str]]) -> tuple[list[RiskAttack], list[Check]]:
     from voiceveil.corpus import open_corpus
     from voiceveil.corpus.ids import with_safe_ids
     from voiceveil.risk import read_split
     from voiceveil.risk.audio import Recordings, attacks_from_audio
-    from voiceveil.risk.sanity import check_recordings
+    from voiceveil.risk.checks import check_recordings
     from voiceveil.run.cache import Cache
     from voiceveil.run.context import RunContext
 

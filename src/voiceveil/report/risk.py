@@ -16,7 +16,7 @@ from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.risk_figures import STYLES, risk_svg
 from voiceveil.report.summary import UNKNOWN, percent
 from voiceveil.risk.assessment import Assessment
-from voiceveil.risk.protocol import METRICS, Curve
+from voiceveil.risk.curves import METRICS, Curve
 from voiceveil.risk.sets import ATTACKERS
 
 __all__ = ["write_risk_report"]

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from voiceveil.report.svg import Axis, grid, svg, text
-from voiceveil.risk.growth import Extrapolation
-from voiceveil.risk.protocol import Curve
+from voiceveil.risk.curves import Curve
+from voiceveil.risk.extrapolation import Extrapolation
 
 __all__ = ["STYLES", "risk_svg"]
 

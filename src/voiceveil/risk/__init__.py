@@ -1,8 +1,9 @@
-"""The legally validated risk assessment: Singling Out, Linkability and inference, with a report for those who decide.
+"""The legally validated risk assessment: Singling Out, Linkability and inference (Vauquier et al. 2025).
 
-``assess`` measures attackers (:class:`~voiceveil.risk.sets.Attack`) under a :class:`~voiceveil.risk.protocol.Plan` and
-gives an :class:`~voiceveil.risk.assessment.Assessment`. Attackers come from embeddings
-(:func:`~voiceveil.risk.sets.attack_from_tables`) or from audio (:func:`~voiceveil.risk.audio.attacks_from_audio`).
+``assess`` measures attacks (:class:`~voiceveil.risk.sets.RiskAttack`) under a
+:class:`~voiceveil.risk.curves.RiskPlan` and returns an :class:`~voiceveil.risk.assessment.Assessment`. Attacks come
+from embeddings (:func:`~voiceveil.risk.sets.attack_from_tables`) or from audio
+(:func:`~voiceveil.risk.audio.attacks_from_audio`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import TYPE_CHECKING
 from voiceveil.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from voiceveil.risk.assessment import Assessment, Limits, assess
-    from voiceveil.risk.embeddings import Table, read_table
-    from voiceveil.risk.protocol import Plan
-    from voiceveil.risk.sets import Attack, Part, attack_from_tables, read_split
+    from voiceveil.risk.assessment import Assessment, RiskLimits, assess
+    from voiceveil.risk.curves import RiskPlan
+    from voiceveil.risk.embeddings import EmbeddingTable, read_table
+    from voiceveil.risk.sets import AttackPart, RiskAttack, attack_from_tables, read_split
 
 __all__ = [
     "Assessment",
-    "Attack",
-    "Limits",
-    "Part",
-    "Plan",
-    "Table",
+    "AttackPart",
+    "EmbeddingTable",
+    "RiskAttack",
+    "RiskLimits",
+    "RiskPlan",
     "assess",
     "attack_from_tables",
     "read_split",
@@ -32,11 +33,11 @@ __all__ = [
 
 _HOME = {
     "Assessment": "voiceveil.risk.assessment",
-    "Attack": "voiceveil.risk.sets",
-    "Limits": "voiceveil.risk.assessment",
-    "Part": "voiceveil.risk.sets",
-    "Plan": "voiceveil.risk.protocol",
-    "Table": "voiceveil.risk.embeddings",
+    "RiskAttack": "voiceveil.risk.sets",
+    "RiskLimits": "voiceveil.risk.assessment",
+    "AttackPart": "voiceveil.risk.sets",
+    "RiskPlan": "voiceveil.risk.curves",
+    "EmbeddingTable": "voiceveil.risk.embeddings",
     "assess": "voiceveil.risk.assessment",
     "attack_from_tables": "voiceveil.risk.sets",
     "read_split": "voiceveil.risk.sets",

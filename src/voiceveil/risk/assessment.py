@@ -1,53 +1,67 @@
-"""The assessment: all attackers, all lengths, all three criteria, what to be warned of, and the user's limits.
+"""The assessment: all attackers, lengths and criteria, warnings, and verdicts on the user's limits.
 
 Conventions: rates are fractions. *Protected* attackers are all but ``original``. A figure is judged by the end of its
-95 % interval that is worse for the people in the data: an attack is better than guessing when its lower limit is above
-the baseline and the control; a limit is exceeded when the upper limit of the interval is above it.
+95% interval that is worse for the people in the data: an attack is better than guessing if its lower limit is above the
+baseline and the control; a limit is exceeded if the upper limit of the interval is above it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
-from voiceveil.risk.growth import Extrapolation, extrapolate_length, extrapolate_speakers
+from voiceveil.risk.checks import check_attacks
+from voiceveil.risk.curves import METRICS, Curve, Metric, RiskPlan, measure_linking, measure_singling_out
+from voiceveil.risk.extrapolation import Extrapolation, extrapolate_length, extrapolate_speakers
 from voiceveil.risk.inference import Inference, infer
-from voiceveil.risk.protocol import METRICS, Curve, Metric, Plan, measure_linking, measure_singling_out
-from voiceveil.risk.sanity import check_attacks
-from voiceveil.risk.sets import Attack
+from voiceveil.risk.sets import RiskAttack
 
-__all__ = ["Assessment", "Limits", "Verdict", "WorstSpeaker", "assess"]
+__all__ = ["Assessment", "LimitVerdict", "RiskLimits", "WorstSpeaker", "assess"]
 
-_WORST = 20
-_RANDOM = 0.5  # what an attack on original speech must reach at N' = 20 or so to be taken seriously
+_WORST = 20  # speakers who are listed
+_WEAK = 0.5  # Linkability on original speech at N' of about 20, below which the encoder is too weak
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the user accepts at most, of the strongest protected attacker, at the N nearest to ``speakers``."""
+class RiskLimits:
+    """The highest rates that the user accepts, for the strongest protected attacker.
+
+    Parameters
+    ----------
+    linkability, singling_out : float, optional
+        Rates from 0 to 1.
+    inference : float, optional
+        Unweighted average recall of any attribute.
+    speakers : int, optional
+        N at which the rates are judged, or the nearest to it that was measured; the largest by default.
+    length : int, optional
+        Conversation length; any by default.
+    """
 
     linkability: float | None = None
     singling_out: float | None = None
-    inference: float | None = None  # UAR
-    speakers: int | None = None  # None: the largest N
-    length: int | None = None  # None: any
+    inference: float | None = None
+    speakers: int | None = None
+    length: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("linkability", "singling_out", "inference"):
             value = getattr(self, name)
             if value is not None and not 0.0 <= value <= 1.0:
-                raise InputError(f"a limit of {value:g} for {name}", fix="give a fraction such as 0.05")
+                raise InputError(
+                    f"the limit for {name} is {value:g}, but must be from 0 to 1", fix="give a fraction such as 0.05"
+                )
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A limit of the user's, and what was measured against it."""
+class LimitVerdict:
+    """A limit of the user, and the rate that was measured."""
 
     criterion: str
     limit: float
@@ -61,7 +75,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class WorstSpeaker:
-    """How often a speaker is linked among N', or isolates somebody among N; None where they were not tested."""
+    """How often a speaker is linked among N' speakers, and singled out among N; None if they were not tested."""
 
     speaker: str
     attacker: str
@@ -72,78 +86,121 @@ class WorstSpeaker:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """All that was found; ``about`` says by whom, of what and how it can be repeated."""
+    """The result of :func:`assess`.
 
-    plan: Plan
+    Parameters
+    ----------
+    plan : RiskPlan
+        Settings of the measurement.
+    attackers : dict
+        Attacker -> its encoder and training.
+    curves : tuple of Curve
+        Singling Out, Linkability and 1 - EER.
+    inferences : tuple of Inference
+        Attribute inference.
+    growth : tuple of Extrapolation
+        Linkability beyond the measured numbers of speakers and lengths.
+    worst : tuple of WorstSpeaker
+        Speakers who are linked most often.
+    warnings : tuple of str
+        Reasons to doubt the figures.
+    verdicts : tuple of LimitVerdict
+        One for each limit of the user.
+    sets : dict
+        ``A`` and ``B`` -> numbers of speakers and utterances.
+    about : dict
+        Command, versions and files, to repeat the assessment.
+    checks : tuple of Check
+        Failed checks, see :mod:`voiceveil.core.checks`.
+    """
+
+    plan: RiskPlan
     attackers: dict[str, Mapping[str, Any]]
     curves: tuple[Curve, ...]
     inferences: tuple[Inference, ...]
     growth: tuple[Extrapolation, ...]
     worst: tuple[WorstSpeaker, ...]
     warnings: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LimitVerdict, ...]
     sets: dict[str, dict[str, Any]]
     about: dict[str, Any] = field(default_factory=dict)
-    checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.core.checks`
+    checks: tuple[Check, ...] = ()
 
     @property
     def exceeded(self) -> bool:
-        """Whether one of the user's limits is."""
-        return any(one.exceeded for one in self.verdicts)
+        """Whether a limit of the user is exceeded."""
+        return any(verdict.exceeded for verdict in self.verdicts)
 
     def curve(self, attacker: str, metric: Metric, length: int) -> Curve | None:
-        """One curve, if it was measured."""
+        """Return a curve, or None if it was not measured."""
         wanted = (attacker, metric, length)
-        return next((one for one in self.curves if (one.attacker, one.metric, one.length) == wanted), None)
+        return next((c for c in self.curves if (c.attacker, c.metric, c.length) == wanted), None)
 
     def strongest(self, metric: Metric, *, size: int | None = None, length: int | None = None) -> Curve | None:
-        """The curve of the protected attacker whose upper limit is highest, at the N nearest to ``size``."""
-        found = [
-            one
-            for one in self.curves
-            if one.metric == metric and one.attacker != "original" and length in (None, one.length)
-        ]
-        return max(found, key=lambda one: float(one.high[one.at(size)]), default=None)
+        """Return the curve of the protected attacker with the highest upper limit at the N nearest to ``size``."""
+        protected = [c for c in self.curves if c.attacker != "original"]
+        curves = [c for c in protected if c.metric == metric and length in (None, c.length)]
+        return max(curves, key=lambda curve: float(curve.high[curve.at(size)]), default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "format": "voiceveil risk 1",
             "criteria": {
                 "singling_out": "measured",
                 "linkability": "measured",
-                "inference": sorted({one.attribute for one in self.inferences}) or "not measured",
+                "inference": sorted({inference.attribute for inference in self.inferences}) or "not measured",
             },
             "sets": self.sets,
             "attackers": {name: dict(about) for name, about in self.attackers.items()},
             "plan": self.plan.as_dict(),
-            "curves": [one.as_dict() for one in self.curves],
-            "inference": [one.as_dict() for one in self.inferences],
-            "growth": [one.as_dict() for one in self.growth],
-            "worst_speakers": [asdict(one) for one in self.worst],
+            "curves": [curve.as_dict() for curve in self.curves],
+            "inference": [inference.as_dict() for inference in self.inferences],
+            "growth": [extrapolation.as_dict() for extrapolation in self.growth],
+            "worst_speakers": [asdict(speaker) for speaker in self.worst],
             "checks": [check.as_dict() for check in self.checks],
             "warnings": list(self.warnings),
-            "limits": [asdict(one) for one in self.verdicts],
+            "limits": [asdict(verdict) for verdict in self.verdicts],
             "exceeded": self.exceeded,
             "about": self.about,
         }
 
 
 def assess(
-    attacks: Sequence[Attack],
-    plan: Plan | None = None,
+    attacks: Sequence[RiskAttack],
+    plan: RiskPlan | None = None,
     *,
-    limits: Limits | None = None,
+    limits: RiskLimits | None = None,
     jobs: int = 1,
     about: Mapping[str, Any] | None = None,
     checks: Sequence[Check] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Assessment:
-    """Measure all attackers; ``jobs`` threads share the vectors, and the result does not depend on their number.
+    """Measure the re-identification risk under all attackers.
 
-    ``checks``: those of the audio that have failed already; those of the embeddings are added.
+    Parameters
+    ----------
+    attacks : sequence of RiskAttack
+        Embeddings by each attacker; all of the same utterances.
+    plan : RiskPlan, optional
+        Settings; by default those of the paper.
+    limits : RiskLimits, optional
+        Rates that the user accepts.
+    jobs : int
+        Threads; the result does not depend on their number.
+    about : mapping, optional
+        Command, versions and files, kept in the result.
+    checks : sequence of Check
+        Failed checks of the audio; those of the embeddings are added.
+    progress : callable, optional
+        Called with a sentence after each step.
+
+    Raises
+    ------
+    InputError
+        If there is no attack, attacks differ in their speakers, or a length or limit cannot be measured.
     """
-    chosen, accepted = plan or Plan(), limits or Limits()
+    chosen, accepted = plan or RiskPlan(), limits or RiskLimits()
     _check(attacks)
     tasks: list[tuple[str, Callable[[], tuple[Curve, ...] | Inference | None]]] = []
     for attack in attacks:
@@ -153,21 +210,21 @@ def assess(
             for attribute in sorted(attack.labels):
                 name = f"{attack.name}, L = {length}: {attribute}"
                 tasks.append((name, _inferring(attack, attribute, length, chosen.seed)))
-    tell = progress or (lambda _: None)
+    report = progress or (lambda _: None)
 
     def work(task: tuple[str, Callable[[], Any]]) -> Any:
         result = task[1]()
-        tell(task[0])
+        report(task[0])
         return result
 
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
         results = list(pool.map(work, tasks))
-    curves = tuple(curve for one in results if isinstance(one, tuple) for curve in one)
-    inferences = tuple(one for one in results if isinstance(one, Inference))
-    found = Assessment(
+    curves = tuple(curve for result in results if isinstance(result, tuple) for curve in result)
+    inferences = tuple(result for result in results if isinstance(result, Inference))
+    assessment = Assessment(
         chosen,
         {attack.name: attack.about for attack in attacks},
-        tuple(sorted(curves, key=lambda one: (METRICS.index(one.metric), one.length))),
+        tuple(sorted(curves, key=lambda curve: (METRICS.index(curve.metric), curve.length))),
         inferences,
         tuple(_growth(curves, chosen)),
         (),
@@ -177,42 +234,42 @@ def assess(
         dict(about or {}),
         merged([*checks, *check_attacks(attacks)]),
     )
-    worst, verdicts = tuple(_worst(found, accepted)), tuple(_verdicts(found, accepted))
-    return Assessment(**{**vars(found), "worst": worst, "verdicts": verdicts})
+    worst, verdicts = tuple(_worst(assessment, accepted)), tuple(_verdicts(assessment, accepted))
+    return replace(assessment, worst=worst, verdicts=verdicts)
 
 
-def _check(attacks: Sequence[Attack]) -> None:
-    """There are attackers, with different names, of the same sets."""
+def _check(attacks: Sequence[RiskAttack]) -> None:
+    """Raise an ``InputError`` unless there are attackers with different names and the same speakers."""
     if not attacks:
-        raise InputError("no attacker", fix="give at least one")
+        raise InputError("no attacker was given", fix="give at least one")
     first = attacks[0]
     names = [attack.name for attack in attacks]
     for attack in attacks[1:]:
         if names.count(attack.name) > 1:
             raise InputError(f"the attacker {attack.name} is there twice")
         for side in ("a", "b"):
-            mine, theirs = (set(getattr(one.parts[0], side).names) for one in (attack, first))
-            for speaker in sorted(mine ^ theirs)[:1]:
-                has, lacks = (attack, first) if speaker in mine else (first, attack)
+            speakers, others = (set(getattr(entry.parts[0], side).names) for entry in (attack, first))
+            for speaker in sorted(speakers ^ others)[:1]:
+                has, lacks = (attack, first) if speaker in speakers else (first, attack)
                 raise InputError(
                     f"speaker {speaker} is in {side.upper()} of the attacker {has.name} but not of {lacks.name}",
-                    fix="all attackers must hear the same utterances",
+                    fix="give embeddings of the same utterances for all attackers",
                 )
 
 
-def _singling(attack: Attack, plan: Plan, length: int) -> Callable[[], tuple[Curve, ...]]:
+def _singling(attack: RiskAttack, plan: RiskPlan, length: int) -> Callable[[], tuple[Curve, ...]]:
     return lambda: (measure_singling_out(attack, plan, length),)
 
 
-def _linking(attack: Attack, plan: Plan, length: int) -> Callable[[], tuple[Curve, ...]]:
+def _linking(attack: RiskAttack, plan: RiskPlan, length: int) -> Callable[[], tuple[Curve, ...]]:
     return lambda: measure_linking(attack, plan, length)
 
 
-def _inferring(attack: Attack, attribute: str, length: int, seed: int) -> Callable[[], Inference | None]:
+def _inferring(attack: RiskAttack, attribute: str, length: int, seed: int) -> Callable[[], Inference | None]:
     return lambda: infer(attack, attribute, length, seed=seed)
 
 
-def _sizes(attack: Attack) -> dict[str, dict[str, Any]]:
+def _sizes(attack: RiskAttack) -> dict[str, dict[str, Any]]:
     part = attack.parts[0]
     return {
         name: {"speakers": len(side.names), "utterances": len(side.codes)}
@@ -220,18 +277,18 @@ def _sizes(attack: Attack) -> dict[str, dict[str, Any]]:
     }
 
 
-def _growth(curves: Sequence[Curve], plan: Plan) -> list[Extrapolation]:
-    found: list[Extrapolation] = []
+def _growth(curves: Sequence[Curve], plan: RiskPlan) -> list[Extrapolation]:
+    extrapolations: list[Extrapolation] = []
     linked = [curve for curve in curves if curve.metric == "linkability"]
     for curve in linked:
-        found += extrapolate_speakers(curve, seed=plan.seed)
+        extrapolations += extrapolate_speakers(curve, seed=plan.seed)
     for attacker in dict.fromkeys(curve.attacker for curve in linked):
-        found += extrapolate_length([one for one in linked if one.attacker == attacker], seed=plan.seed)
-    return found
+        extrapolations += extrapolate_length([curve for curve in linked if curve.attacker == attacker], seed=plan.seed)
+    return extrapolations
 
 
 def _warnings(curves: Sequence[Curve], inferences: Sequence[Inference]) -> list[str]:
-    """What keeps a weak attacker from being taken for privacy."""
+    """Return warnings that a weak attacker may look like privacy."""
     weak: dict[str, list[str]] = {}
     for curve in curves:
         if curve.metric == "one_minus_eer":
@@ -239,52 +296,52 @@ def _warnings(curves: Sequence[Curve], inferences: Sequence[Inference]) -> list[
         at = curve.at()
         base = max(float(curve.chance[at]), 0.0 if curve.control is None else float(curve.control[at]))
         if curve.low[at] <= base:
-            what = f"{_NAMES[curve.metric]} among {curve.sizes[at]:,}, L = {curve.length}"
-            weak.setdefault(curve.attacker, []).append(f"{what} ({curve.value[at]:.1%}, baseline {base:.1%})")
-    for one in inferences:
-        if one.low <= max(one.baseline, one.control):
-            what = f"inference of {one.attribute}, L = {one.length}"
-            weak.setdefault(one.attacker, []).append(f"{what} ({one.value:.1%}, baseline {one.baseline:.1%})")
-    found = [
+            task = f"{_NAMES[curve.metric]} among {curve.sizes[at]:,}, L = {curve.length}"
+            weak.setdefault(curve.attacker, []).append(f"{task} ({curve.value[at]:.1%}, baseline {base:.1%})")
+    for entry in inferences:
+        if entry.low <= max(entry.baseline, entry.control):
+            task = f"inference of {entry.attribute}, L = {entry.length}"
+            weak.setdefault(entry.attacker, []).append(f"{task} ({entry.value:.1%}, baseline {entry.baseline:.1%})")
+    warnings = [
         f"The {attacker} attacker is no better than guessing in: {'; '.join(items)}. That is what a weak attacker "
         "looks like as well as privacy: do not take it for the latter."
         for attacker, items in weak.items()
     ]
     names = {curve.attacker for curve in curves}
     if "informed" not in names:
-        found.append("No informed attacker was tried: whoever has the system can do better than these figures say.")
+        warnings.append("No informed attacker was tried: whoever has the system can do better than these figures say.")
     for curve in curves:
-        if curve.metric == "linkability" and curve.attacker == "original" and curve.value[0] < _RANDOM:
-            found.append(
+        if curve.metric == "linkability" and curve.attacker == "original" and curve.value[0] < _WEAK:
+            warnings.append(
                 f"Even on original speech (L = {curve.length}) only {curve.value[0]:.1%} are linked among "
                 f"{curve.sizes[0]}: the encoder is weak, and protected figures from it say little."
             )
-    return [*found, *_odd_order(curves)]
+    return [*warnings, *_warn_of_order(curves)]
 
 
-def _odd_order(curves: Sequence[Curve]) -> list[str]:
-    """An informed attacker who does clearly worse than an ignorant one has not learned properly."""
-    found = []
+def _warn_of_order(curves: Sequence[Curve]) -> list[str]:
+    """Return a warning for each length at which the informed attacker does clearly worse than the ignorant one."""
+    warnings = []
     for length in sorted({curve.length for curve in curves}):
         by = {c.attacker: c for c in curves if c.metric == "linkability" and c.length == length}
         if {"informed", "ignorant"} <= set(by) and by["informed"].high[-1] < by["ignorant"].value[-1]:
-            found.append(
+            warnings.append(
                 f"L = {length}: the informed attacker links less than the ignorant one. It has learned badly: take the "
                 "ignorant one's figures."
             )
-    return found
+    return warnings
 
 
 _NAMES = {"singling_out": "Singling Out", "linkability": "Linkability", "one_minus_eer": "1 - EER"}
 
 
-def _worst(found: Assessment, limits: Limits) -> list[WorstSpeaker]:
-    """The speakers whom the strongest protected attacker links most often, the worst first."""
-    curve = found.strongest("linkability", size=limits.speakers, length=limits.length)
+def _worst(assessment: Assessment, limits: RiskLimits) -> list[WorstSpeaker]:
+    """Return the speakers whom the strongest protected attacker links most often, the worst first."""
+    curve = assessment.strongest("linkability", size=limits.speakers, length=limits.length)
     if curve is None or curve.components is None:
         return []
     column = curve.components[:, curve.at(limits.speakers)]
-    other = found.curve(curve.attacker, "singling_out", curve.length)
+    other = assessment.curve(curve.attacker, "singling_out", curve.length)
     isolated: dict[str, float] = {}
     if other is not None and other.components is not None:
         rates = other.components[:, other.at(limits.speakers)]
@@ -297,14 +354,14 @@ def _worst(found: Assessment, limits: Limits) -> list[WorstSpeaker]:
     ]
 
 
-def _verdicts(found: Assessment, limits: Limits) -> list[Verdict]:
-    """Each limit against the strongest protected attacker."""
+def _verdicts(assessment: Assessment, limits: RiskLimits) -> list[LimitVerdict]:
+    """Return the verdict on each limit, for the strongest protected attacker."""
     verdicts = []
     metrics: dict[Metric, float | None] = {"linkability": limits.linkability, "singling_out": limits.singling_out}
     for metric, limit in metrics.items():
         if limit is None:
             continue
-        curve = found.strongest(metric, size=limits.speakers, length=limits.length)
+        curve = assessment.strongest(metric, size=limits.speakers, length=limits.length)
         if curve is None:
             raise InputError(
                 f"a limit for {metric}, but no protected attacker to judge", fix="give anonymized speech, or no limit"
@@ -312,16 +369,16 @@ def _verdicts(found: Assessment, limits: Limits) -> list[Verdict]:
         at = curve.at(limits.speakers)
         value, high = float(curve.value[at]), float(curve.high[at])
         verdicts.append(
-            Verdict(metric, limit, value, high, curve.attacker, curve.length, curve.sizes[at], high > limit)
+            LimitVerdict(metric, limit, value, high, curve.attacker, curve.length, curve.sizes[at], high > limit)
         )
     if limits.inference is not None:
-        protected = [one for one in found.inferences if one.attacker != "original"]
+        protected = [entry for entry in assessment.inferences if entry.attacker != "original"]
         if not protected:
             raise InputError("a limit for inference, but no attribute could be inferred", fix="give labels")
-        worst = max(protected, key=lambda one: one.high)
+        worst = max(protected, key=lambda entry: entry.high)
         name = f"inference of {worst.attribute}"
         verdicts.append(
-            Verdict(
+            LimitVerdict(
                 name,
                 limits.inference,
                 worst.value,

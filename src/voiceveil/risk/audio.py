@@ -1,18 +1,18 @@
-"""Attackers from audio: original and anonymized recordings, and an encoder for each attacker.
+"""Attacks on audio: original and anonymized recordings of A and B, embedded by each attacker's encoder.
 
-Conventions: corpora are bags of utterances found by id; the split of ``voiceveil corpus protocol --legal`` says which
-are in A and in B. Speakers, genders and other labels are those of the original corpora. As in section 3.4 of the paper
-both sets are anonymized for every attacker but ``original``; attackers differ in what their encoder has learned from:
+Conventions: utterances are found by their ids in all corpora; the split of ``voiceveil corpus protocol --legal``
+assigns them to A and B. Speakers, genders and other labels are those of the original corpora. As in section 3.4 of the
+paper both sets are anonymized for every attacker but ``original``. Attackers differ in the training of their encoder:
 
-* original, ignorant: an encoder of original speech, as it is;
-* semi-informed, informed: ``ENCODER-adapted`` has its last layer learned anew from labelled speech of a similar system
-  (``similar``) or of the very system (``training``; by default the release itself); another name is an encoder that
-  was trained as a whole (``trained:FOLDER``).
+* original, ignorant: an encoder of original speech;
+* semi-informed, informed: the last layer of an adapted encoder (``campplus-adapted``) is trained on labeled speech of a
+  similar system (``similar``) or of the attacked system (``training``; by default the release itself). An encoder that
+  was trained as a whole (``trained:FOLDER``) is used as it is.
 
-Nobody is attacked by a model that has heard them. Where training speech has speakers of the release, these are
-attacked in five parts, each by a model that has heard all others: an attacker who knows everybody but you.
+No speaker is attacked by a model that was trained on their speech. If training speech has speakers of the release, they
+are attacked in five parts, each by a model that was trained on all others: the attacker knows everybody but you.
 
-An adapted layer is an affine map, so that x-vectors are averaged and compared by their cosine exactly as in the paper.
+An adapted layer is an affine map, so that x-vectors are averaged and compared by cosines exactly as in the paper.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.legal import voices
 from voiceveil.models.speaker.covariances import Floats
 from voiceveil.models.speaker.encoders import SpeakerEncoder
-from voiceveil.risk.embeddings import Names, Table
-from voiceveil.risk.sets import ATTACKERS, Attack, Part, check_sets
+from voiceveil.risk.embeddings import EmbeddingTable, Names
+from voiceveil.risk.sets import ATTACKERS, AttackPart, RiskAttack, check_sets
 from voiceveil.run.context import RunContext
 
 __all__ = ["Recordings", "attacks_from_audio"]
@@ -45,9 +45,18 @@ _PARTS = 5
 
 @dataclass(frozen=True)
 class Recordings:
-    """Original and anonymized recordings of A and B, and speech that attackers learn from, all anonymized.
+    """Recordings of A and B, and training speech of the attackers.
 
-    ``training`` by the system that is attacked (empty: the release itself), ``similar`` by a similar one.
+    Parameters
+    ----------
+    split : mapping
+        Utterance id -> "A" or "B".
+    original, anonymized : tuple of Corpus
+        The recordings before and after anonymization.
+    training : tuple of Corpus
+        Speech that the attacked system anonymized; by default the release itself.
+    similar : tuple of Corpus
+        Speech that a similar system anonymized.
     """
 
     split: Mapping[str, str]
@@ -57,18 +66,24 @@ class Recordings:
     similar: tuple[Corpus, ...] = ()
 
     def side(self, protected: bool) -> tuple[Utterance, ...]:
-        """The utterances of A and B, in the order of the split; who speaks is known from the original corpora."""
+        """Return the utterances of A and B, anonymized if ``protected``, in the order of the split.
+
+        Raises
+        ------
+        InputError
+            If an utterance of the split is missing.
+        """
         corpora = self.anonymized if protected else self.original
-        there = {u.id: u for corpus in corpora for u in corpus}
-        missing = [key for key in self.split if key not in there]
+        by_id = {u.id: u for corpus in corpora for u in corpus}
+        missing = [key for key in self.split if key not in by_id]
         if missing:
             kind = "anonymized" if protected else "original"
-            what = f"{len(missing)} utterance(s) of the protocol are not among the {kind} recordings, e.g. {missing[0]}"
-            raise InputError(what, fix=f"give all corpora with --{kind}")
-        return tuple(there[key] for key in self.split)
+            fault = f"{len(missing)} utterance(s) of the protocol are not among the {kind} recordings"
+            raise InputError(f"{fault}, e.g. {missing[0]}", fix=f"give all corpora with --{kind}")
+        return tuple(by_id[key] for key in self.split)
 
     def known(self) -> dict[str, Utterance]:
-        """Utterance id -> what is known about it: from the original corpora, or else from the anonymized ones."""
+        """Return utterance id -> utterance with its labels: of the original corpora, or else of the anonymized ones."""
         known = {u.id: u for corpus in (*self.anonymized, *self.original) for u in corpus}
         for key in self.split:
             if key not in known or known[key].speaker is None:
@@ -81,7 +96,7 @@ def attacks_from_audio(
     attackers: Mapping[str, str | Attacker],
     context: RunContext,
     labels: Mapping[str, Mapping[str, str]],
-) -> list[Attack]:
+) -> list[RiskAttack]:
     """Return the attacks on some recordings.
 
     Parameters
@@ -119,24 +134,26 @@ def attacks_from_audio(
 def _attack(
     name: str,
     adapted: bool,
-    by: SpeakerEncoder,
+    encoder: SpeakerEncoder,
     recordings: Recordings,
     context: RunContext,
     labels: Mapping[str, Mapping[str, str]],
-) -> Attack:
+) -> RiskAttack:
     known = recordings.known()
     spoken = recordings.side(name != "original")
     names = np.array([known[u.id].speaker for u in spoken])
-    raw = embed_raw(spoken, by, context).vectors
-    plain = from_raw(by, raw)
+    raw = embed_raw(spoken, encoder, context).vectors
+    plain = from_raw(encoder, raw)
     columns = {key: np.array([of.get(u.id, "") for u in spoken]) for key, of in labels.items()}
     sets = _Sets(recordings, [u.id for u in spoken], names, columns)
-    about: dict[str, Any] = {"encoder": by.name, "fingerprint": by.fingerprint(), "knows": ATTACKERS[name]}
-    checks = check_training_speakers(f"the {name} attacker ({by.name})", by.training().speaker_ids, set(names.tolist()))
+    about: dict[str, Any] = {"encoder": encoder.name, "fingerprint": encoder.fingerprint(), "knows": ATTACKERS[name]}
+    checks = check_training_speakers(
+        f"the {name} attacker ({encoder.name})", encoder.training().speaker_ids, set(names.tolist())
+    )
     if not adapted:
-        return Attack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"}, tuple(checks))
+        return RiskAttack(name, (sets.part(plain),), sets.labels(), {**about, "scores": "cosine"}, tuple(checks))
     corpora = recordings.similar if name == "semi-informed" else recordings.training or recordings.anonymized
-    layers = _learn(by, corpora, known, set(names.tolist()), context)
+    layers = _learn(encoder, corpora, known, set(names.tolist()), context)
     parts = tuple(sets.part(layer.apply(raw, plain), layer.only) for layer in layers)
     learned = [layer.name for layer in layers]
     about |= {
@@ -145,12 +162,12 @@ def _attack(
         "validation_eer": round(float(np.mean([layer.validation_eer for layer in layers])), 4),
         "unadapted_eer": round(float(np.mean([layer.unadapted_eer for layer in layers])), 4),
     }
-    return Attack(name, parts, sets.labels(), about, tuple(checks))
+    return RiskAttack(name, parts, sets.labels(), about, tuple(checks))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sets:
-    """Who said what, row by row, and which rows are of A and of B."""
+    """Ids, speakers and labels of all utterances, and the rows of A and of B."""
 
     recordings: Recordings
     ids: list[str]
@@ -163,17 +180,17 @@ class _Sets:
     def labels(self) -> dict[str, Names]:
         return {key: column[self.rows("A")] for key, column in self.columns.items()}
 
-    def part(self, vectors: Floats, only: frozenset[str] | None = None) -> Part:
-        """Both sets as a model hears them, checked."""
-        everything = Table(np.array(self.ids), self.speaker, vectors.astype(np.float32))
-        a, b = everything.rows(self.rows("A")), everything.rows(self.rows("B"))
+    def part(self, vectors: Floats, only: frozenset[str] | None = None) -> AttackPart:
+        """Return both sets with the embeddings of one model, checked."""
+        table = EmbeddingTable(np.array(self.ids), self.speaker, vectors.astype(np.float32))
+        a, b = table.rows(self.rows("A")), table.rows(self.rows("B"))
         check_sets(a, b)
-        return Part(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()), only)
+        return AttackPart(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()), only)
 
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """A learned affine layer, for the speakers ``only``; ``on_trunk``: it stands in the place of the last one."""
+    """A trained affine layer for the speakers ``only``; with ``on_trunk`` it replaces the last layer."""
 
     name: str
     linear: Linear
@@ -189,37 +206,35 @@ class _Layer:
 
 
 def _learn(
-    by: SpeakerEncoder,
+    encoder: SpeakerEncoder,
     corpora: Sequence[Corpus],
     known: Mapping[str, Utterance],
     release: set[str],
     context: RunContext,
 ) -> list[_Layer]:
-    """One layer if no speaker of the release is in the training speech, else one for each fifth of these."""
-    listed = [u for corpus in corpora for u in corpus]
-    told = [known.get(u.id, u) for u in listed]
-    unknown = next((u.id for u in told if u.speaker is None), None)
+    """Return one layer, or one for each fifth of those speakers of the release who are in the training speech."""
+    labeled = [known.get(u.id, u) for corpus in corpora for u in corpus]
+    unknown = next((u.id for u in labeled if u.speaker is None), None)
     if unknown is not None:
         raise InputError(f"training utterance {unknown} has no speaker", fix="add utt2spk")
-    speaker = np.array([str(u.speaker) for u in told])
-    raw = np.concatenate([embed_raw(corpus, by, context).vectors for corpus in corpora])
-    gender = np.array([u.gender or "" for u in told])
-    unit = recording_units(told)
-    heard = sorted(release & set(speaker.tolist()))
-    if not heard:
-        return [_fit(by, raw, speaker, gender, unit, None, context)]
-    parts = [frozenset(heard[number::_PARTS]) for number in range(min(_PARTS, len(heard)))]
-    strangers = frozenset(release - set(heard))
-    parts[0] |= strangers  # any model will do for those whom none has heard
+    speaker = np.array([str(u.speaker) for u in labeled])
+    raw = np.concatenate([embed_raw(corpus, encoder, context).vectors for corpus in corpora])
+    gender = np.array([u.gender or "" for u in labeled])
+    unit = recording_units(labeled)
+    shared = sorted(release & set(speaker.tolist()))
+    if not shared:
+        return [_fit(encoder, raw, speaker, gender, unit, None, context)]
+    parts = [frozenset(shared[number::_PARTS]) for number in range(min(_PARTS, len(shared)))]
+    parts[0] |= frozenset(release - set(shared))  # any model will do for speakers who are in no training
     layers = []
     for only in parts:
         kept = ~np.isin(speaker, sorted(only))
-        layers.append(_fit(by, raw[kept], speaker[kept], gender[kept], unit[kept], only, context))
+        layers.append(_fit(encoder, raw[kept], speaker[kept], gender[kept], unit[kept], only, context))
     return layers
 
 
 def _fit(
-    by: SpeakerEncoder,
+    encoder: SpeakerEncoder,
     raw: Floats,
     speaker: Names,
     gender: Names,
@@ -227,19 +242,19 @@ def _fit(
     only: frozenset[str] | None,
     context: RunContext,
 ) -> _Layer:
-    """The layer that does best on held-out speakers of its training data."""
+    """Return the layer that does best on held-out training speakers."""
     codes = np.unique(speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    data = TrainingSet(from_raw(by, raw), raw if has_trunk(by) else None, codes, gender, unit)
-    affine = [one for one in candidates(data) if one.backend.affine]  # so that vectors can be averaged and compared
-    found = adapt(data, affine, cache=context.cache)
-    assert isinstance(found.scorer, Linear)  # noqa: S101 -- the scorer of an affine back-end
+    data = TrainingSet(from_raw(encoder, raw), raw if has_trunk(encoder) else None, codes, gender, unit)
+    affine = [c for c in candidates(data) if c.backend.affine]  # so that vectors can be averaged and compared
+    adapted = adapt(data, affine, cache=context.cache)
+    assert isinstance(adapted.scorer, Linear)  # noqa: S101 -- the scorer of an affine back-end
     return _Layer(
-        found.candidate.name,
-        found.scorer,
-        found.candidate.on_trunk,
+        adapted.candidate.name,
+        adapted.scorer,
+        adapted.candidate.on_trunk,
         only,
-        found.speakers,
-        found.utterances,
-        found.validation_eer,
-        found.unadapted,
+        adapted.speakers,
+        adapted.utterances,
+        adapted.validation_eer,
+        adapted.unadapted,
     )

@@ -1,13 +1,13 @@
-"""Embeddings in a file: one row an utterance, with its speaker and its vector; .npz or .parquet.
+"""Embeddings in a file, .npz or .parquet: one row per utterance, with its speaker and its vector.
 
 Conventions: the columns ``utterance``, ``speaker`` and ``vector`` are needed; ``set`` says A or B; every other column
 is an attribute of the utterance (``gender``, ``age``, ``accent``, ``emotion``), empty where it is not known. In an .npz
 file a column is an array, ``vector`` of shape (n, d); in a .parquet file ``vector`` is a list of numbers. Nothing is
 unpickled.
 
-Vectors of conversations are means, in which a long vector outweighs a short one. Hence what is to be done about
-lengths is said, not guessed (:data:`Norm`): ``check`` (vectors have length 1, or it is an error), ``unit`` (they are
-given length 1), ``raw`` (they are averaged as they are).
+Vectors of conversations are means, in which a long vector outweighs a short one. The caller says how lengths are
+treated (:data:`Norm`): ``check`` (a length other than 1 is an error), ``unit`` (vectors are scaled to length 1),
+``raw`` (vectors are averaged as they are).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
 from voiceveil.core.zip_files import read_npz
 
-__all__ = ["NORMS", "Norm", "Table", "read_table"]
+__all__ = ["NORMS", "EmbeddingTable", "Norm", "read_table"]
 
 Norm = Literal["check", "unit", "raw"]
 NORMS: tuple[Norm, ...] = ("check", "unit", "raw")
@@ -37,8 +37,22 @@ _NEEDED = ("utterance", "speaker", "vector")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """``utterance``, ``speaker``: (n,); ``vector``: (n, d), float32; ``sets``: (n,) of A and B, or None."""
+class EmbeddingTable:
+    """Embeddings of utterances.
+
+    Parameters
+    ----------
+    utterance, speaker : array of str, shape (n,)
+        Ids.
+    vector : array of float32, shape (n, d)
+        Embeddings.
+    sets : array of str, shape (n,), optional
+        ``A`` or ``B`` or "".
+    attributes : mapping
+        Attribute -> labels (n,), "" where the label is not known.
+    where : Path, optional
+        The file, for errors.
+    """
 
     utterance: Names
     speaker: Names
@@ -47,9 +61,9 @@ class Table:
     attributes: Mapping[str, Names] = field(default_factory=dict)
     where: Path | None = None
 
-    def rows(self, chosen: NDArray[Any]) -> Table:
-        """Some of the rows."""
-        return Table(
+    def rows(self, chosen: NDArray[Any]) -> EmbeddingTable:
+        """Return a table of some rows, by a mask or by numbers."""
+        return EmbeddingTable(
             self.utterance[chosen],
             self.speaker[chosen],
             self.vector[chosen],
@@ -59,8 +73,21 @@ class Table:
         )
 
 
-def read_table(path: Path, *, norm: Norm = "check") -> Table:
-    """Read and check a file; what is wrong is said with its utterance and speaker."""
+def read_table(path: Path, *, norm: Norm = "check") -> EmbeddingTable:
+    """Read and check a file of embeddings.
+
+    Parameters
+    ----------
+    path : Path
+        A .npz or .parquet file.
+    norm : {"check", "unit", "raw"}
+        Treatment of the lengths of vectors.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a row is wrong; names its utterance and speaker.
+    """
     if not path.is_file():
         raise InputError("no such file", where=path, fix="give a .npz or .parquet file of embeddings")
     columns = _parquet(path) if path.suffix == ".parquet" else _npz(path)
@@ -72,14 +99,14 @@ def read_table(path: Path, *, norm: Norm = "check") -> Table:
             fix="utterance, speaker and vector are needed",
         )
     texts = {name: _text(column, name, path) for name, column in columns.items() if name != "vector"}
-    table = Table(
+    table = EmbeddingTable(
         texts.pop("utterance"), texts.pop("speaker"), columns["vector"], texts.pop("set", None), texts, where=path
     )
-    return checked(table, norm)
+    return check_table(table, norm)
 
 
-def checked(table: Table, norm: Norm) -> Table:
-    """The table with float32 vectors of the length that ``norm`` says, or an ``InputError``."""
+def check_table(table: EmbeddingTable, norm: Norm) -> EmbeddingTable:
+    """Return the table with float32 vectors, scaled as ``norm`` says; raise an ``InputError`` if a row is wrong."""
     vector = np.asarray(table.vector)
     n = len(table.utterance)
     if vector.ndim != 2 or not np.issubdtype(vector.dtype, np.number) or np.iscomplexobj(vector) or not vector.size:
@@ -90,11 +117,13 @@ def checked(table: Table, norm: Norm) -> Table:
     names, first = np.unique(table.utterance, return_index=True)
     if len(names) < n:
         again = np.setdiff1d(np.arange(n), first)[0]
-        raise InputError(f"{_who(table, again)} is there twice", where=table.where, fix="one row an utterance")
+        raise InputError(
+            f"{_describe(table, again)} is there twice", where=table.where, fix="give one row per utterance"
+        )
     bad = ~np.isfinite(vector).all(axis=1)
     if bad.any():
         raise InputError(
-            f"{_who(table, int(bad.argmax()))} has a NaN or an infinite value",
+            f"{_describe(table, int(bad.argmax()))} has a NaN or an infinite value",
             where=table.where,
             fix="check the encoder, or leave it out",
         )
@@ -102,7 +131,7 @@ def checked(table: Table, norm: Norm) -> Table:
     lengths = np.linalg.norm(vector, axis=1)
     if not lengths.all():
         raise InputError(
-            f"{_who(table, int((lengths == 0).argmax()))} is all zeros",
+            f"{_describe(table, int((lengths == 0).argmax()))} is all zeros",
             where=table.where,
             fix="leave out utterances without speech",
         )
@@ -110,16 +139,16 @@ def checked(table: Table, norm: Norm) -> Table:
     if norm == "check" and off.any():
         row = int(off.argmax())
         raise InputError(
-            f"{_who(table, row)} has length {lengths[row]:.4g}, not 1 (and {int(off.sum()) - 1} others)",
+            f"{_describe(table, row)} has length {lengths[row]:.4g}, not 1 (and {int(off.sum()) - 1} others)",
             where=table.where,
             fix="--norm unit divides each by its length, --norm raw averages them as they are",
         )
     if norm == "unit":
         vector = vector / lengths[:, None]
-    return Table(table.utterance, table.speaker, vector, table.sets, table.attributes, table.where)
+    return EmbeddingTable(table.utterance, table.speaker, vector, table.sets, table.attributes, table.where)
 
 
-def _who(table: Table, row: int) -> str:
+def _describe(table: EmbeddingTable, row: int) -> str:
     return f"the vector of utterance {table.utterance[row]} of speaker {table.speaker[row]}"
 
 
@@ -133,8 +162,8 @@ def _npz(path: Path) -> dict[str, Any]:
     except InputError:
         raise
     except (OSError, ValueError) as error:
-        what = "it is damaged, or holds Python objects, which are not read"
-        raise InputError(f"not readable as .npz: {what}", where=path, fix=fix) from error
+        reason = "it is damaged, or holds Python objects, which are not read"
+        raise InputError(f"not readable as .npz: {reason}", where=path, fix=fix) from error
 
 
 def _parquet(path: Path) -> dict[str, Any]:
@@ -160,9 +189,9 @@ def _parquet(path: Path) -> dict[str, Any]:
         usual = int(np.bincount(lengths).argmax()) if len(lengths) else 0
         if (lengths != usual).any():
             row = int((lengths != usual).argmax())
-            who = [str(read.column(key)[row]) if key in read.column_names else "?" for key in _NEEDED[:2]]
+            ids = [str(read.column(key)[row]) if key in read.column_names else "?" for key in _NEEDED[:2]]
             raise InputError(
-                f"the vector of utterance {who[0]} of speaker {who[1]} has {lengths[row]} dimensions, others {usual}",
+                f"the vector of utterance {ids[0]} of speaker {ids[1]} has {lengths[row]} dimensions, others {usual}",
                 where=path,
                 fix="embed all with one encoder",
             )
@@ -178,5 +207,5 @@ def _word(value: Any) -> str:
 def _text(column: Any, name: str, path: Path) -> Names:
     array = np.asarray(column)
     if array.ndim != 1 or array.dtype.kind not in "UTiub":
-        raise InputError(f"the column {name!r} is no list of names", where=path, fix="give strings, one a row")
+        raise InputError(f"the column {name!r} is no list of names", where=path, fix="give one string per row")
     return array.astype(np.str_)

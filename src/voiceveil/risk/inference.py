@@ -1,15 +1,15 @@
-"""Inference, the third criterion of Opinion 05/2014: what a voice tells about a person beyond who it is.
+"""Inference, the third criterion of Opinion 05/2014: attributes of a person that can be inferred from the voice.
 
-The paper leaves this criterion open. Here it is attribute inference: from an x-vector of L anonymized utterances a
-linear classifier says the gender, age group, accent or emotion; it has learned from *other* speakers of the release,
-whose attributes are taken as known (cross-validation over speakers). Three figures go together:
+The paper leaves this criterion open. Here it is attribute inference: a linear classifier predicts gender, age group,
+accent or emotion from an x-vector of L anonymized utterances. It is trained on *other* speakers of the release, whose
+attributes are assumed to be known (cross-validation over speakers). Three figures go together:
 
-* attack: the unweighted average recall (UAR) on speakers that the classifier has never heard;
-* baseline: 1 / number of classes, the UAR of any guess that does not listen;
-* control: the same attack with the attribute shuffled over speakers, which can only be luck or a fault of ours.
+* attack: the unweighted average recall (UAR) on speakers who were not in the training;
+* baseline: 1 / number of classes, the UAR of a random guess;
+* control: the same attack with shuffled attributes, whose UAR is luck or a fault of the method.
 
-An attribute that is the same in all utterances of a speaker is shuffled over speakers, another over utterances; the
-latter, such as an emotion, is inferred from single utterances only.
+An attribute that is constant within speakers is shuffled over speakers, another over utterances; the latter, such as an
+emotion, is inferred from single utterances only.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ import numpy as np
 from voiceveil.metrics import legal
 from voiceveil.metrics.legal import Voices
 from voiceveil.risk.embeddings import Names
-from voiceveil.risk.sets import Attack
+from voiceveil.risk.sets import RiskAttack
 
-__all__ = ["Inference", "infer", "labelled"]
+__all__ = ["Inference", "frequent_classes", "infer"]
 
 _FOLDS = 5
-_VECTORS = 3000  # x-vectors at most, so that 22,024 speakers take no longer than needed
-_EACH = 4  # of a speaker
-_SPEAKERS = 5  # with a class at least: with fewer, a classifier learns people
+_VECTORS = 3000  # x-vectors at most, which bounds the time for 22,024 speakers
+_EACH = 4  # x-vectors of one speaker at most
+_SPEAKERS = 5  # of each class at least: with fewer, a classifier learns individual speakers
 _SHUFFLES = 3
 
 
 @dataclass(frozen=True)
 class Inference:
-    """How well an attacker infers an attribute at one L: UAR with its 95 % interval, baseline and control."""
+    """UAR of one attacker for one attribute at one L, with its 95% interval, baseline and control."""
 
     attacker: str
     attribute: str
@@ -51,13 +51,13 @@ class Inference:
     vectors: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
-class _Labelled:
-    """x-vectors with their speakers (codes) and labels; ``personal``: the label never changes within a speaker."""
+class _LabeledVectors:
+    """x-vectors with speakers (codes) and labels; ``personal``: the label is constant within speakers."""
 
     vectors: legal.Vectors
     speaker: legal.Ints
@@ -65,13 +65,16 @@ class _Labelled:
     personal: bool
 
 
-def labelled(label: Names, speaker: legal.Ints) -> tuple[str, ...]:
-    """The classes that enough speakers have, sorted; fewer than two cannot be told apart."""
+def frequent_classes(label: Names, speaker: legal.Ints) -> tuple[str, ...]:
+    """Return the classes that at least five speakers have, sorted; labels and speaker codes have shape (n,)."""
     return tuple(str(name) for name in np.unique(label) if name and len(np.unique(speaker[label == name])) >= _SPEAKERS)
 
 
-def infer(attack: Attack, attribute: str, length: int, *, seed: int = 0) -> Inference | None:
-    """The attack on one attribute; None if there are not two classes with enough speakers, or L does not suit it."""
+def infer(attack: RiskAttack, attribute: str, length: int, *, seed: int = 0) -> Inference | None:
+    """Return the result of inferring one attribute.
+
+    It is None if fewer than two classes have enough speakers, or if an attribute of utterances is asked for at L > 1.
+    """
     from voiceveil import stats
 
     data = _collect(attack.parts[0].a, attack.labels[attribute], length, seed)
@@ -81,19 +84,19 @@ def infer(attack: Attack, attribute: str, length: int, *, seed: int = 0) -> Infe
     penalty = _penalty(data)
     truth, guess = data.label, _cross_validate(data, data.label, penalty)
     classes = tuple(np.unique(truth).tolist())
-    found = stats.uar(truth, guess, data.speaker, seed=seed)
+    uar = stats.uar(truth, guess, data.speaker, seed=seed)
     control = []
     for _ in range(_SHUFFLES):
-        other = _shuffled(data, rng)
-        control.append(stats.uar(other, _cross_validate(data, other, penalty), data.speaker, resamples=2).value)
+        shuffled = _shuffle_labels(data, rng)
+        control.append(stats.uar(shuffled, _cross_validate(data, shuffled, penalty), data.speaker, resamples=2).value)
     return Inference(
         attack.name,
         attribute,
         length,
         classes,
-        found.value,
-        found.low,
-        found.high,
+        uar.value,
+        uar.low,
+        uar.high,
         1 / len(classes),
         float(np.mean(control)),
         len(np.unique(data.speaker)),
@@ -101,9 +104,9 @@ def infer(attack: Attack, attribute: str, length: int, *, seed: int = 0) -> Infe
     )
 
 
-def _collect(spoken: Voices, label: Names, length: int, seed: int) -> _Labelled | None:
-    """Up to four x-vectors of each of as many speakers as there is room for, in classes that enough speakers have."""
-    classes = labelled(label, spoken.codes)
+def _collect(spoken: Voices, label: Names, length: int, seed: int) -> _LabeledVectors | None:
+    """Return up to four x-vectors of each speaker, at most 3000, of classes that enough speakers have; or None."""
+    classes = frequent_classes(label, spoken.codes)
     known = np.flatnonzero(np.isin(label, classes))
     if len(classes) < 2:
         return None
@@ -120,10 +123,10 @@ def _collect(spoken: Voices, label: Names, length: int, seed: int) -> _Labelled 
     vectors = legal.unit_rows(spoken.matrix[rows[groups]].mean(axis=1))
     drawn = label[rows[groups[:, 0]]]
     speaker = np.repeat(np.arange(len(counts)), counts)
-    kept = np.isin(drawn, labelled(drawn, speaker))
+    kept = np.isin(drawn, frequent_classes(drawn, speaker))
     if len(set(drawn[kept])) < 2:
         return None
-    return _Labelled(vectors[kept], speaker[kept], drawn[kept], personal)
+    return _LabeledVectors(vectors[kept], speaker[kept], drawn[kept], personal)
 
 
 def _groups(codes: legal.Ints, rows: legal.Ints) -> Sequence[legal.Ints]:
@@ -131,10 +134,10 @@ def _groups(codes: legal.Ints, rows: legal.Ints) -> Sequence[legal.Ints]:
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-def _penalty(data: _Labelled) -> float:
-    """Of the classifier, by a cross-validation over the first speakers; the same for attack and control.
+def _penalty(data: _LabeledVectors) -> float:
+    """Return the penalty of the classifier, by cross-validation over the first speakers.
 
-    It has seen these labels: the attacker is a little better than honest, which errs on the side of caution.
+    These labels are among the tested ones, which makes the attack a little too strong: an error on the safe side.
     """
     from voiceveil.stats.logistic import choose_penalty
 
@@ -142,12 +145,12 @@ def _penalty(data: _Labelled) -> float:
     return choose_penalty(data.vectors[some], data.label[some].tolist(), [str(name) for name in data.speaker[some]])
 
 
-def _cross_validate(data: _Labelled, label: Names, penalty: float) -> Names:
-    """What classifiers that have learned from the other folds' speakers say, (n,)."""
+def _cross_validate(data: _LabeledVectors, label: Names, penalty: float) -> Names:
+    """Return the predicted labels, shape (n,), by classifiers trained on the speakers of the other folds."""
     from voiceveil.stats.logistic import fit
 
     names, speaker = np.unique(data.speaker, return_inverse=True)
-    # Every fold has speakers of every class: those of a class are dealt out in turn.
+    # Every fold has speakers of every class.
     first = np.array([label[speaker == number][0] for number in range(len(names))])
     fold = np.empty(len(names), dtype=np.int64)
     fold[np.argsort(first, kind="stable")] = np.arange(len(names)) % _FOLDS
@@ -159,8 +162,8 @@ def _cross_validate(data: _Labelled, label: Names, penalty: float) -> Names:
     return guess
 
 
-def _shuffled(data: _Labelled, rng: np.random.Generator) -> Names:
-    """The labels of other people, or of other utterances."""
+def _shuffle_labels(data: _LabeledVectors, rng: np.random.Generator) -> Names:
+    """Return the labels, shuffled over speakers or, if they are not personal, over utterances."""
     if not data.personal:
         return rng.permutation(data.label)
     names, first, speaker = np.unique(data.speaker, return_index=True, return_inverse=True)

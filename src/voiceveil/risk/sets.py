@@ -1,11 +1,11 @@
-"""Sets A and B as an attacker has them, checked (Vauquier et al. 2025, sections 3.2 and 3.3).
+"""The sets A and B, embedded by each attacker's encoder, and checked (Vauquier et al. 2025, sections 3.2 and 3.3).
 
 Conventions: every speaker of B is in A, with other utterances. For Singling Out B is enrolled and A tested, for
-Linkability and EER A is enrolled and B tested. An :class:`Attack` is one attacker: the embeddings of both sets as their
-encoder gives them. An attacker who has learned from speakers of the release itself comes in :class:`Part` s, each with
-a model that has heard everybody but the speakers ``only`` whom this part attacks.
+Linkability and EER A is enrolled and B tested. A :class:`RiskAttack` holds the embeddings of both sets by one
+attacker's encoder. An attacker who learns from speakers of the release itself has several models
+(:class:`AttackPart`): each is trained without the speakers whom it attacks.
 
-Names of attackers are the paper's: what it calls *informed* is *semi-informed* in the challenges.
+Attackers have the paper's names: the challenges call the *informed* attacker *semi-informed*.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from voiceveil.core.checks import Check
 from voiceveil.core.documents import build, read_json
 from voiceveil.core.errors import InputError
 from voiceveil.metrics.legal import Voices, voices
-from voiceveil.risk.embeddings import Names, Table
+from voiceveil.risk.embeddings import EmbeddingTable, Names
 
-__all__ = ["ATTACKERS", "Attack", "Part", "attack_from_tables", "check_sets", "divide", "read_split"]
+__all__ = ["ATTACKERS", "AttackPart", "RiskAttack", "attack_from_tables", "check_sets", "divide", "read_split"]
 
-#: Attacker -> what they have and know, in words that follow "it".
+#: Attacker -> its knowledge, for a sentence that begins with "it".
 ATTACKERS = {
     "original": "has the original recordings: no protection at all, for comparison",
     "ignorant": "does not know that the speech is anonymized; its encoder knows original speech only",
@@ -35,8 +35,16 @@ ATTACKERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """The sets as one model hears them; ``only`` these speakers are attacked with it (None: all)."""
+class AttackPart:
+    """Both sets, embedded by one model.
+
+    Parameters
+    ----------
+    a, b : Voices
+        Embeddings of the sets.
+    only : frozenset of str, optional
+        Speakers who are attacked with this model; all by default.
+    """
 
     a: Voices
     b: Voices
@@ -44,14 +52,28 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Attack:
-    """An attacker: its name, its part or parts, labels of A's rows (attribute -> (n,)), and how it was made."""
+class RiskAttack:
+    """The embeddings of both sets by one attacker.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`ATTACKERS`.
+    parts : tuple of AttackPart
+        One for each model of the attacker.
+    labels : mapping
+        Attribute -> labels of the rows of A, shape (n,).
+    about : mapping
+        Encoder, training and files, for the report.
+    checks : tuple of Check
+        Failed checks of the encoder.
+    """
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[AttackPart, ...]
     labels: Mapping[str, Names] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    checks: tuple[Check, ...] = ()  # that failed while it was made
+    checks: tuple[Check, ...] = ()
 
 
 _LARGEST = 64 << 20  # bytes of a protocol.json
@@ -65,7 +87,7 @@ class _Protocol:
 
 
 def read_split(path: Path) -> dict[str, str]:
-    """Utterance -> "A" or "B", from the ``protocol.json`` that ``voiceveil corpus protocol --legal`` writes."""
+    """Return utterance -> "A" or "B", from a ``protocol.json`` of ``voiceveil corpus protocol --legal``."""
     fix = "make it with `voiceveil corpus protocol CORPUS OUT --legal`"
     record = build(_Protocol, read_json(path, largest=_LARGEST, fix=fix), where=path, unknown=True, fix=fix)
     pairs = [
@@ -74,46 +96,54 @@ def read_split(path: Path) -> dict[str, str]:
         for name, ids in sets.items()
         for utterance in ids
     ]
-    home: dict[str, str] = {}
+    split: dict[str, str] = {}
     for utterance, name, speaker in pairs:
         if name not in ("_A", "_B"):
             raise InputError(f"speaker {speaker} has a set that is neither A nor B", where=path)
-        if home.setdefault(utterance, name[1]) != name[1]:
+        if split.setdefault(utterance, name[1]) != name[1]:
             raise InputError(
                 f"utterance {utterance} of speaker {speaker} is in A and in B", where=path, fix="sets must not overlap"
             )
-    return home
+    return split
 
 
-def divide(table: Table, split: Mapping[str, str] | None) -> tuple[Table, Table]:
-    """The rows of A and of B: as the split says, or else the table's own column ``set``."""
+def divide(table: EmbeddingTable, split: Mapping[str, str] | None) -> tuple[EmbeddingTable, EmbeddingTable]:
+    """Return the rows of A and of B, by a split (utterance -> "A" or "B") or else by the table's column ``set``."""
     if split is not None:
         sets = np.array([split.get(utterance, "") for utterance in table.utterance.tolist()])
         lost = len(split) - int((sets != "").sum())
         if lost:
-            there = set(table.utterance.tolist())
-            one = next(utterance for utterance in split if utterance not in there)
-            raise InputError(f"{lost} utterance(s) of the protocol are missing, e.g. {one}", where=table.where)
+            present = set(table.utterance.tolist())
+            first = next(utterance for utterance in split if utterance not in present)
+            raise InputError(f"{lost} utterance(s) of the protocol are missing, e.g. {first}", where=table.where)
     elif table.sets is not None:
         sets = table.sets
         odd = ~np.isin(sets, ["A", "B", ""])
         if odd.any():
-            raise InputError(f"set {sets[odd][0]!r}", where=table.where, fix="A, B, or empty")
+            raise InputError(f"unknown set {sets[odd][0]!r}", where=table.where, fix="write A, B, or nothing")
     else:
         fix = "give --protocol, a column `set`, or two files NAME=A,B"
         raise InputError("which utterances are in A and which in B?", where=table.where, fix=fix)
     return table.rows(sets == "A"), table.rows(sets == "B")
 
 
-def attack_from_tables(name: str, a: Table, b: Table, about: Mapping[str, Any] | None = None) -> Attack:
-    """An attacker of two tables, checked."""
+def attack_from_tables(
+    name: str, a: EmbeddingTable, b: EmbeddingTable, about: Mapping[str, Any] | None = None
+) -> RiskAttack:
+    """Return the attack with the embeddings of two checked tables.
+
+    Raises
+    ------
+    InputError
+        If the tables are not sets A and B of the protocol.
+    """
     check_sets(a, b)
-    part = Part(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()))
-    return Attack(name, (part,), a.attributes, about or {})
+    part = AttackPart(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()))
+    return RiskAttack(name, (part,), a.attributes, about or {})
 
 
-def check_sets(a: Table, b: Table) -> None:
-    """A and B are what the protocol needs, or an ``InputError`` that names the speaker."""
+def check_sets(a: EmbeddingTable, b: EmbeddingTable) -> None:
+    """Raise an ``InputError``, with the speaker, if two tables are not sets A and B of the protocol."""
     for side, table in (("A", a), ("B", b)):
         if not len(table.utterance):
             raise InputError(f"set {side} is empty", where=table.where)

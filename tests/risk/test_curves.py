@@ -15,15 +15,15 @@ from voiceveil.metrics.isolation import singling_out_chance
 from voiceveil.metrics.legal import Floats, Voices, voices
 from voiceveil.metrics.linking import link_probabilities
 from voiceveil.metrics.singling import singling_out_of
-from voiceveil.risk.protocol import Curve, Plan, measure_linking, measure_singling_out
-from voiceveil.risk.sets import Attack, Part
+from voiceveil.risk.curves import Curve, RiskPlan, measure_linking, measure_singling_out
+from voiceveil.risk.sets import AttackPart, RiskAttack
 from voiceveil.testing.embeddings import EmbeddingWorld
 
 SMALL = EmbeddingWorld(speakers=60, speakers_b=30, utterances=60 * 12, utterances_b=30 * 40, dimension=24)
 
 
-def attack(strength: float, world: EmbeddingWorld = SMALL) -> Attack:
-    return Attack("informed", (Part(*world.draw(strength)),))
+def attack(strength: float, world: EmbeddingWorld = SMALL) -> RiskAttack:
+    return RiskAttack("informed", (AttackPart(*world.draw(strength)),))
 
 
 def unit(rng: np.random.Generator, rows: int, dimension: int = 16) -> Floats:
@@ -51,7 +51,7 @@ def test_independent_embeddings_single_out_by_chance(m: int, expected: float) ->
 
 
 def test_independent_embeddings_link_by_chance() -> None:
-    linked, verified = measure_linking(attack(0.0), Plan(lengths=(1,), draws=20), 1)
+    linked, verified = measure_linking(attack(0.0), RiskPlan(lengths=(1,), draws=20), 1)
     assert (linked.low <= linked.chance).all()
     assert (linked.chance <= linked.high).all()
     assert verified.value[-1] < 0.58
@@ -63,9 +63,9 @@ def test_identical_enrollment_and_test_give_one() -> None:
     rng = np.random.default_rng(0)
     who = np.repeat(unit(rng, 40), 12, axis=0)
     a, b = voices(who, names(40, 12)), voices(who, names(40, 12))
-    one = Attack("informed", (Part(a, b),))
-    single = measure_singling_out(one, Plan(lengths=(1,), draws=2), 1)
-    linked, verified = measure_linking(one, Plan(lengths=(1,), draws=2), 1)
+    one = RiskAttack("informed", (AttackPart(a, b),))
+    single = measure_singling_out(one, RiskPlan(lengths=(1,), draws=2), 1)
+    linked, verified = measure_linking(one, RiskPlan(lengths=(1,), draws=2), 1)
     for curve in (single, linked, verified):
         np.testing.assert_array_equal(curve.value, 1.0)
         assert (curve.low < 0.97).all()  # 40 of 40 speakers are not everybody
@@ -76,8 +76,11 @@ def test_invariant_to_a_permutation_of_speakers() -> None:
     a, b = SMALL.draw(0.5)
     renamed = {name: f"p{number:03d}" for number, name in enumerate(a.names)}
     other = [replace(side, names=tuple(renamed[name] for name in side.names)) for side in (a, b)]
-    plan = Plan(lengths=(3,), draws=2)
-    first, second = Attack("informed", (Part(a, b),)), Attack("informed", (Part(other[0], other[1]),))
+    plan = RiskPlan(lengths=(3,), draws=2)
+    first, second = (
+        RiskAttack("informed", (AttackPart(a, b),)),
+        RiskAttack("informed", (AttackPart(other[0], other[1]),)),
+    )
     for mine, theirs in zip(curves(first, plan, 3), curves(second, plan, 3), strict=True):
         np.testing.assert_array_equal(mine.value, theirs.value)
 
@@ -102,7 +105,7 @@ def _renamed(side: Voices, new: dict[str, str], rng: np.random.Generator) -> Voi
     return voices(side.matrix[order], [new[side.names[code]] for code in side.codes[order]])
 
 
-def curves(one: Attack, plan: Plan, length: int) -> tuple[Curve, Curve, Curve]:
+def curves(one: RiskAttack, plan: RiskPlan, length: int) -> tuple[Curve, Curve, Curve]:
     return (measure_singling_out(one, plan, length), *measure_linking(one, plan, length))
 
 
@@ -140,7 +143,7 @@ def test_one_pass_equals_the_plain_metrics() -> None:
 
 def test_result_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     one = attack(0.4)
-    plan = Plan(lengths=(1,), sizes=(20, 60), draws=2)
+    plan = RiskPlan(lengths=(1,), sizes=(20, 60), draws=2)
     whole = measure_linking(one, plan, 1)
     monkeypatch.setattr(legal, "BLOCK_BYTES", 4 * 60 * 7)
     parts = measure_linking(one, plan, 1)
@@ -162,11 +165,11 @@ def test_every_size_has_its_number_of_trials() -> None:
 def test_eer_interval_covers_the_true_value() -> None:
     """Of 12 worlds eleven or so intervals hold the value of a large one."""
     big = EmbeddingWorld(speakers=1500, speakers_b=700, utterances=1500 * 7, utterances_b=700 * 31, dimension=24)
-    truth = measure_linking(attack(0.5, big), Plan(lengths=(1,), sizes=(1500,), draws=1), 1)[1].value[0]
+    truth = measure_linking(attack(0.5, big), RiskPlan(lengths=(1,), sizes=(1500,), draws=1), 1)[1].value[0]
     held = 0
     for seed in range(12):
         world = EmbeddingWorld(60, 50, 60 * 7, 50 * 31, 24, seed=seed + 1)
-        curve = measure_linking(attack(0.5, world), Plan(lengths=(1,), sizes=(60,), draws=1), 1)[1]
+        curve = measure_linking(attack(0.5, world), RiskPlan(lengths=(1,), sizes=(60,), draws=1), 1)[1]
         held += bool(curve.low[0] <= truth <= curve.high[0])
     assert held >= 9
 
@@ -176,8 +179,8 @@ def test_attacker_in_parts_equals_the_whole() -> None:
     whole = attack(0.5)
     part = whole.parts[0]
     mine, yours = frozenset(part.a.names[::2]), frozenset(part.a.names[1::2])
-    split = Attack("informed", (replace(part, only=mine), replace(part, only=yours)))
-    plan = Plan(lengths=(1,), sizes=(60,), draws=3)
+    split = RiskAttack("informed", (replace(part, only=mine), replace(part, only=yours)))
+    plan = RiskPlan(lengths=(1,), sizes=(60,), draws=3)
     one, two = measure_linking(whole, plan, 1)[0], measure_linking(split, plan, 1)[0]
     assert one.components is not None
     assert two.components is not None
@@ -189,7 +192,7 @@ def test_attacker_in_parts_equals_the_whole() -> None:
 
 
 def test_control_is_at_chance_and_the_attack_is_not() -> None:
-    single, linked, _ = curves(attack(1.2), Plan(lengths=(1,), draws=3), 1)
+    single, linked, _ = curves(attack(1.2), RiskPlan(lengths=(1,), draws=3), 1)
     assert linked.control is not None
     assert single.control is not None
     assert linked.value[-1] > 0.9
@@ -201,26 +204,26 @@ def test_control_is_at_chance_and_the_attack_is_not() -> None:
 def test_speakers_with_few_utterances_are_left_out_at_large_l() -> None:
     """Footnote 4: K >= 2, hence 2 L utterances in A."""
     counts = SMALL.draw(0.5)[0].counts
-    single = measure_singling_out(attack(0.5), Plan(lengths=(10,), draws=1), 10)
+    single = measure_singling_out(attack(0.5), RiskPlan(lengths=(10,), draws=1), 10)
     assert single.sizes[-1] == (counts >= 20).sum() < 60
 
 
 def test_curve_sizes_are_those_of_the_plan() -> None:
-    assert Plan().curve_sizes(22024, 22024)[:2] == (21, 43)
-    assert Plan(sizes=(20, 100)).curve_sizes(100, 70) == (20, 70)
+    assert RiskPlan().curve_sizes(22024, 22024)[:2] == (21, 43)
+    assert RiskPlan(sizes=(20, 100)).curve_sizes(100, 70) == (20, 70)
     with pytest.raises(InputError, match=r"101 speakers asked for \(between 2 and 100 are possible here\)"):
-        Plan(sizes=(101,)).curve_sizes(100, 100)
+        RiskPlan(sizes=(101,)).curve_sizes(100, 100)
     with pytest.raises(InputError, match="conversation lengths"):
-        Plan(lengths=(0,))
+        RiskPlan(lengths=(0,))
     with pytest.raises(InputError, match="draws is 0"):
-        Plan(draws=0)
+        RiskPlan(draws=0)
 
 
 def test_impossible_conversation_lengths_are_rejected() -> None:
     with pytest.raises(InputError, match=r"L = 900: 0 speaker\(s\) of A have 1800 utterances"):
-        measure_singling_out(attack(0.5), Plan(), 900)
+        measure_singling_out(attack(0.5), RiskPlan(), 900)
     with pytest.raises(InputError, match="L = 9000: no speaker of B has 9000 utterances"):
-        measure_linking(attack(0.5), Plan(), 9000)
+        measure_linking(attack(0.5), RiskPlan(), 9000)
 
 
 def test_embedding_world_has_the_sizes_of_the_paper() -> None:

@@ -1,7 +1,7 @@
-"""Checks of a risk assessment: embeddings and scores from which no figure should be believed.
+"""Checks of a risk assessment's input: signs that its figures must not be believed.
 
-Conventions: vectors are compared exactly, as one encoder gives one vector for one audio. At most ``_ROWS`` vectors of a
-set and ``_SPEAKERS`` speakers are looked at, the same in every run.
+Conventions: vectors are compared exactly, as an encoder gives the same vector for the same audio. At most 50,000
+vectors of a set and 200 speakers are compared, the same ones in every run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from voiceveil.attack.checks import audio_content, check_audio, check_training, 
 from voiceveil.core.checks import Check, failed
 from voiceveil.metrics import ScoredTrials
 from voiceveil.metrics.legal import Voices, unit_rows
-from voiceveil.risk.sets import Attack
+from voiceveil.risk.sets import RiskAttack
 from voiceveil.run.cache import Cache
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ __all__ = ["check_attacks", "check_recordings"]
 
 _ROWS = 50_000
 _SPEAKERS = 200
-_UTTERANCES = 5  # of each speaker of B
+_UTTERANCES = 5  # of each speaker of B at most
 
 
-def check_attacks(attacks: Sequence[Attack]) -> list[Check]:
+def check_attacks(attacks: Sequence[RiskAttack]) -> list[Check]:
     """Return the failed checks of the embeddings of all attackers, and of the scores between them."""
-    found: list[Check] = []
+    checks: list[Check] = []
     rows = {attack.name: tuple(_rows(side) for side in (attack.parts[0].a, attack.parts[0].b)) for attack in attacks}
     unprotected = {row for side in rows.get("original", ()) for row in side}
     for attack in attacks:
@@ -40,38 +40,38 @@ def check_attacks(attacks: Sequence[Attack]) -> list[Check]:
         shared = len(a.keys() & b.keys())
         if shared:
             sentence = f"{shared:,} embeddings are in A and in B ({attack.name} attacker)."
-            found.append(failed("shared-utterances", sentence))
+            checks.append(failed("shared-utterances", sentence))
         for name, side in (("A", a), ("B", b)):
             if side and max(side.values()) > 1:
                 count, total = max(side.values()), side.total()
                 sentence = f"{count:,} of {total:,} embeddings of {name} are one vector ({attack.name} attacker)."
-                found.append(failed("repeated-audio", sentence))
+                checks.append(failed("repeated-audio", sentence))
         same = sum(side[row] for side in (a, b) for row in side if row in unprotected)
         if attack.name != "original" and same:
             sentence = f"{same:,} of {a.total() + b.total():,} embeddings equal those of original speech"
-            found.append(failed("identical-audio", f"{sentence} ({attack.name} attacker)."))
-        found += attack.checks
+            checks.append(failed("identical-audio", f"{sentence} ({attack.name} attacker)."))
+        checks += attack.checks
         trials = _trials(attack)
-        found += [] if trials is None else check_trials(trials, where=f"{attack.name} attacker, one utterance each")
-    return found
+        checks += [] if trials is None else check_trials(trials, where=f"{attack.name} attacker, one utterance each")
+    return checks
 
 
 def _rows(voices: Voices) -> Counter[bytes]:
-    """Return the digests of the vectors of a set, each with how often it is there."""
+    """Return digest -> count of the vectors of a set."""
     return Counter(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in voices.matrix[:_ROWS])
 
 
-def _trials(attack: Attack) -> ScoredTrials | None:
-    """Return the cosines between the means of A and single utterances of B; None if there is no target or nontarget."""
+def _trials(attack: RiskAttack) -> ScoredTrials | None:
+    """Return the cosines between means of A and single utterances of B; None with fewer than two speakers."""
     part = attack.parts[0]
     names = [name for name in part.b.names if part.only is None or name in part.only][:_SPEAKERS]
     enrolled = [part.a.matrix[part.a.codes == part.a.names.index(name)].mean(axis=0) for name in names]
-    heard = [np.flatnonzero(part.b.codes == part.b.names.index(name))[:_UTTERANCES] for name in names]
+    tested = [np.flatnonzero(part.b.codes == part.b.names.index(name))[:_UTTERANCES] for name in names]
     if len(names) < 2:
         return None
-    scores = unit_rows(np.array(enrolled)) @ unit_rows(part.b.matrix[np.concatenate(heard)]).T
-    who = np.repeat(np.arange(len(names)), [len(rows) for rows in heard])
-    claimed, spoken = np.meshgrid(np.arange(len(names)), who, indexing="ij")
+    scores = unit_rows(np.array(enrolled)) @ unit_rows(part.b.matrix[np.concatenate(tested)]).T
+    speaker = np.repeat(np.arange(len(names)), [len(rows) for rows in tested])
+    claimed, spoken = np.meshgrid(np.arange(len(names)), speaker, indexing="ij")
     same = claimed == spoken
     return ScoredTrials.of_speakers(scores.reshape(-1), same.reshape(-1), claimed.reshape(-1), spoken.reshape(-1))
 
@@ -80,7 +80,7 @@ def check_recordings(recordings: Recordings, cache: Cache) -> list[Check]:
     """Return the failed checks of the audio of A and B, and of training speech that is not the release itself."""
     originals = {u.id: u for u in recordings.side(False)} if recordings.original else {}
     anonymized = {u.id: u for u in recordings.side(True)} if recordings.anonymized else {}
-    found = check_audio(anonymized or originals, originals if anonymized else {}, cache)
+    checks = check_audio(anonymized or originals, originals if anonymized else {}, cache)
     contents = {audio_content(u, cache) for side in (originals, anonymized) for u in side.values()}
     sides: dict[str, dict[tuple[str, float, float | None], str]] = {"A": {}, "B": {}}
     for key, u in (originals or anonymized).items():
@@ -89,9 +89,9 @@ def check_recordings(recordings: Recordings, cache: Cache) -> list[Check]:
     if shared:
         first = f"{sides['B'][shared[0]]} is {sides['A'][shared[0]]}"
         sentence = f"{len(shared):,} utterances of B have the audio of one of A, e.g. {first}."
-        found.append(failed("shared-utterances", sentence))
+        checks.append(failed("shared-utterances", sentence))
     known = recordings.known()  # speakers of the release that are known as such are attacked by other models
     release = {u.speaker for u in known.values()}
     training = (*recordings.training, *recordings.similar)
     strangers = [corpus.filter(lambda u: known.get(u.id, u).speaker not in release) for corpus in training]
-    return found + check_training([c for c in strangers if len(c)], frozenset(), contents, cache)
+    return checks + check_training([c for c in strangers if len(c)], frozenset(), contents, cache)

@@ -1,8 +1,8 @@
-"""The protocol of section 3.4: what is measured of one attacker, for each conversation length L.
+"""Curves of Singling Out, Linkability and 1 - EER of one attacker, for each conversation length L (section 3.4).
 
 Conventions: rates are fractions; a :class:`Curve` has one entry for each N (test speakers, of Singling Out) or N'
-(enrolled speakers, of Linkability and 1 - EER), ascending. Everything is drawn from ``Plan.seed``; the same utterances
-are drawn for all attackers.
+(enrolled speakers, of Linkability and 1 - EER), ascending. All draws depend on ``RiskPlan.seed``, and are the same for
+all attackers.
 
 * Singling Out: 495 speakers of B enrolled with up to 30 utterances; up to ten x-vectors of L utterances of each of N
   speakers of A; ten folds; threshold between the 9th and the 10th calibration score, or footnote 4's for speakers with
@@ -27,20 +27,36 @@ from voiceveil.metrics.isolation import Rank
 from voiceveil.metrics.legal import Floats
 from voiceveil.metrics.linking import link_probabilities, own_columns
 from voiceveil.metrics.singling import SinglingOut, singling_out_of
-from voiceveil.risk.sets import Attack, Part
+from voiceveil.risk.sets import AttackPart, RiskAttack
 
-__all__ = ["METRICS", "Curve", "Metric", "Plan", "measure_linking", "measure_singling_out"]
+__all__ = ["METRICS", "Curve", "Metric", "RiskPlan", "measure_linking", "measure_singling_out"]
 
 Metric = Literal["singling_out", "linkability", "one_minus_eer"]
 METRICS: tuple[Metric, ...] = ("singling_out", "linkability", "one_minus_eer")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The numbers of the protocol; the defaults are the paper's."""
+class RiskPlan:
+    """Settings of the measurement; the defaults are the paper's.
+
+    Parameters
+    ----------
+    lengths : tuple of int
+        Conversation lengths L in utterances.
+    sizes : tuple of int, optional
+        Numbers of speakers N and N'; by default all speakers, halved down to 20.
+    enrolled, enroll_length : int
+        Speakers of B who are enrolled for Singling Out, and their utterances at most.
+    folds, draws : int
+        Folds of the calibration of Singling Out, and random draws of the utterances.
+    rank : Rank
+        Calibration score that becomes the threshold, see :mod:`voiceveil.metrics.isolation`.
+    seed : int
+        Of all draws.
+    """
 
     lengths: tuple[int, ...] = (1, 3, 30)
-    sizes: tuple[int, ...] | None = None  # N and N'; None: all speakers, halved down to 20
+    sizes: tuple[int, ...] | None = None
     enrolled: int = 495
     enroll_length: int = 30
     folds: int = 10
@@ -50,26 +66,41 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not self.lengths or min(self.lengths) < 1 or len(set(self.lengths)) < len(self.lengths):
-            raise InputError(f"conversation lengths {self.lengths}", fix="give different numbers, 1 or more")
+            raise InputError(
+                f"the conversation lengths are {self.lengths}", fix="give different numbers of utterances, 1 or more"
+            )
         for name in ("enrolled", "enroll_length", "draws"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}", fix="give 1 or more")
+                raise InputError(f"{name} is {getattr(self, name)}, but must be 1 or more", fix="give 1 or more")
 
     def curve_sizes(self, speakers: int, usable: int) -> tuple[int, ...]:
-        """N of a curve: those of the plan; at most ``usable`` of the ``speakers`` have enough utterances for L."""
+        """Return the N of a curve, of which none exceeds ``usable``, the speakers with enough utterances for L."""
         wanted = legal.halving_sizes(speakers if self.sizes else usable, self.sizes, least=2)
         return tuple(sorted({min(size, usable) for size in wanted}))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return plain values for JSON."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A metric of an attacker at one L: ``value``, ``low``, ``high`` (95 %), ``chance``, ``control``, all (k,).
+    """A metric of one attacker at one L, over k numbers of speakers.
 
-    ``components``: (speakers, k), what each of ``speakers`` contributes to the value; None for 1 - EER.
+    Parameters
+    ----------
+    attacker, metric, length
+        Which curve it is.
+    sizes : tuple of int
+        N or N', ascending.
+    value, low, high : array of shape (k,)
+        Rates with their 95% intervals.
+    chance, control : array of shape (k,)
+        Rate of a random guess, and of the same attack with wrong identities (None for 1 - EER).
+    speakers : tuple of str
+        Tested speakers.
+    components : array of shape (speakers, k), optional
+        Contribution of each speaker to the value; None for 1 - EER.
     """
 
     attacker: str
@@ -85,11 +116,11 @@ class Curve:
     components: Floats | None = None
 
     def at(self, size: int | None = None) -> int:
-        """The entry of the N that is nearest to ``size`` (None: the largest)."""
+        """Return the index of the N that is nearest to ``size`` (None: the largest)."""
         return len(self.sizes) - 1 if size is None else int(np.abs(np.array(self.sizes) - size).argmin())
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         columns = {"value": self.value, "low": self.low, "high": self.high, "chance": self.chance}
         return {
             "attacker": self.attacker,
@@ -102,8 +133,14 @@ class Curve:
         }
 
 
-def measure_singling_out(attack: Attack, plan: Plan, length: int) -> Curve:
-    """The curve of Singling Out; parts are joined speaker by speaker."""
+def measure_singling_out(attack: RiskAttack, plan: RiskPlan, length: int) -> Curve:
+    """Return the curve of Singling Out; the speakers of all parts together.
+
+    Raises
+    ------
+    InputError
+        If too few speakers have enough utterances for the length.
+    """
     first = attack.parts[0].a
     usable = int((first.counts >= 2 * length).sum())
     if usable < 2:
@@ -111,13 +148,15 @@ def measure_singling_out(attack: Attack, plan: Plan, length: int) -> Curve:
             f"L = {length}: {usable} speaker(s) of A have {2 * length} utterances", fix="use a smaller length"
         )
     sizes = plan.curve_sizes(len(first.names), usable)
-    found = [one for part in attack.parts if (one := _singling_out(part, plan, length, sizes)) is not None]
-    if not found:
-        raise InputError(f"L = {length}: no enrolled speaker has {2 * length} utterances in A", fix="use a smaller one")
-    speakers = tuple(speaker for one in found for speaker in one.speakers)
-    components = np.concatenate([one.components for one in found])
-    control = np.concatenate([one.control for one in found])
-    weights = np.array([len(one.speakers) for one in found])
+    results = [r for part in attack.parts if (r := _singling_out(part, plan, length, sizes)) is not None]
+    if not results:
+        raise InputError(
+            f"L = {length}: no enrolled speaker has {2 * length} utterances in A", fix="use a smaller length"
+        )
+    speakers = tuple(speaker for result in results for speaker in result.speakers)
+    components = np.concatenate([result.components for result in results])
+    control = np.concatenate([result.control for result in results])
+    weights = np.array([len(result.speakers) for result in results])
     limits = legal.speaker_interval(components, speakers, seed=plan.seed)
     return Curve(
         attack.name,
@@ -127,15 +166,15 @@ def measure_singling_out(attack: Attack, plan: Plan, length: int) -> Curve:
         components.mean(axis=0),
         limits[:, 0],
         limits[:, 1],
-        np.average([one.chance for one in found], axis=0, weights=weights),
+        np.average([result.chance for result in results], axis=0, weights=weights),
         control[np.isfinite(control).all(axis=1)].mean(axis=0) if np.isfinite(control).all(axis=1).any() else None,
         speakers,
         components,
     )
 
 
-def _singling_out(part: Part, plan: Plan, length: int, sizes: Sequence[int]) -> SinglingOut | None:
-    """One part; None if none of the 495 is attacked by it."""
+def _singling_out(part: AttackPart, plan: RiskPlan, length: int, sizes: Sequence[int]) -> SinglingOut | None:
+    """Return the result of one part, or None if it attacks none of the enrolled speakers."""
     try:
         return singling_out_of(
             part.a,
@@ -156,20 +195,26 @@ def _singling_out(part: Part, plan: Plan, length: int, sizes: Sequence[int]) -> 
         raise
 
 
-def measure_linking(attack: Attack, plan: Plan, length: int) -> tuple[Curve, Curve]:
-    """The curves of Linkability and of 1 - EER."""
+def measure_linking(attack: RiskAttack, plan: RiskPlan, length: int) -> tuple[Curve, Curve]:
+    """Return the curves of Linkability and of 1 - EER.
+
+    Raises
+    ------
+    InputError
+        If no speaker of B has enough utterances for the length.
+    """
     names = attack.parts[0].a.names
     sizes = plan.curve_sizes(len(names), len(names))
-    found = [one for part in attack.parts if (one := _linking(part, plan, length, sizes)) is not None]
-    if not found:
+    results = [r for part in attack.parts if (r := _linking(part, plan, length, sizes)) is not None]
+    if not results:
         raise InputError(f"L = {length}: no speaker of B has {length} utterances", fix="use a smaller length")
-    speakers = tuple(speaker for one in found for speaker in one.speakers)
-    components = np.concatenate([one.linked for one in found])
-    control = np.concatenate([one.control for one in found]).mean(axis=0)
+    speakers = tuple(speaker for result in results for speaker in result.speakers)
+    components = np.concatenate([result.linked for result in results])
+    control = np.concatenate([result.control for result in results]).mean(axis=0)
     limits = legal.speaker_interval(components, speakers, seed=plan.seed)
-    weights = np.array([len(one.speakers) for one in found])
-    eer = np.average([one.eer for one in found], axis=0, weights=weights)
-    spread = _eer_limits(found, eer, weights, plan.seed)
+    weights = np.array([len(result.speakers) for result in results])
+    eer = np.average([result.eer for result in results], axis=0, weights=weights)
+    spread = _eer_limits(results, eer, weights, plan.seed)
     chance = 1 / np.array(sizes)
     half = np.full(len(sizes), 0.5)
     linked = Curve(
@@ -183,7 +228,7 @@ def measure_linking(attack: Attack, plan: Plan, length: int) -> tuple[Curve, Cur
 
 @dataclass(frozen=True, eq=False)
 class _Linked:
-    """Of one part: ``linked``, ``control``: (tests, k); ``eer``: (k,), and its trials."""
+    """Results of one part: ``linked`` and ``control`` (tests, k); ``eer`` (k,), and its trials."""
 
     speakers: tuple[str, ...]
     linked: Floats
@@ -192,11 +237,11 @@ class _Linked:
     trials: crossing.Trials
 
 
-def _linking(part: Part, plan: Plan, length: int, sizes: tuple[int, ...]) -> _Linked | None:
+def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ...]) -> _Linked | None:
     rng = np.random.default_rng([plan.seed, 2])
     enrolled = legal.mean_voices(part.a)
     n = len(enrolled.speakers)
-    done: list[crossing.Crossing] = []
+    crossings: list[crossing.Crossing] = []
     speakers: tuple[str, ...] = ()
     if not (part.b.counts >= length).any():
         return None
@@ -208,31 +253,31 @@ def _linking(part: Part, plan: Plan, length: int, sizes: tuple[int, ...]) -> _Li
         speakers = tuple(name for name, kept in zip(tests.speakers, rows, strict=True) if kept)
         own = own_columns(tests.speakers, enrolled.speakers)
         claimed = (own + rng.integers(1, n, size=len(own))) % n  # anybody but the speaker
-        edges = done[0].trials.edges if done else None
-        others = np.random.default_rng([plan.seed, 3, number])  # apart: parts must draw the same utterances
+        edges = crossings[0].trials.edges if crossings else None
+        others = np.random.default_rng([plan.seed, 3, number])  # of its own: all parts must draw the same utterances
         vectors = tests.vectors[rows]
-        done.append(crossing.cross(vectors, enrolled.vectors, own[rows], claimed[rows], sizes, others, edges))
-    trials = done[0].trials
-    for one in done[1:]:
-        trials = trials + one.trials
+        crossings.append(crossing.cross(vectors, enrolled.vectors, own[rows], claimed[rows], sizes, others, edges))
+    trials = crossings[0].trials
+    for entry in crossings[1:]:
+        trials = trials + entry.trials
     return _Linked(
         speakers,
-        np.mean([_linked(one.rivals, n, sizes) for one in done], axis=0),
-        np.mean([_linked(one.control, n - 1, sizes) for one in done], axis=0),
-        np.mean([one.eer for one in done], axis=0),
+        np.mean([_linked(entry.rivals, n, sizes) for entry in crossings], axis=0),
+        np.mean([_linked(entry.control, n - 1, sizes) for entry in crossings], axis=0),
+        np.mean([entry.eer for entry in crossings], axis=0),
         trials,
     )
 
 
 def _linked(rivals: legal.Ints, enrolled: int, sizes: Sequence[int]) -> Floats:
-    """The probability that each test is linked, (tests, k)."""
+    """Return the probability that each test is linked, shape (tests, k)."""
     return np.stack([link_probabilities(rivals, enrolled, min(size, enrolled)) for size in sizes], axis=1)
 
 
-def _eer_limits(found: Sequence[_Linked], eer: Floats, weights: legal.Ints, seed: int) -> Floats:
-    """95 % limits, (k, 2); the errors of parts, which attack different speakers, add like independent ones."""
-    limits = [crossing.eer_interval(one.eer, one.trials, seed=seed) for one in found]
+def _eer_limits(results: Sequence[_Linked], eer: Floats, weights: legal.Ints, seed: int) -> Floats:
+    """Return 95% limits, shape (k, 2); errors of parts are independent, as parts attack different speakers."""
+    limits = [crossing.eer_interval(result.eer, result.trials, seed=seed) for result in results]
     share = (weights / weights.sum())[:, None]
-    down = np.sqrt(sum((s * (one.eer - x[:, 0])) ** 2 for s, one, x in zip(share, found, limits, strict=True)))
-    up = np.sqrt(sum((s * (x[:, 1] - one.eer)) ** 2 for s, one, x in zip(share, found, limits, strict=True)))
+    down = np.sqrt(sum((s * (r.eer - x[:, 0])) ** 2 for s, r, x in zip(share, results, limits, strict=True)))
+    up = np.sqrt(sum((s * (x[:, 1] - r.eer)) ** 2 for s, r, x in zip(share, results, limits, strict=True)))
     return np.stack([np.maximum(eer - down, 0.0), np.minimum(eer + up, 0.5)], axis=1)
