@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from voiceveil.api.comparing import RecordingComparison, compare
     from voiceveil.api.evaluating import evaluate
     from voiceveil.api.recordings import save
+    from voiceveil.api.risk_assessment import Risk, assess_risk
     from voiceveil.api.transcripts import Transcripts, transcribe
     from voiceveil.attack import AttackResult, attack
     from voiceveil.audio import Waveform, load
@@ -40,10 +41,12 @@ __all__ = [
     "Key",
     "RecordingComparison",
     "Results",
+    "Risk",
     "Transcripts",
     "Waveform",
     "__version__",
     "anonymize",
+    "assess_risk",
     "attack",
     "compare",
     "evaluate",
@@ -60,12 +63,14 @@ _HOME = {
     "AttackResult": "voiceveil.attack.pipeline",
     "RecordingComparison": "voiceveil.api.comparing",
     "Results": "voiceveil.evaluation.results",
+    "Risk": "voiceveil.api.risk_assessment",
     "Corpus": "voiceveil.corpus",
     "InputError": "voiceveil.core.errors",
     "Key": "voiceveil.systems.keys",
     "Transcripts": "voiceveil.api.transcripts",
     "Waveform": "voiceveil.audio",
     "anonymize": "voiceveil.systems.batch",
+    "assess_risk": "voiceveil.api.risk_assessment",
     "compare": "voiceveil.api.comparing",
     "evaluate": "voiceveil.api.evaluating",
     "load": "voiceveil.audio",

@@ -232,7 +232,7 @@ def test_command_writes_report_and_results(tmp_path: Path, capsys: pytest.Captur
         (["--embeddings", "informed=FILE", "--speakers", "500"], "500 speakers asked for (between 2 and 80"),
         (["--embeddings", "informed=FILE", "--at-length", "7"], "--at-length 7 is not measured"),
         (["--embeddings", "informed=FILE", "--report", "no/such/folder/r.html"], "no such folder"),
-        (["--original", "nowhere"], "which utterances are in A and which in B?"),
+        (["--anonymized", "nowhere"], "which utterances are in A and which in B?"),
     ],
 )
 def test_command_rejects_invalid_arguments(

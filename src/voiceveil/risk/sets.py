@@ -10,7 +10,7 @@ Attackers have the paper's names: the challenges call the *informed* attacker *s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,20 @@ import numpy as np
 from voiceveil.core.checks import Check
 from voiceveil.core.documents import build, read_json
 from voiceveil.core.errors import InputError
+from voiceveil.corpus.protocol import Design
 from voiceveil.metrics.legal import Voices, voices
 from voiceveil.risk.embeddings import EmbeddingTable, Names
 
-__all__ = ["ATTACKERS", "AttackPart", "RiskAttack", "attack_from_tables", "check_sets", "divide", "read_split"]
+__all__ = [
+    "ATTACKERS",
+    "AttackPart",
+    "RiskAttack",
+    "attack_from_tables",
+    "check_sets",
+    "divide",
+    "read_split",
+    "split_of_design",
+]
 
 #: Attacker -> its knowledge, for a sentence that begins with "it".
 ATTACKERS = {
@@ -90,9 +100,18 @@ def read_split(path: Path) -> dict[str, str]:
     """Return utterance -> "A" or "B", from a ``protocol.json`` of ``voiceveil corpus protocol --legal``."""
     fix = "make it with `voiceveil corpus protocol CORPUS OUT --legal`"
     record = build(_Protocol, read_json(path, largest=_LARGEST, fix=fix), where=path, unknown=True, fix=fix)
+    return _split(record.split, path)
+
+
+def split_of_design(design: Design) -> dict[str, str]:
+    """Return utterance -> "A" or "B" of legal sets that were just designed."""
+    return _split(design.record["split"], None)
+
+
+def _split(speakers: Mapping[str, Mapping[str, Sequence[str]]], path: Path | None) -> dict[str, str]:
     pairs = [
         (utterance, name[-2:], speaker)
-        for speaker, sets in record.split.items()
+        for speaker, sets in speakers.items()
         for name, ids in sets.items()
         for utterance in ids
     ]

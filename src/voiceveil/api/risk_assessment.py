@@ -1,0 +1,318 @@
+"""Assess the risk of re-identification from recordings or embeddings, and write the report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voiceveil.core.checks import Check
+from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_files, refuse_same_files
+from voiceveil.core.registry import did_you_mean
+from voiceveil.core.tables import Table, Tabular
+from voiceveil.core.terminal import print_lines
+from voiceveil.corpus import Corpus, open_corpus
+from voiceveil.corpus.ids import with_safe_ids
+from voiceveil.corpus.legal_sets import Unit, design_legal_sets
+from voiceveil.risk.assessment import Assessment, LimitVerdict, RiskLimits, assess
+from voiceveil.risk.audio import Recordings, attacks_from_audio
+from voiceveil.risk.checks import check_recordings
+from voiceveil.risk.curves import RiskPlan
+from voiceveil.risk.embeddings import Norm, read_table
+from voiceveil.risk.labels import Labels, read_labels
+from voiceveil.risk.sets import ATTACKERS, RiskAttack, attack_from_tables, divide, read_split, split_of_design
+from voiceveil.risk.tables import assessment_records, assessment_table
+from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
+from voiceveil.run.executor import Jobs, check_jobs, executor_of
+from voiceveil.run.ledger import sha256_file
+from voiceveil.run.outputs import refuse_inputs
+
+__all__ = ["Risk", "RiskSettings", "assess_risk", "assess_settings"]
+
+#: Attacker -> the encoder that it has by default.
+_ENCODERS = {
+    "original": "campplus",
+    "ignorant": "campplus",
+    "semi-informed": "campplus-adapted",
+    "informed": "campplus-adapted",
+}
+
+
+@dataclass(frozen=True)
+class RiskSettings:
+    """What is assessed, and how; corpora are given as :func:`voiceveil.open_corpus` takes them.
+
+    Either ``original`` and ``anonymized``, or ``embeddings`` (attacker -> one file with both sets, or A's and B's).
+    """
+
+    original: Sequence[str | Path] = ()
+    anonymized: Sequence[str | Path] = ()
+    train: Sequence[str | Path] = ()
+    train_similar: Sequence[str | Path] = ()
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    embeddings: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    norm: Norm = "check"
+    protocol: Path | None = None
+    amounts: tuple[float, float] = (2.0, 3.0)
+    unit: Unit = "minutes"
+    labels: Path | None = None
+    plan: RiskPlan = field(default_factory=RiskPlan)
+    limits: RiskLimits = field(default_factory=RiskLimits)
+    cache: Path | None = None
+    jobs: Jobs = 1
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        check_jobs(self.jobs)
+        if bool(self.embeddings) == bool(self.original or self.anonymized):
+            raise InputError("give embeddings, or corpora of audio", fix="--embeddings, or --original and --anonymized")
+        if not self.embeddings and self.protocol is None and len(self.original) != 1:
+            fix = "give --protocol (`corpus protocol --legal`), or one --original to draw the sets from"
+            raise InputError("which utterances are in A and which in B?", fix=fix)
+        for name in (*self.encoders, *self.embeddings):
+            if name not in ATTACKERS:
+                raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(name, list(ATTACKERS)))
+        if self.limits.length is not None and self.limits.length not in self.plan.lengths:
+            lengths = ",".join(map(str, self.plan.lengths))
+            raise InputError(f"--at-length {self.limits.length} is not measured", fix=f"--lengths are {lengths}")
+
+    def refuse_report(self, report: Path, *, overwrite: bool) -> None:
+        """Refuse to write a report over or into what is read, and over a file that is there."""
+        if not report.absolute().parent.is_dir():
+            raise InputError("no such folder", where=report.parent, fix="make it first")
+        refuse_inputs(report, [*self.original, *self.anonymized, *self.train, *self.train_similar])
+        embeddings = [file for files in self.embeddings.values() for file in files]
+        refuse_same_files([report], lambda: [*embeddings, *filter(None, (self.protocol, self.labels, self.cache))])
+        refuse_files([report], overwrite=overwrite)
+
+
+@dataclass(frozen=True, eq=False)
+class Risk(Tabular):
+    """A risk assessment: singling out, linkability and inference by each attacker, with 95% intervals; prints a table.
+
+    ``assessment`` holds all measurements; the properties are shortcuts.
+    """
+
+    assessment: Assessment
+    settings: RiskSettings
+
+    @property
+    def verdicts(self) -> tuple[LimitVerdict, ...]:
+        """Each limit against what was measured."""
+        return self.assessment.verdicts
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons not to take a weak attacker for privacy."""
+        return self.assessment.warnings
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Checks that failed."""
+        return self.assessment.checks
+
+    @property
+    def acceptable(self) -> bool:
+        """True if no limit is exceeded, and every limit could be judged."""
+        return not (self.assessment.exceeded or (self.verdicts and self.checks))
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per criterion, attacker, length and number of speakers; rates are fractions."""
+        return assessment_records(self.assessment)
+
+    def table(self) -> Table:
+        """Return smallest and largest N of each curve, inference, warnings and limits."""
+        return assessment_table(self.assessment)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON."""
+        return self.assessment.as_dict()
+
+    def report(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the report, one HTML file for those who decide, and return its path.
+
+        Parameters
+        ----------
+        path
+            File name; its folder must exist.
+        overwrite
+            Replace the file if it exists; never what was read.
+        """
+        from voiceveil.report.risk import write_risk_report
+
+        target = Path(path)
+        self.settings.refuse_report(target, overwrite=overwrite)
+        write_risk_report(self.assessment, target)
+        return target
+
+
+def assess_risk(
+    original: str | os.PathLike[str],
+    anonymized: str | os.PathLike[str],
+    *,
+    protocol: str | os.PathLike[str] | None = None,
+    lengths: Sequence[int] = (1, 3, 30),
+    limits: RiskLimits | None = None,
+    **options: Any,
+) -> Risk:
+    """Assess the risk of re-identification: singling out, linkability and inference (Opinion 05/2014).
+
+    The protocol is that of Vauquier et al. 2025, validated by the French data protection authority. It needs two sets
+    of recordings of the same people, A and B. The assessment informs a legal assessment and is none.
+
+    Parameters
+    ----------
+    original, anonymized
+        Corpora as :func:`voiceveil.open_corpus` reads them, with the same ids; the original says who speaks.
+    protocol
+        ``protocol.json`` of ``voiceveil corpus protocol --legal``, which says which utterances are in A and in B.
+        Without it the sets are drawn from ``original``.
+    lengths
+        Numbers of utterances per conversation.
+    limits
+        Rates that are acceptable at most; the result has a verdict on each.
+    amounts, unit
+        Without ``protocol``: least speech of a speaker in A and in B (default: ``(2, 3)`` ``"minutes"``; the unit may
+        be ``"utterances"``).
+    train, train_similar : sequences of paths
+        Speech anonymized by this system, and by a similar one, for attackers that learn.
+    encoders : mapping
+        Attacker -> encoder, see ``voiceveil risk --help``.
+    labels : path
+        CSV file with a column ``speaker`` or ``utterance`` and attributes whose inference is tried.
+    sizes, enrolled, draws, seed
+        See :class:`voiceveil.risk.RiskPlan`.
+    cache : path
+        SQLite file that keeps embeddings (biometric data) for the next call.
+    jobs : int
+        Number of processes and threads.
+    progress : bool
+        Show progress on the standard error output.
+
+    Returns
+    -------
+    Risk
+        ``.verdicts``, ``.warnings``, ``.to_frame()``, and ``.report("risk.html")``.
+
+    Raises
+    ------
+    InputError
+        If a corpus, an option or the split into A and B cannot be used.
+
+    Examples
+    --------
+    >>> risk = vv.assess_risk("recordings", "hidden")                       # doctest: +SKIP
+    >>> risk.report("risk.html")                                            # doctest: +SKIP
+    """
+    planned = {name: options.pop(name) for name in ("sizes", "enrolled", "draws", "seed") if name in options}
+    unknown = [name for name in options if name not in RiskSettings.__dataclass_fields__]
+    if unknown:
+        raise TypeError(f"assess_risk() got an unexpected keyword argument {unknown[0]!r}")
+    for name in ("labels", "cache"):
+        options[name] = None if options.get(name) is None else Path(options[name])
+    settings = RiskSettings(
+        original=[os.fspath(original)],
+        anonymized=[os.fspath(anonymized)],
+        protocol=None if protocol is None else Path(protocol),
+        plan=RiskPlan(lengths=tuple(lengths), **planned),
+        limits=limits or RiskLimits(),
+        **options,
+    )
+    return assess_settings(settings)
+
+
+def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
+    """Assess what the settings name; ``command`` is kept in the report as the way to repeat it."""
+    labels = None if settings.labels is None else read_labels(settings.labels)
+    checks: list[Check] = []
+    if settings.embeddings:
+        attacks = _from_embeddings(settings, labels)
+    else:
+        attacks, checks = _from_audio(settings, labels)
+    assessment = assess(
+        attacks,
+        settings.plan,
+        limits=settings.limits,
+        jobs=executor_of(settings.jobs).workers,
+        about=_about(settings, command),
+        checks=checks,
+        progress=(lambda text: print_lines(text, file=sys.stderr)) if settings.progress else None,
+    )
+    return Risk(assessment, settings)
+
+
+def _from_embeddings(settings: RiskSettings, labels: Labels | None) -> list[RiskAttack]:
+    split = None if settings.protocol is None else read_split(settings.protocol)
+    attacks = []
+    for name, files in settings.embeddings.items():
+        if len(files) > 2:
+            raise InputError(f"{len(files)} files for the attacker {name}", fix="give one, or A's and B's")
+        tables = [read_table(file, norm=settings.norm) for file in files]
+        a, b = tables if len(tables) == 2 else divide(tables[0], split)
+        columns = {} if labels is None else labels.columns(a.utterance.tolist(), a.speaker.tolist())
+        a = replace(a, attributes={**a.attributes, **{key: np.array(column) for key, column in columns.items()}})
+        about = {"knows": ATTACKERS[name], "files": {file.name: sha256_file(file) for file in files}}
+        attacks.append(attack_from_tables(name, a, b, about))
+    return attacks
+
+
+def _from_audio(settings: RiskSettings, labels: Labels | None) -> tuple[list[RiskAttack], list[Check]]:
+    original, *others = (
+        tuple(with_safe_ids(open_corpus(spec)) for spec in specs)
+        for specs in (settings.original, settings.anonymized, settings.train, settings.train_similar)
+    )
+    recordings = Recordings(_split(settings, original), original, *others)
+    known = recordings.known()
+    ids = list(recordings.split)
+    columns = {
+        "gender": [known[id].gender or "" for id in ids],
+        "emotion": [known[id].emotion or "" for id in ids],
+        **({} if labels is None else labels.columns(ids, [str(known[id].speaker) for id in ids])),
+    }
+    attributes = {name: dict(zip(ids, column, strict=True)) for name, column in columns.items() if any(column)}
+    cache = Cache(settings.cache)
+    try:
+        context = RunContext(cache, jobs=settings.jobs, quiet=not settings.progress)
+        attacks = attacks_from_audio(recordings, _attackers(settings), context, attributes)
+        return attacks, check_recordings(recordings, cache)
+    finally:
+        cache.close()
+
+
+def _attackers(settings: RiskSettings) -> dict[str, str]:
+    """Return attacker -> encoder: all that the recordings allow."""
+    names = ["original"] if settings.original else []
+    if settings.anonymized:
+        names += ["ignorant", *(["semi-informed"] if settings.train_similar else []), "informed"]
+    return {name: _ENCODERS[name] for name in names} | dict(settings.encoders)
+
+
+def _split(settings: RiskSettings, original: Sequence[Corpus]) -> dict[str, str]:
+    """Return utterance id -> "A" or "B"."""
+    if settings.protocol is not None:
+        return read_split(settings.protocol)
+    a, b = settings.amounts
+    return split_of_design(design_legal_sets(original[0], a=a, b=b, unit=settings.unit, seed=settings.plan.seed))
+
+
+def _about(settings: RiskSettings, command: str) -> dict[str, Any]:
+    """Return what it takes to repeat the assessment."""
+    about: dict[str, Any] = {
+        "voiceveil": version("voiceveil"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "command": command,
+    }
+    for name, path in (("protocol", settings.protocol), ("labels", settings.labels)):
+        if path is not None and path.is_file():
+            about[name] = {"file": path.name, "sha256": sha256_file(path)}
+    return about

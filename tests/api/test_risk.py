@@ -1,0 +1,54 @@
+"""``vv.assess_risk``: from two folders of recordings to verdicts and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import voiceveil as vv
+from tests.attack.test_engine import corpus  # registers the encoder `pitch-bumps`
+from voiceveil.risk import RiskLimits
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Recordings of 20 speakers, 8 utterances each, and their anonymized versions."""
+    home = tmp_path_factory.mktemp("risk")
+    corpus(home, "recordings", range(20), range(8))
+    vv.anonymize(home / "recordings", home, system="b2", seed=1)
+    return home / "recordings", home / "recordings_b2"
+
+
+def test_two_folders_are_enough(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    risk = vv.assess_risk(
+        *folders,
+        amounts=(4, 4),
+        unit="utterances",
+        lengths=(2,),
+        limits=RiskLimits(linkability=0.0),
+        encoders={"original": "pitch-bumps", "ignorant": "pitch-bumps", "informed": "pitch-bumps-adapted"},
+        draws=1,
+    )
+    records = risk.records()
+    assert {record["attacker"] for record in records} == {"original", "ignorant", "informed"}
+    assert all(0 <= record["low"] <= record["value"] <= record["high"] <= 1 for record in records)
+    assert [verdict.criterion for verdict in risk.verdicts] == ["linkability"]
+    assert not risk.acceptable
+    assert "This informs a legal assessment and is none." in str(risk)
+    page = risk.report(tmp_path / "risk.html")
+    assert "<html" in page.read_text(encoding="utf-8")
+    with pytest.raises(vv.InputError, match="this file exists"):
+        risk.report(page)
+    with pytest.raises(vv.InputError, match="lies inside the input"):
+        risk.report(folders[0] / "risk.html", overwrite=True)
+
+
+def test_too_little_speech_says_so(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(vv.InputError, match="too little speech"):
+        vv.assess_risk(*folders)
+
+
+def test_unknown_option_is_refused(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lenghts'"):
+        vv.assess_risk(*folders, lenghts=(1,))
