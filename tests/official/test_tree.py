@@ -128,11 +128,11 @@ def test_edition_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: P
     assert len(results.find("min_cllr")) == 8
 
 
-def eer(evaluator: str, condition: str, value: float = 0.1, **more: str) -> Figure:
+def eer(evaluator: str, condition: str, value: float = 0.1, encoder: str = "") -> Figure:
     detail = {"official": {"method": "speechbrain", "eer": value + 0.001}}
     attacker, knowledge = evaluator.removesuffix(")").split(" (")
     place: dict[str, Any] = {"dataset": "libri_dev", "split": "dev", "gender": "f", "condition": condition}
-    return Figure("eer", value, attacker=attacker, knowledge=knowledge, detail=detail, **place)
+    return Figure("eer", value, attacker=attacker, knowledge=knowledge, encoder=encoder, detail=detail, **place)
 
 
 OFFICIAL = Official("vpc2024", family="ecapa")
@@ -140,15 +140,19 @@ OFFICIAL = Official("vpc2024", family="ecapa")
 
 def test_strongest_semi_informed_attacker_is_named_asv_eval_anon() -> None:
     figures = (
-        eer("campplus (unprotected)", "oo"),
-        eer("campplus (lazy-informed)", "aa"),
-        eer("campplus-adapted (semi-informed)", "aa", 0.08),
-        eer("resnet34:x (semi-informed)", "aa", 0.05),
+        eer("campplus (unprotected)", "oo", encoder="campplus"),
+        eer("campplus (lazy-informed)", "aa", encoder="campplus"),
+        eer("campplus-adapted (semi-informed)", "aa", 0.08, encoder="campplus"),
+        eer("resnet34:x (semi-informed)", "aa", 0.05, encoder="resnet34"),
         eer("free:f0 (free)", "aa", 0.01),
     )
     labels = labels_of(Results("b2", "vpc2024", figures), OFFICIAL)
     assert (labels.original, labels.anonymized) == ("campplus", "resnet34:x")
-    with_ecapa = (*figures, eer("ecapa:y (semi-informed)", "aa", 0.2), eer("ecapa:z (ignorant)", "oa"))
+    with_ecapa = (
+        *figures,
+        eer("ecapa:y (semi-informed)", "aa", 0.2, encoder="ecapa"),
+        eer("ecapa:z (ignorant)", "oa", encoder="ecapa"),
+    )
     labels = labels_of(Results("b2", "vpc2024", with_ecapa), OFFICIAL)
     assert (labels.original, labels.anonymized) == ("ecapa:z", "ecapa:y")
 

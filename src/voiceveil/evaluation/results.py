@@ -52,6 +52,7 @@ class Figure:
     condition: str = ""  # "oo" | "oa" | "aa" for verification; "o" | "a" for a corpus alone
     attacker: str = ""  # of a verification figure: "campplus", "campplus-adapted"
     knowledge: str = ""  # of the attacker: see `voiceveil.attack.attacker`
+    encoder: str = ""  # family of the attacker's speaker encoder: "campplus", "ecapa"
     model: str = ""  # of any other figure: "moonshine", "functionals"
     detail: Mapping[str, Any] = field(default_factory=dict)  # counts, recalls, standard deviations
 

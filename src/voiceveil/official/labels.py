@@ -1,10 +1,9 @@
-"""Who stands for whom in the official files, whose layout has no place for it.
+"""Official names of evaluators: which of our models appears under which name in the challenges' files.
 
-The challenges' files know two attackers, ``ASV_eval``, trained on original speech, and ``ASV_eval^anon``, trained on
-anonymized speech, one recogniser of words and one of emotions. Our evaluators are other models with other figures.
-:func:`labels_of` chooses who takes which name, :func:`as_published` makes the figures that the files show, and
-:func:`note_text` says beside the files what they cannot say themselves. Nobody gets a name that is not theirs: an
-attacker that has learned nothing from anonymized speech is never ``ASV_eval^anon``.
+The challenges' files have two attackers, ``ASV_eval``, trained on original speech, and ``ASV_eval^anon``, trained on
+anonymized speech, one speech recognizer and one emotion recognizer. Our evaluators are other models with other figures.
+:func:`labels_of` assigns the names, :func:`as_published` returns the figures that the files show, and :func:`note_text`
+the note beside the files. An attacker that was not trained on anonymized speech is never ``ASV_eval^anon``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SPLITS = ("dev", "test")
 
 @dataclass(frozen=True)
 class Labels:
-    """The attacker, recogniser or classifier behind each official name; "" if nobody has it."""
+    """The attacker or recognizer with each official name; "" if there is none."""
 
     original: str  # ASV_eval
     anonymized: str  # ASV_eval^anon
@@ -32,31 +31,36 @@ class Labels:
     emotions: str  # SER_eval
 
     def as_dict(self) -> dict[str, str]:
-        """Official name -> who it is."""
+        """Return official name -> our attacker or recognizer."""
         names = ("ASV_eval", "ASV_eval^anon", "ASR_eval", "SER_eval")
         return dict(zip(names, (self.original, self.anonymized, self.words, self.emotions), strict=True))
 
 
 def labels_of(results: Results, official: Official) -> Labels:
-    """Return the evaluator for each official name: of the challenge's own family first, then the strongest attacker."""
+    """Return the evaluator for each official name.
+
+    ``ASV_eval^anon`` is the strongest semi-informed attacker; one with the challenge's own kind of encoder comes first.
+    ``ASV_eval`` is an attacker with a model of original speech, if possible with the same encoder.
+    """
     family = official.family
     eers = results.find("eer")
+    encoder = {f.attacker: f.encoder for f in eers}
     semi = {f.attacker for f in eers if f.knowledge == "semi-informed"}
     plain = list(dict.fromkeys(f.attacker for f in eers if f.knowledge in _OF_ORIGINAL))
 
     def weakness(name: str) -> tuple[bool, float]:
         rates = [f.value for f in eers if f.condition == "aa" and f.attacker == name]
-        return not name.startswith(family), math.fsum(rates) / max(len(rates), 1)
+        return encoder[name] != family, math.fsum(rates) / max(len(rates), 1)
 
     strongest = min(sorted(semi), key=weakness, default="")
-    same = strongest.replace("-adapted", "")
-    original = same if same in plain else min(plain, key=lambda name: not name.startswith(family), default="")
-    found = {metric: next((f.model for f in results.find(metric)), "") for metric in ("wer", "uar")}
-    return Labels(original, strongest, found["wer"], found["uar"])
+    wanted = encoder.get(strongest)
+    original = min(plain, key=lambda name: (encoder[name] != wanted, encoder[name] != family), default="")
+    models = {metric: next((f.model for f in results.find(metric)), "") for metric in ("wer", "uar")}
+    return Labels(original, strongest, models["wer"], models["uar"])
 
 
 def as_published(results: Results, labels: Labels) -> Results:
-    """The figures that the official files show, under their names: EERs as the challenge computes them."""
+    """Return the figures of the official files, with the official names, and EERs as the challenge computes them."""
     return replace(results, figures=tuple(_published(results, labels)))
 
 
@@ -95,17 +99,17 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
         "They were written by VoiceVeil; their figures do not compare with those of the challenge's own evaluators.",
         "",
     ]
-    for name, who in labels.as_dict().items():
-        theirs = evaluators[name.removesuffix("^anon")]
-        if who:
-            lines.append(f"{name}: {who}; in the challenge: {theirs}" if theirs else f"{name}: {who}")
+    for name, evaluator in labels.as_dict().items():
+        official_model = evaluators[name.removesuffix("^anon")]
+        if evaluator:
+            lines.append(f"{name}: {evaluator}" + (f"; in the challenge: {official_model}" if official_model else ""))
         elif name == "ASV_eval^anon" and official.layout != "vpc2020":
             lines.append("ASV_eval^anon: nobody. No attacker has learned from anonymized speech, so that the EERs of")
             lines.append("the semi-informed attacker, by which the challenge ranks, are not here.")
     lines += [
         "",
         f"EER: by the definition of the challenge's scripts ({method}). results.json has the EER of the convex hull",
-        "(ROCCH) with a 95 % interval over speakers, of these and of all other attackers.",
+        "(ROCCH) with a 95% interval over speakers, of these and of all other attackers.",
     ]
     if official.layout != "vpc2024" and not results.find("cllr"):
         lines.append("Cllr: left out, since the scores are no log-likelihood ratios; min Cllr is in results.json.")

@@ -90,7 +90,13 @@ class Verification(Task):
         needs_llr = {name for name in measures if MEASURES[name]().needs_llr}
         figures: list[Figure] = []
         for row in result.rows:
-            where = place(*entries[row.set], condition=row.condition, attacker=row.attacker, knowledge=row.knowledge)
+            where = place(
+                *entries[row.set],
+                condition=row.condition,
+                attacker=row.attacker,
+                knowledge=row.knowledge,
+                encoder=row.encoder,
+            )
             figures.append(figure("eer", row.eer, where, _eer_detail(row, context)))
             possible = [name for name in measures if row.llr or name not in needs_llr]
             if "d_sys" in possible and row.scored.target.sum() < _FEWEST:
