@@ -4,7 +4,7 @@ PIP = .venv/bin/pip install --quiet --disable-pip-version-check
 HASHED = $(PIP) --require-hashes --no-deps --requirement
 PINNED = $(PIP) --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test torture lint docs bench wheel clean
+.PHONY: demo test quick torture lint docs bench wheel clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/demo.done  ## veil against b2 on real speech, to a report
@@ -12,6 +12,9 @@ demo: .venv/demo.done  ## veil against b2 on real speech, to a report
 
 test: .venv/dev.done  ## all tests
 	.venv/bin/pytest --numprocesses 2
+
+quick: .venv/dev.done  ## the tests that need no torch, browser, cluster or database, in less than a minute
+	.venv/bin/pytest --quick --numprocesses 2 -r fE
 
 torture: .venv/dev.done  ## the long form of tests/faults: 400 kills, many full disks, much hostile data
 	VOICEVEIL_TORTURE=1 .venv/bin/pytest --timeout 7200 tests/faults

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.loopback import loopback_only
-from tests.support.paths import SHARED
+from tests.support.paths import ROOT, SHARED
 from tests.support.quick import skip_heavy_imports
 
 # One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
@@ -38,6 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         skip_heavy_imports()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folder whose tests kill, starve and flood processes."""
+    return True if config.getoption("--quick") and collection_path == ROOT / "tests" / "faults" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -48,6 +48,7 @@ def test_every_public_name_is_documented() -> None:
     assert vv.__version__.count(".") == 2
 
 
+@pytest.mark.slow
 def test_help_lists_the_functions() -> None:
     command = [sys.executable, "-c", "import voiceveil as vv; help(vv)"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -107,6 +107,7 @@ def data(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "data"))
 
 
+@pytest.mark.slow
 def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
     result = attack.run(
         made,
@@ -148,6 +149,7 @@ def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
     json.dumps(result.as_dict())
 
 
+@pytest.mark.slow
 def test_scores_equal_a_plain_loop(made: Path) -> None:
     """Enrollment by the unweighted mean of raw embeddings; cosine; the order of the list."""
     one = find_sets(made, anon="_b2")[0]
@@ -183,6 +185,7 @@ def test_enrollment_and_score_files_equal_hand_computation(tmp_path: Path) -> No
         enroll(embedded, {"c": ()})
 
 
+@pytest.mark.slow
 def test_second_run_uses_the_cache(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("computed again"))
@@ -314,6 +317,7 @@ def test_training_speakers_must_not_be_in_the_trials(made: Path) -> None:
         attack.run(made, attackers=["pitch-bumps-adapted"], train=[made / "train_b2"])
 
 
+@pytest.mark.slow
 def test_attack_command_writes_scores_and_results(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,6 +337,7 @@ def test_attack_command_writes_scores_and_results(
     assert main(["attack", "--data", str(made), "--attacker", ","]) == 1
 
 
+@pytest.mark.slow
 def test_plda_scores_from_end_to_end(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """PLDA learns from original speech if the encoder did, from anonymized speech if adapted; its scores are LLRs."""
     options = ["--data", str(made), "--anon", "_b2", "--attacker", "pitch-bumps,pitch-bumps-adapted,free:f0"]
@@ -378,6 +383,7 @@ trials = [{ set = "toy_trials_x", gender = "f" }]
 """
 
 
+@pytest.mark.slow
 def test_protocol_with_plda_uses_plda_given_training_speech(made: Path, tmp_path: Path) -> None:
     (tmp_path / "toy.toml").write_text(_PROTOCOL)
     protocol = load_protocol(tmp_path / "toy.toml")

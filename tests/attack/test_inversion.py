@@ -26,6 +26,8 @@ from voiceveil.evaluation.evaluate import default_attackers, prepare
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
 
+pytestmark = pytest.mark.slow  # for its fixtures
+
 SPEECH = SHARED / "speech"
 
 

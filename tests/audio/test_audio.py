@@ -162,6 +162,7 @@ def encoded_bytes(container: str, subtype: str, samples: NDArray[np.float32]) ->
     return buffer.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("container", "subtype"),
     [

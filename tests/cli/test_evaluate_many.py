@@ -39,6 +39,7 @@ def test_all_systems_of_the_challenge_are_known() -> None:
         protocol_systems(load_protocol("vpc2024"))
 
 
+@pytest.mark.slow
 def test_several_systems_are_compared(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     command = [

@@ -130,6 +130,7 @@ def test_failed_items_exit_with_1(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert (code, "1 FAILED" in out, "bad.wav" in out) == (1, True, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -154,6 +155,7 @@ def test_invalid_input_exits_with_1(tmp_path: Path, arguments: list[str], messag
     assert [p.name for p in tmp_path.iterdir()] == ["in"]
 
 
+@pytest.mark.slow
 def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
     assert run("anonymize").returncode == 2
     assert run("anonymize", "a", "b", "--level", "word").returncode == 2
@@ -166,6 +168,7 @@ def test_closed_pipe_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_check_accepts_a_class_by_module_path(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"

@@ -78,6 +78,7 @@ def test_values_equal_the_metrics(folder: Path, capsys: pytest.CaptureFixture[st
     assert result["files"][0]["units"] == {"count": 8, "of": "speakers"}
 
 
+@pytest.mark.slow
 def test_official_method_is_chosen_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_json(capsys, folder / "labelled", "--method", "official", "--metrics", "eer,d_sys")
     found = result["files"][0]["metrics"]
@@ -305,6 +306,7 @@ def test_result_does_not_depend_on_chunk_size(folder: Path, monkeypatch: pytest.
         load(folder, "b.scores")
 
 
+@pytest.mark.slow
 def test_large_files_take_seconds(tmp_path: Path) -> None:
     """200,000 lines in well under 3 s on a slow core, thus 3.5 million in tens of seconds at worst."""
     pairs = [(f"speaker{e:03d}", f"utt{u:04d}") for e in range(100) for u in range(2000)]

@@ -57,6 +57,7 @@ def test_keys_are_sorted_by_code_point() -> None:
     assert [key for key, _ in disk.in_order()] == sorted(keys)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_entries() -> None:
     """100,000 entries of 100 bytes, in a process of their own: as a dict they take over 20 MB."""
     code = (
@@ -73,6 +74,7 @@ def test_memory_does_not_grow_with_the_entries() -> None:
     assert grown < 6
 
 
+@pytest.mark.slow
 def test_peak_memory_excludes_the_parent_process() -> None:
     """However large the one is that started it; else what is measured so could not fail in a large one."""
     code = (

@@ -177,6 +177,7 @@ def bomb(path: Path, name: str, size: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_archive_bombs_are_stopped_within_time_and_memory(tmp_path: Path) -> None:
     path = bomb(tmp_path / "bomb.tar.gz", "zeros", 100 << 20)
     tracemalloc.start()

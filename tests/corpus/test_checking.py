@@ -178,6 +178,7 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_real_sets_have_no_faults(speech: Path) -> None:
     sets = [path.parent for path in sorted(speech.glob("*/wav.scp"))]
     assert len(sets) >= 7

@@ -48,6 +48,7 @@ trials = [{ set = "friends_trials", gender = "f" }]
 """
 
 
+@pytest.mark.slow
 def test_folder_names_with_blanks_work_in_every_command(recordings: Path, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     (tmp_path / "small.toml").write_text(PROTOCOL)

@@ -275,6 +275,7 @@ def corpora_of_speakers(draw: st.DrawFn, root: Path) -> Corpus:
     return Corpus(root.name, tuple(utterances), trials(*rows) if with_trials else None, "kaldi", root)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_write_then_read_is_identity(data: st.DataObject) -> None:
@@ -296,6 +297,7 @@ fragments = st.lists(
 ).map(b"".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(names), fragments | st.binary(max_size=200), st.booleans())
 def test_arbitrary_bytes_raise_nothing_but_input_error(name: str, content: bytes, others: bool) -> None:
@@ -312,6 +314,7 @@ def test_arbitrary_bytes_raise_nothing_but_input_error(name: str, content: bytes
         assert len(read_kaldi(root, faults.append)) >= 0  # the tolerant reading never raises
 
 
+@pytest.mark.slow
 def test_corpus_of_the_size_of_train_clean_360_opens_quickly(tmp_path: Path) -> None:
     """104,014 utterances, as LibriSpeech train-clean-360 has: no file is opened, none is looked at twice."""
     keys = [f"{i // 113:04d}-{i // 20:06d}-{i:06d}" for i in range(104_014)]

@@ -137,6 +137,7 @@ def corpora(draw: st.DrawFn, root: Path) -> Corpus:
     return Corpus("m", utterances, trials or None, "manifest", root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())

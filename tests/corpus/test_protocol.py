@@ -82,6 +82,7 @@ def promises(design: Design, corpus: Corpus, enroll: int, by_session: bool) -> N
         assert not sessions(enrolls) & tried
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(sizes, st.integers(1, 5), st.integers(0, 3), st.booleans(), st.integers(0, 1))
 def test_designed_sets_have_their_properties(

@@ -112,6 +112,7 @@ def test_poles_equal_numpys(frames: Array) -> None:
         assert distance.min(axis=0).max() < 1e-7
 
 
+@pytest.mark.slow
 @given(
     radii=st.lists(st.floats(0.05, 0.99), min_size=1, max_size=8),
     angles=st.lists(st.floats(0.05, 3.09), min_size=8, max_size=8),

@@ -57,6 +57,7 @@ def refusal(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *mor
     return capsys.readouterr().err.removeprefix("voiceveil evaluate: ").rstrip("\n")
 
 
+@pytest.mark.slow
 def test_audio_without_metadata_gives_the_same_results(source: Path, tmp_path: Path) -> None:
     """The official layout; the data folder is not written to."""
     before = sorted(source.rglob("*"))
@@ -314,6 +315,7 @@ def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
     assert not (out / "exp/asv_anon_theirs").exists()
 
 
+@pytest.mark.slow
 def test_rerun_removes_only_its_own_files(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     evaluate(prepare(source, out, anon="_theirs"), attackers=ATTACKERS, **OFFICIAL)

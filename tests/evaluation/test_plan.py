@@ -102,6 +102,7 @@ def audio(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (out / "data").rglob("*.wav")}
 
 
+@pytest.mark.slow
 def test_plan_equals_what_is_computed(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     evaluation = small(data, tmp_path / "out")
     steps = planned(evaluation)
@@ -125,6 +126,7 @@ def test_plan_equals_what_is_computed(data: Path, tmp_path: Path, work: Counter[
     assert audio(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 def test_new_seed_recomputes_only_dependent_steps(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     evaluation = small(data, tmp_path / "out")
     run(evaluation)
@@ -147,6 +149,7 @@ def test_new_parameter_recomputes_only_dependent_steps(data: Path, tmp_path: Pat
     assert "parameters was" in step.again
 
 
+@pytest.mark.slow
 def test_changed_recording_recomputes_only_dependent_steps(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     mine = tmp_path / "data"
     shutil.copytree(data, mine)
@@ -163,6 +166,7 @@ def test_changed_recording_recomputes_only_dependent_steps(data: Path, tmp_path:
     assert dict(work) == {"free cues": 1, "autocorrelation": 2}
 
 
+@pytest.mark.slow
 def test_copied_data_is_not_anonymized_again(data: Path, tmp_path: Path) -> None:
     mine = tmp_path / "data"
     shutil.copytree(data, mine)
@@ -214,6 +218,7 @@ def test_killed_evaluation_resumes_to_the_same_results(data: Path, tmp_path: Pat
     assert results_of(out) == results_of(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_plan_imports_no_torch_and_is_fast(data: Path, tmp_path: Path) -> None:
     code = (
         "import sys, time; from voiceveil.cli.main import main; code = main(sys.argv[1:]); "

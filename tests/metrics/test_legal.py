@@ -264,6 +264,7 @@ def common_voice(each: int) -> tuple[NDArray[np.float32], list[str], NDArray[np.
     return many, ids(who), few, ids(range(4949))
 
 
+@pytest.mark.slow
 def test_linkability_of_the_paper_takes_seconds() -> None:
     """4,949 tests, 22,024 enrolled speakers, eleven N' at once; the public code takes 470 s for one draw of one."""
     many, many_ids, few, few_ids = common_voice(1)

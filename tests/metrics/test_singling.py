@@ -42,6 +42,7 @@ def ranks_of(counts: list[int], chosen: list[int]) -> dict[str, int]:
     return {"published": counts[chosen[0]] - 1, "balanced": int(np.floor(mean + 0.5)), "official": 9}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
     st.lists(st.integers(2, 10), min_size=3, max_size=40),

@@ -63,6 +63,7 @@ def test_official_skips_windows_that_rounding_shortens() -> None:
     assert [int(window[0]) // RATE for window in windows(samples)] == list(range(31))
 
 
+@pytest.mark.slow
 @needs_model
 def test_ratings_equal_stored_figures() -> None:
     """Of the network itself (speechmos 0.0.1.1, onnxruntime 1.31) through the official polynomials."""

@@ -119,6 +119,7 @@ def _kinds(results: Results) -> set[tuple[str, ...]]:
     return {(f.metric, f.dataset, f.gender, f.subset, f.condition, f.evaluator) for f in measured}
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(broken_files())
 def test_broken_files_raise_only_input_error(scratch: Path, broken: tuple[str, bytes]) -> None:

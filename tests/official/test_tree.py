@@ -23,6 +23,8 @@ from voiceveil.official.tree import write_tree
 
 OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,), "seed": 1}
 
+pytestmark = pytest.mark.slow  # for its fixtures
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -30,6 +30,7 @@ def test_text_equals_the_example_files(name: str) -> None:
     assert (EXAMPLES / f"{name}.py").read_text() in blocks
 
 
+@pytest.mark.slow
 def test_example_system_passes_the_checks() -> None:
     done = run(sys.executable, "-m", "voiceveil.cli.main", "check", "tilt:Tilt", cwd=EXAMPLES)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,6 +56,7 @@ def voiceveil(installed: dict[str, str], *arguments: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_example_system_and_corpus_are_found_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
     assert "tilt: A first-order filter" in voiceveil(installed, "systems")
     for digit in (3, 7):
@@ -66,6 +68,7 @@ def test_example_system_and_corpus_are_found_by_entry_point(installed: dict[str,
     assert (out / "digits_tilt" / "text").read_text() == "S01-3_00 THREE\nS01-7_00 SEVEN\n"
 
 
+@pytest.mark.slow
 def test_example_metric_is_found_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     scores.write_text("".join(f"{i / 10} {'target' if i > 4 else 'nontarget'}\n" for i in range(10)))
@@ -73,6 +76,7 @@ def test_example_metric_is_found_by_entry_point(installed: dict[str, str], tmp_p
     assert re.search(r"auc\s+100", table), table
 
 
+@pytest.mark.slow
 def test_attacker_and_encoder_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
     """Speakers who differ in level alone: the attacker tells them apart, the encoder does not."""
     data = tmp_path / "data"

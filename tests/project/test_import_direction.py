@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import voiceveil
@@ -46,6 +47,7 @@ def _imports(name: str, path: Path, modules: dict[str, Path]) -> set[str]:
     return {module for module in found if module in modules} - {name}
 
 
+@cache
 def _edges() -> list[tuple[str, str]]:
     """Return (importing module, imported module), of modules in different packages, names without ``voiceveil.``."""
     modules = _modules()

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.paths import ROOT
 
 TESTS = """
@@ -31,6 +33,7 @@ def test_slow():
 """
 
 
+@pytest.mark.slow
 def test_quick_runs_skip_heavy_imports_and_slow_tests(tmp_path: Path) -> None:
     (tmp_path / "test_module.py").write_text("import torch\n\ndef test_never_collected(): ...\n")
     (tmp_path / "test_single.py").write_text(TESTS)

@@ -458,6 +458,7 @@ trials = [{ set = "mine_trials_f", gender = "f" }]
 """
 
 
+@pytest.mark.slow
 def test_evaluation_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From recordings to the page; a second one, with other options, is made without measuring anything."""
     data, out = tmp_path / "data", tmp_path / "out"

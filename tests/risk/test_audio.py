@@ -18,6 +18,8 @@ from voiceveil.risk.sets import read_split
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
+pytestmark = pytest.mark.slow  # for its fixtures
+
 PEOPLE = 20
 
 
@@ -52,7 +54,6 @@ def command(data: Path) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_command_assesses_audio(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "risk.html"
     assert main([*command(data), "--report", str(report), "--json"]) == 0

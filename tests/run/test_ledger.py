@@ -87,6 +87,7 @@ def test_sha256_of_a_file(tmp_path: Path, size: int) -> None:
 ids = st.lists(st.text(st.characters(), min_size=1, max_size=6), unique=True, max_size=5)
 
 
+@pytest.mark.slow
 @given(ids, st.data())
 @settings(max_examples=150, deadline=None)
 def test_every_truncation_can_be_resumed(
@@ -165,6 +166,7 @@ with open_ledger(path, {"a": 1}) as ledger:
 # --- The end ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.permutations(["b", "a", "ä", "\udcff", "A", "a b", "10", "9"]))
 @settings(max_examples=40, deadline=None)
 def test_finished_ledgers_are_equal_whatever_the_order(

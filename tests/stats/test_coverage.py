@@ -96,6 +96,7 @@ def _separate_roles(trials: ScoredTrials, rng: np.random.Generator) -> NDArray[n
     return np.array(values)
 
 
+@pytest.mark.slow
 def test_paired_test_has_its_nominal_level() -> None:
     """Two systems that are equally good, on the same trials: about 5 % of the tests may say otherwise."""
     rng = np.random.default_rng(7)
@@ -115,6 +116,7 @@ def test_paired_test_has_its_nominal_level() -> None:
     assert 0.01 <= np.mean(rejected) <= 0.07
 
 
+@pytest.mark.slow
 def test_wer_interval_covers_by_speaker_and_not_by_utterance() -> None:
     """Speakers differ in how well they are recognised: WER of 15 speakers with 20 utterances each."""
     rng = np.random.default_rng(3)

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 #: Top-level packages that no quick test imports.
-HEAVY = frozenset({"torch", "transformers", "ray", "psycopg"})
+HEAVY = frozenset({"torch", "transformers", "onnxruntime", "ray", "psycopg", "playwright"})
 
 
 class SkippingLoader(Loader):

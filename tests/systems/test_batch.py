@@ -260,6 +260,7 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     assert tree(out) == undisturbed
 
 
+@pytest.mark.slow
 def test_output_does_not_depend_on_the_number_of_jobs(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 3, 3)
     for jobs in (1, 2, 3):
@@ -293,6 +294,7 @@ def test_killed_run_resumes_to_the_same_output(tmp_path: Path, jobs: str) -> Non
     assert tree(out) == tree(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_interrupted_run_can_be_resumed(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 4, 25, seconds=4.0)
     out = tmp_path / "out"

@@ -14,6 +14,8 @@ from voiceveil.tdsv.answers import read_answer
 from voiceveil.tdsv.challenge import open_challenge
 from voiceveil.tdsv.serialization import load_system
 
+pytestmark = pytest.mark.slow  # for its fixtures
+
 SMALL = ["--join", "3-4", "--phrases", "4", "--known", "2", "--tests", "2", "--quiet"]
 MODELS = ["--encoder", "tdsv-pitch", "--content", "tdsv-bands", "--backend", "cosine", "--quiet"]
 

@@ -80,6 +80,7 @@ def run_all(broken: Anonymizer) -> dict[str, str]:
 # --- Systems that pass --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_shipped_systems_pass(name: str) -> None:
     results = check_anonymizer(system(name))

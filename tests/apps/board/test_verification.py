@@ -38,6 +38,8 @@ from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance, open_corpus, write_kaldi
 
+pytestmark = pytest.mark.slow  # for its fixtures
+
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
 RULES = {"verify": "all", "attackers": ("bumps",), "recogniser": "counter", "rank": "verified-only", "tolerance": 0.02}
 Audio = dict[str, bytes]
@@ -472,7 +474,6 @@ def test_removed_submission_is_not_verified(place: Place, data: Path, audio: Aud
     assert run_worker(place.folder) == 0
 
 
-@pytest.mark.slow
 def test_trained_attacker_needs_the_training_audio(data: Path, tmp_path: Path, audio: Audio) -> None:
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
@@ -492,7 +493,6 @@ def test_trained_attacker_needs_the_training_audio(data: Path, tmp_path: Path, a
     }
 
 
-@pytest.mark.slow
 def test_server_verifies_real_speech_in_its_own_process(speech: Path, tmp_path: Path) -> None:
     """CAM++ and Moonshine, a worker that is killed in the middle, and Ctrl-C at the end."""
     chosen = {}

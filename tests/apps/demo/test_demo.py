@@ -40,6 +40,7 @@ def test_speakers_and_chapters_of_the_roles_are_disjoint() -> None:
         assert (len(corpus.trials), int(corpus.trials.target.sum())) == (500, 50)
 
 
+@pytest.mark.slow
 def test_the_audio_is_real_small_and_as_long_as_stated() -> None:
     size = 0
     for name in SETS:

@@ -52,6 +52,7 @@ def analysis(world: Path) -> Analysis:
     return analyse(study, collect(study, answers_of(world)))
 
 
+@pytest.mark.slow
 def test_inattentive_evaluators_are_excluded(world: Path, analysis: Analysis) -> None:
     assert {person.name for person in analysis.kept} == {f"e{n:03d}" for n in (1, 2, 3, 5, 6, 7)}
     study = Study.load(world)
@@ -227,6 +228,7 @@ def test_names_are_escaped_in_figures() -> None:
     assert "<b>" not in drawing
 
 
+@pytest.mark.slow
 def test_analysis_replaces_only_its_own_files(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["listen", "analyse", str(world), "--out", str(tmp_path / "out")]
     assert main(command) == 0

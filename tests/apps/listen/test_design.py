@@ -42,6 +42,7 @@ def items(study: Study, evaluator: str, kind: str, session: int | None = None) -
     return [item for item in found if item.kind == kind]
 
 
+@pytest.mark.slow
 def test_session_has_36_items_half_original_half_same_speaker(whole: tuple[Path, Study]) -> None:
     _, study = whole
     for evaluator, sessions in study.evaluators.items():

@@ -265,6 +265,7 @@ def live(*options: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]
     return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_command_works_in_a_pipe() -> None:
     samples = VOICE[:16000]
     done = live("--stdin", "--stdout", "--format", "f32le", "--seed", "1", "--block", "10", data=samples.tobytes())
@@ -339,6 +340,7 @@ def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_command_works_between_devices(sound: Path) -> None:
     """By PortAudio, until Ctrl-C: what is played is the conversion of what was heard."""
     assert b"voiceveil_mic, ALSA" in live("--devices").stdout
@@ -363,6 +365,7 @@ def test_command_works_between_devices(sound: Path) -> None:
     assert np.abs(whole[begin : begin + len(wanted)] - wanted).max() <= 1e-5
 
 
+@pytest.mark.slow
 def test_missing_device_is_rejected(sound: Path) -> None:
     done = live("--input", "voiceveil_mic", "--output", "voiceveil_tape")
     assert done.returncode == 1
@@ -448,6 +451,7 @@ def test_invalid_messages_end_the_session(server: str, message: bytes | str, cod
     assert converse(server, [message])[2] == code
 
 
+@pytest.mark.slow
 def test_other_sites_and_too_many_sessions_are_rejected(server: str) -> None:
     assert converse(server, ["end"], "https://evil.example")[2] == 1008
     assert converse(server, ["end"], f"http://{server}")[2] == 1000

@@ -47,6 +47,7 @@ def wave(name: str) -> Waveform:
     return load(asset(name), rate=16000)
 
 
+@pytest.mark.slow
 def test_real_recordings_are_transcribed() -> None:
     corpus = [
         Utterance("dickens", asset("two_cities.wav"), speaker="a", text=TWO_CITIES),
@@ -57,6 +58,7 @@ def test_real_recordings_are_transcribed() -> None:
     assert errors.edits <= 3
 
 
+@pytest.mark.slow
 def test_cuts_at_pauses_lose_no_words() -> None:
     corpus = [Utterance("dickens", asset("two_cities.wav"), speaker="a", text=TWO_CITIES)]
     hyps = {"dickens": Moonshine(longest=15.0)(wave("two_cities.wav"))}

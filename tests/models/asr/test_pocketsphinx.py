@@ -45,6 +45,7 @@ def wave(name: str, start: float = 0.0, duration: float | None = None) -> Wavefo
     return load(Path(SPEC.origin).parent / "assets" / name, rate=16000, start=start, duration=duration)
 
 
+@pytest.mark.slow
 def test_real_recordings_are_transcribed(tmp_path: Path) -> None:
     save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=9.0))
     corpus = [Utterance("dickens", tmp_path / "dickens.wav", speaker="a", text=TWO_CITIES)]
@@ -53,6 +54,7 @@ def test_real_recordings_are_transcribed(tmp_path: Path) -> None:
     assert errors.edits <= 3
 
 
+@pytest.mark.slow
 def test_transcripts_do_not_depend_on_earlier_audio() -> None:
     """The decoder itself would carry its estimate of the noise over; the twin is a decoder that has heard nothing."""
     speech = wave("two_cities.wav", duration=4.0)
@@ -70,6 +72,7 @@ def test_transcripts_do_not_depend_on_earlier_audio() -> None:
     assert after[0].startswith("it was the best of times")
 
 
+@pytest.mark.slow
 def test_long_audio_is_transcribed_in_pieces() -> None:
     speech = wave("two_cities.wav", duration=6.5)
     cuts = cut_at_pauses(speech.samples, 16000, 5.0)
@@ -128,6 +131,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         recogniser("pocketsphinx:fr-fr")
 
 
+@pytest.mark.slow
 def test_evaluation_with_pocketsphinx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The identity leaves all words as they are: twice the same rate, by the recogniser that was asked for."""
     save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=4.0))

@@ -65,6 +65,7 @@ def test_punctuation_and_case_are_removed() -> None:
     assert plain_words(" ... ") == ""
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"[A-Z]+('[A-Z]+)?", fullmatch=True)))
 def test_challenge_transcript_is_unchanged(words: list[str]) -> None:
     text = " ".join(words)

@@ -169,6 +169,7 @@ def clusters(rng: np.random.Generator, n: int = 60) -> tuple[Array, list[str], l
     return x * [1, 10, 100, 0] + 5, labels, [f"g{i % 6}" for i in range(n)]
 
 
+@pytest.mark.slow
 def test_fit_equals_plain_gradient_descent() -> None:
     x, labels, _ = clusters(np.random.default_rng(2))
     model = fit(x, labels, 0.1)

@@ -30,6 +30,8 @@ from voiceveil.official.submission.checking import Verdict, check
 from voiceveil.official.submission.packing import pack
 from voiceveil.official.tree import write_tree
 
+pytestmark = pytest.mark.slow  # for its fixtures
+
 Members = dict[str, bytes]
 INNER = "exp/results_summary/result_for_submission_b2.zip"
 RANK = "exp/results_summary/result_for_rank_b2"

@@ -490,6 +490,7 @@ def test_memory_is_bounded_for_long_recordings(b1b: Resynthesis, tmp_path: Path)
     assert np.std(made.samples[-RATE * 50 :]) > 1e-3
 
 
+@pytest.mark.slow
 def test_listing_systems_does_not_import_torch() -> None:
     """Who uses b2 does not wait for b1b."""
     script = "import sys; from voiceveil.systems import systems; print(*systems); sys.exit('torch' in sys.modules)"
