@@ -65,7 +65,7 @@ PARTS: dict[str, list[str]] = {
     "submission": ["submit OUT/../evaluate/vpc2024 --partial --to OUT/submission.tar.gz --quiet"],
     "risk": [
         "corpus protocol commonvoice:corpora/cv-corpus/en OUT/legal --legal --a-utterances 4 --b-utterances 4 --seed 1",
-        "risk --embeddings original=orig.npz --embeddings informed=anon.parquet --protocol OUT/legal/protocol.json "
+        "risk --embeddings original=orig.npz --embeddings informed=anon.parquet --protocol OUT/legal/protocol.toml "
         "--lengths 1 --json --report OUT/risk.html",
     ],
     "tdsv": [

@@ -200,10 +200,6 @@ def test_legal_sets_have_their_properties(sizes: dict[str, list[int]], a: int, b
     assert {s: len(said) for s, said in in_a.by_speaker.items()} == {
         s: a if s in in_b.by_speaker else totals[s] for s in in_a.by_speaker
     }
-    split = design.record["split"]
-    assert {s: (split[s]["small_A"], split[s]["small_B"]) for s in split} == {
-        s: ([u.id for u in in_a.by_speaker[s]], [u.id for u in in_b.by_speaker.get(s, ())]) for s in in_a.by_speaker
-    }
     mixed = list(corpus)
     random.Random(seed).shuffle(mixed)
     assert design_legal_sets(Corpus("small", tuple(mixed)), a=a, b=b, unit="utterances", seed=seed) == design
@@ -255,7 +251,7 @@ def test_design_command_writes_the_sets(folder: Path, tmp_path: Path, capsys: py
     assert enrolls.utterances[0].path.parent == folder / "wav"  # referenced, not copied
     for gender in "fm":
         assert check(out / f"mine_trials_{gender}", rate=16000, enroll=out / "mine_enrolls") == []
-    record = json.loads((out / "protocol.json").read_text())
+    record = json.loads((out / "design.json").read_text())
     assert (record["seed"], record["sessions"]) == (0, "[^-]+-([^-]+)-")
     assert record["enrollment"] == {"speakers": 6, "utterances": 12}
     assert main(["corpus", "protocol", str(folder), str(out), "--enroll", "2", "--name", "mine"]) == 1
@@ -286,7 +282,7 @@ def test_design_command_writes_legal_sets(folder: Path, tmp_path: Path, capsys: 
     assert "different kinds" in capsys.readouterr().err
     base[3] = str(tmp_path / "other")
     assert main([*base, "--a-utterances", "3", "--b-utterances", "3"]) == 0
-    assert json.loads((tmp_path / "other" / "protocol.json").read_text())["options"]["unit"] == "utterances"
+    assert json.loads((tmp_path / "other" / "design.json").read_text())["options"]["unit"] == "utterances"
     base[3] = str(tmp_path / "third")
     assert main(base) == 1  # nobody has five minutes
     assert "0 speaker(s) have 2 minutes for A" in capsys.readouterr().err
@@ -310,7 +306,7 @@ def test_speakers_without_gender_are_in_legal_sets(tmp_path: Path, capsys: pytes
     assert "2 speaker(s) of unknown gender are in the sets all the same, e.g. c1" in capsys.readouterr().err
     assert len(open_corpus(tmp_path / "out" / "en_A").speakers()) == 5
     assert {u.gender for u in open_corpus(tmp_path / "out" / "en_B")} == {"f", "m", None}
-    assert json.loads((tmp_path / "out" / "protocol.json").read_text())["without_gender"] == ["c1", "c3"]
+    assert json.loads((tmp_path / "out" / "design.json").read_text())["without_gender"] == ["c1", "c3"]
 
 
 def test_speakers_without_gender_are_left_out_of_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -619,7 +619,7 @@ def test_recordings_of_a_risk_assessment_are_checked(
     encoders = ["--encoder=original=bumps", "--encoder=ignorant=bumps", "--encoder=informed=bumps"]
     capsys.readouterr()
     options = ["--lengths=1", "--draws=1", "--json", "--quiet", "--enrolled=4"]
-    assert main(["risk", f"--protocol={data / 'protocol.json'}", *sides, *encoders, *options]) == 0
+    assert main(["risk", f"--protocol={data / 'protocol.toml'}", *sides, *encoders, *options]) == 0
     printed = capsys.readouterr()
     found = {check["name"]: check["seen"] for check in json.loads(printed.out)["checks"]}
     assert "16 of 16 utterances that were looked at equal the original" in found["identical-audio"]

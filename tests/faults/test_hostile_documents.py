@@ -22,11 +22,9 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.models.pretrained import model_kind
-from voiceveil.risk.sets import read_split
 from voiceveil.run.ledger import finished_items, open_ledger
 from voiceveil.tdsv.serialization import load_system
 
-SPLIT = {"split": {"s1": {"s1_A": ["u1", "u2"], "s1_B": ["u3"]}, "s2": {"s2_A": ["u4"]}}}
 ENTRY = {"file": "a.wav", "id": "a", "seconds": 1.0, "sha256": "0", "source": "s"}
 
 
@@ -90,7 +88,6 @@ def _begun_training(path: Path) -> None:
 CONFIG = {"architectures": ["Wav2Vec2ForCTC"], "model_type": "wav2vec2"}
 DOCUMENTS: dict[str, tuple[str, Any, Callable[[Path], object]]] = {
     "study": ("design.json", STUDY, lambda path: Study.load(path.parent)),
-    "split of a corpus": ("protocol.json", SPLIT, read_split),
     "ledger": ("ledger.jsonl", ENTRY, _ledger),
     "tdsv system": ("system.json", RECORD, _system),
     "manifest": ("a.jsonl", {"id": "u1", "path": "a.wav", "start": 0.1, "speaker": "s"}, _manifest),

@@ -103,7 +103,7 @@ def test_conversion_into_the_corpus_is_rejected(
 def test_design_does_not_replace_files(kaldi: Path, tmp_path: Path, capsys: Said) -> None:
     out = tmp_path / "out"
     command: list[object] = ["corpus", "protocol", kaldi, out, "--enroll", 1, "--session", "none", "--name", "mine"]
-    for name in ("mine_enrolls/text", "protocol.json"):
+    for name in ("mine_enrolls/text", "protocol.toml"):
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("mine")
         refused(tmp_path, command, capsys, f"{out / name}: this file exists")

@@ -49,7 +49,7 @@ def command(data: Path) -> list[str]:
         }.items()
     ]
     return [
-        "risk", f"--protocol={data / 'protocol.json'}", *sides, f"--anonymized={anonymized}",
+        "risk", f"--protocol={data / 'protocol.toml'}", *sides, f"--anonymized={anonymized}",
         f"--train-similar={similar}", *encoders, "--lengths=2", "--draws=1",
     ]  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_command_assesses_audio(data: Path, tmp_path: Path, capsys: pytest.Captu
 
 
 def test_adapted_models_attack_only_held_out_speakers(data: Path) -> None:
-    split = read_split(data / "protocol.json")
+    split = read_split(data / "protocol.toml")
     original = (open_corpus(str(data / "toy")),)
     recordings = Recordings(split, original, original)
     context = RunContext(Cache(None))
@@ -93,7 +93,7 @@ def test_adapted_models_attack_only_held_out_speakers(data: Path) -> None:
 
 
 def test_incomplete_recordings_are_rejected(data: Path) -> None:
-    split = read_split(data / "protocol.json")
+    split = read_split(data / "protocol.toml")
     toy = (open_corpus(str(data / "toy")),)
     few = (toy[0].filter(lambda u: u.id != "p03-02"),)
     context = RunContext(Cache(None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from voiceveil.core.errors import InputError
+from voiceveil.corpus import Corpus, Utterance, write_kaldi
 from voiceveil.risk.embeddings import EmbeddingTable, check_table, read_table
 from voiceveil.risk.sets import attack_from_tables, check_sets, divide, read_split
 
@@ -150,8 +150,11 @@ def test_invalid_sets_name_the_speaker(a: EmbeddingTable, b: EmbeddingTable, wha
 
 
 def test_split_of_a_protocol_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "protocol.json"
-    path.write_text(json.dumps({"split": {"x": {"c_A": ["u0", "u1"], "c_B": ["u2"]}}}))
+    path = tmp_path / "protocol.toml"
+    text = 'name = "c"\ntitle = "C"\nmetrics = ["linkability"]\n[legal]\na = "c_A"\nb = "c_B"\n'
+    path.write_text(text)
+    for name, ids in (("c_A", ("u0", "u1")), ("c_B", ("u2",))):
+        write_kaldi(Corpus(name, tuple(Utterance(id, Path("/no.wav"), speaker="x") for id in ids)), tmp_path / name)
     split = read_split(path)
     assert split == {"u0": "A", "u1": "A", "u2": "B"}
     a, b = divide(GOOD.rows(np.arange(3)), split)
@@ -160,10 +163,12 @@ def test_split_of_a_protocol_is_read(tmp_path: Path) -> None:
         divide(GOOD, {**split, "u9": "B"})
     with pytest.raises(InputError, match="which utterances are in A and which in B"):
         divide(GOOD, None)
-    path.write_text(json.dumps({"split": {"x": {"c_A": ["u0"], "c_B": ["u0"]}}}))
+    write_kaldi(Corpus("c_B", (Utterance("u0", Path("/no.wav"), speaker="x"),)), tmp_path / "c_B")
     with pytest.raises(InputError, match="utterance u0 of speaker x is in A and in B"):
         read_split(path)
-    for text in ("no json", "[]", "{}", '{"split": {"x": {"c_C": ["u0"]}}}'):
-        path.write_text(text)
-        with pytest.raises(InputError, match=r"not JSON|must be an object|split is missing|neither A nor B"):
-            read_split(path)
+    path.write_text(text.partition("[legal]")[0].replace('"linkability"', ""))
+    with pytest.raises(InputError, match="metrics is empty"):
+        read_split(path)
+    for other in ("vpc2024.toml", tmp_path / "none.toml"):
+        with pytest.raises(InputError):
+            read_split(Path(other))

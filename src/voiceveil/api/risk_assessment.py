@@ -174,7 +174,7 @@ def assess_risk(
     original, anonymized
         Corpora as :func:`voiceveil.open_corpus` reads them, with the same ids; the original says who speaks.
     protocol
-        ``protocol.json`` of ``voiceveil corpus protocol --legal``, which says which utterances are in A and in B.
+        ``protocol.toml`` of ``voiceveil corpus protocol --legal``, which names the sets A and B beside it.
         Without it the sets are drawn from ``original``.
     lengths
         Numbers of utterances per conversation.

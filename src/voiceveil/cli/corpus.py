@@ -26,7 +26,7 @@ from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.protocol import Design, design_trials, write_design
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
-from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_text
+from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_of_legal_sets, protocol_text
 from voiceveil.run.outputs import refuse_corpora
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_protocol(protocol: argparse.ArgumentParser) -> None:
     """The options of `corpus protocol`."""
     protocol.add_argument("path", metavar="CORPUS")
-    protocol.add_argument("out", metavar="OUT", type=Path, help="where the Kaldi directories and protocol.json go")
+    protocol.add_argument("out", metavar="OUT", type=Path, help="folder for the Kaldi directories and protocol.toml")
     protocol.add_argument("--name", help="first part of the names of the sets (default: the corpus's)")
     protocol.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
     add_overwrite(protocol)
@@ -202,6 +202,7 @@ def _protocol(args: argparse.Namespace) -> int:
     corpus = open_corpus(args.path)
     if args.legal:
         design = _legal_design(corpus, args)
+        protocol = protocol_of_legal_sets(design)
     else:
         design = design_trials(
             corpus,
@@ -213,8 +214,9 @@ def _protocol(args: argparse.Namespace) -> int:
             session=args.session,
             pooled=args.pooled,
         )
-        design = replace(design, files={"protocol.toml": protocol_text(protocol_of_design(design))})
-    for name in (*design.sets, *design.files, "protocol.json"):
+        protocol = protocol_of_design(design)
+    design = replace(design, files={"protocol.toml": protocol_text(protocol)})
+    for name in (*design.sets, *design.files):
         refuse_corpora(args.out / name, [corpus], [find_reader(args.path)[1]])
     for path in write_design(design, args.out, overwrite=args.overwrite):
         one = design.sets.get(path.name)

@@ -11,11 +11,15 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
 from voiceveil.cli.options import add_overwrite
 from voiceveil.cli.sanity import print_checks
 from voiceveil.core.errors import InputError
+
+if TYPE_CHECKING:
+    from voiceveil.risk import RiskPlan
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -32,12 +36,12 @@ embeddings: .npz or .parquet with the columns utterance, speaker, vector; set (A
   other column (gender, age, accent, emotion) is an attribute whose inference is tried.
 
 examples:
-  voiceveil corpus protocol commonvoice:cv-corpus/en legal --legal      writes legal/en_A, en_B and protocol.json
+  voiceveil corpus protocol commonvoice:cv-corpus/en legal --legal      writes legal/en_A, en_B and protocol.toml
   voiceveil anonymize legal/en_A hidden                                 writes hidden/en_A_veil
   voiceveil anonymize legal/en_B hidden
-  voiceveil risk --protocol legal/protocol.json --original legal/en_A --original legal/en_B \\
+  voiceveil risk --protocol legal/protocol.toml --original legal/en_A --original legal/en_B \\
       --anonymized hidden/en_A_veil --anonymized hidden/en_B_veil --cache risk.sqlite --report risk.html
-  voiceveil risk --embeddings informed=anon.npz --protocol legal/protocol.json --max-linkability 0.05
+  voiceveil risk --embeddings informed=anon.npz --protocol legal/protocol.toml --max-linkability 0.05
   voiceveil risk --embeddings original=A.npz,B.npz --embeddings informed=A_anon.npz,B_anon.npz --lengths 1,3 --json
 """
 AFTER_INTERRUPTION = "; embeddings in the --cache are kept"
@@ -57,17 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--embeddings", action="append", default=[], metavar="ATTACKER=FILE[,FILE]", help="both sets, or A's and B's"
     )
     vectors.add_argument("--norm", choices=("check", "unit", "raw"), default="check", help="of vectors (%(default)s)")
-    plan = parser.add_argument_group("protocol (defaults: the paper's)")
+    plan = parser.add_argument_group("protocol (defaults: those of --protocol, else the paper's)")
     plan.add_argument(
         "--protocol",
         type=Path,
-        metavar="FILE",
-        help="protocol.json of `corpus protocol --legal` (default: sets drawn from --original, 2 and 3 minutes)",
+        metavar="FILE.toml",
+        help="protocol with a table [legal], beside its sets A and B, as `corpus protocol --legal` writes it (default: "
+        "sets drawn from --original, 2 and 3 minutes)",
     )
-    plan.add_argument("--lengths", default="1,3,30", metavar="L[,L]", help="utterances a conversation (%(default)s)")
-    plan.add_argument("--speakers", metavar="N[,N]", help="N and N' (default: all, halved down to 20)")
-    plan.add_argument("--enrolled", type=int, default=495, metavar="N", help="speakers who single out (%(default)s)")
-    plan.add_argument("--draws", type=int, default=5, metavar="N", help="(%(default)s)")
+    plan.add_argument("--lengths", metavar="L[,L]", help="utterances in a conversation (1,3,30)")
+    plan.add_argument("--speakers", metavar="N[,N]", help="numbers of speakers (all, halved down to 20)")
+    plan.add_argument("--enrolled", type=int, metavar="N", help="speakers of B enrolled for Singling Out (495)")
+    plan.add_argument("--draws", type=int, metavar="N", help="random draws of utterances (5)")
     plan.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
     plan.add_argument("--labels", type=Path, metavar="CSV", help="columns speaker or utterance, and attributes")
     gate = parser.add_argument_group(
@@ -89,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Assess, print, write the report; 1 if a limit is exceeded, or cannot be judged."""
     from voiceveil.api.risk_assessment import RiskSettings, assess_settings
-    from voiceveil.risk import RiskLimits, RiskPlan
+    from voiceveil.risk import RiskLimits
 
     embeddings = _pairs(args.embeddings, "--embeddings")
     with chosen_jobs(args) as jobs:
@@ -103,13 +108,7 @@ def run(args: argparse.Namespace) -> int:
             norm=args.norm,
             protocol=args.protocol,
             labels=args.labels,
-            plan=RiskPlan(
-                lengths=_numbers(args.lengths, "--lengths"),
-                sizes=_numbers(args.speakers, "--speakers") if args.speakers else None,
-                enrolled=args.enrolled,
-                draws=args.draws,
-                seed=args.seed,
-            ),
+            plan=_plan(args),
             limits=RiskLimits(
                 args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length
             ),
@@ -130,6 +129,23 @@ def run(args: argparse.Namespace) -> int:
 def _command() -> str:
     """Return the command line, for the report."""
     return shlex.join(["voiceveil", *sys.argv[1:]]) if sys.argv[1:2] == ["risk"] else ""
+
+
+def _plan(args: argparse.Namespace) -> RiskPlan:
+    """Return the numbers of the assessment: those of the options, else of the protocol, else of the paper."""
+    from voiceveil.evaluation.protocol import Legal
+    from voiceveil.risk import RiskPlan
+    from voiceveil.risk.sets import load_legal
+
+    legal = Legal("", "") if args.protocol is None else load_legal(args.protocol)
+    speakers = _numbers(args.speakers, "--speakers") if args.speakers else legal.speakers
+    return RiskPlan(
+        lengths=_numbers(args.lengths, "--lengths") if args.lengths else legal.lengths,
+        sizes=speakers or None,
+        enrolled=legal.enrolled if args.enrolled is None else args.enrolled,
+        draws=legal.draws if args.draws is None else args.draws,
+        seed=args.seed,
+    )
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:

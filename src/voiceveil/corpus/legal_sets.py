@@ -17,7 +17,6 @@ from typing import Literal
 from voiceveil.audio import info
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.drawing import shuffled_utterances
-from voiceveil.corpus.ids import safe_id
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.protocol import Design, set_name
 
@@ -52,7 +51,7 @@ def design_legal_sets(
             fix="at least 2 in A and 1 in B are needed: ask for less",
         )
     record = {
-        "format": "voiceveil protocol 1",
+        "format": "voiceveil design 1",
         "what": "legal: every speaker of B is in A, with other utterances; the rest is A's if B has not enough",
         "corpus": {"name": corpus.name, "kind": corpus.kind, "utterances": len(corpus)},
         "seed": seed,
@@ -66,9 +65,6 @@ def design_legal_sets(
             for key, one in sets.items()
         },
         "without_gender": [spk for spk, said in sets[f"{label}_A"].by_speaker.items() if said[0].gender is None],
-        "split": {
-            safe_id(spk): {key: _ids(one, spk) for key, one in sets.items()} for spk in sets[f"{label}_A"].speakers()
-        },
     }
     return Design(sets, record)
 
@@ -88,10 +84,6 @@ def _divide(
 
 def _set(name: str, utterances: Sequence[Utterance], corpus: Corpus) -> Corpus:
     return Corpus(name, tuple(sorted(utterances, key=lambda u: u.id)), None, "kaldi", corpus.root)
-
-
-def _ids(one: Corpus, speaker: str) -> list[str]:
-    return [safe_id(utterance.id) for utterance in one.by_speaker.get(speaker, ())]
 
 
 def _minutes(corpus: Corpus) -> dict[str, float]:

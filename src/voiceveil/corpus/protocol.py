@@ -35,12 +35,14 @@ from voiceveil.corpus.model import Corpus, Trials, Utterance
 
 __all__ = ["Design", "design_trials", "set_name", "write_design"]
 
+_RECORD = "design.json"  # how the sets were drawn, beside them
+
 
 @dataclass(frozen=True)
 class Design:
     """Sets by name, in the order they are written, the record of how they were drawn, and further text files.
 
-    ``record`` becomes ``protocol.json``; ``files`` maps the name of a file beside the sets to its text.
+    ``record`` becomes ``design.json``; ``files`` maps the name of a file beside the sets to its text.
     """
 
     sets: Mapping[str, Corpus]
@@ -83,7 +85,7 @@ def design_trials(
     sets = {f"{label}_enrolls": _set(f"{label}_enrolls", enrolled, "enroll", corpus), **sets}
     options = {"enroll": enroll, "trials": trials, "impostors": impostors, "pooled": pooled}
     record = {
-        "format": "voiceveil protocol 1",
+        "format": "voiceveil design 1",
         "what": "verification: enrolled speakers x trial utterances of the same gender",
         "corpus": {"name": corpus.name, "kind": corpus.kind, "utterances": len(corpus)},
         "seed": seed,
@@ -231,7 +233,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
 
     directories = {name: out / name for name in design.sets}
     tables = [table for directory in directories.values() for table in kaldi_files(directory)]
-    files = [out / name for name in ("protocol.json", *design.files)]
+    files = [out / name for name in (_RECORD, *design.files)]
     written = [*tables, *files]
     refuse_files(written, overwrite=overwrite)
     before = {path for path in written if os.path.lexists(path)}
@@ -260,7 +262,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
 def _write_design(design: Design, out: Path) -> None:
     for name, corpus in design.sets.items():
         write_kaldi(corpus, out / name)
-    for name, text in {"protocol.json": json.dumps(design.record, indent=1) + "\n", **design.files}.items():
+    for name, text in {_RECORD: json.dumps(design.record, indent=1) + "\n", **design.files}.items():
         with atomic_path(out / name) as file:
             file.write_text(text, encoding="utf-8")
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Emotion",
+    "Legal",
     "Official",
     "Protocol",
     "RankingRules",
@@ -117,6 +118,32 @@ class StandIns:
 
 
 @dataclass(frozen=True)
+class Legal:
+    """The sets A and B of the legal framework, and its numbers; the defaults are those of Vauquier et al. 2025.
+
+    Parameters
+    ----------
+    a, b
+        Sets: every speaker of B is in A, with other utterances.
+    lengths
+        Utterances in a conversation.
+    speakers
+        Numbers of speakers to assess; empty: all of them, halved down to 20.
+    enrolled
+        Speakers of B who are enrolled for Singling Out.
+    draws
+        Random draws of utterances.
+    """
+
+    a: str
+    b: str
+    lengths: tuple[int, ...] = (1, 3, 30)
+    speakers: tuple[int, ...] = ()
+    enrolled: int = 495
+    draws: int = 5
+
+
+@dataclass(frozen=True)
 class RankingRules:
     """How systems are ranked.
 
@@ -180,7 +207,8 @@ class Protocol:
     name: str
     title: str
     metrics: tuple[str, ...]
-    conditions: tuple[Condition, ...]  # enrollment and trials, original (o) or anonymized (a)
+    #: Enrollment and trials, original (o) or anonymized (a): those that attackers attack under.
+    conditions: tuple[Condition, ...] = ()
     verification: tuple[Verification, ...] = ()
     recognition: tuple[Recognition, ...] = ()
     emotion: tuple[Emotion, ...] = ()
@@ -192,6 +220,7 @@ class Protocol:
     stand_ins: StandIns = field(default_factory=StandIns)
     ranking: RankingRules | None = None
     official: Official | None = None
+    legal: Legal | None = None
     #: Systems of the challenge with their settings, e.g. ``k2 pool=evaluation``: the meaning of ``--system all``.
     systems: tuple[str, ...] = ()
 
@@ -244,7 +273,7 @@ class Protocol:
             weights = {one.dataset: one.weight for one in self.recognition if one.split == split}
         elif part == "emotion":
             weights = {one.dataset: one.weight for one in self.emotion if one.split == split}
-        else:
+        elif part == "verification":
             for one in self.verification:
                 if one.split == split:
                     weights |= {dataset_name(one.dataset, one.subset, t.gender): t.weight for t in one.trials}

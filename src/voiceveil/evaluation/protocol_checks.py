@@ -47,7 +47,8 @@ def _metric_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     for metric in protocol.metrics:
         part = metric_info(metric).part
         if not getattr(protocol, part):
-            yield f"metrics has {metric!r}, but there is no [[{part}]]", f"add [[{part}]] with its sets, or remove it"
+            table = f"[{part}]" if part == "legal" else f"[[{part}]]"
+            yield f"metrics has {metric!r}, but there is no {table}", f"add {table} with its sets, or remove it"
     if not protocol.conditions and protocol.verification:
         yield "conditions is empty", 'give some of "oo", "oa" and "aa"'
     rules = protocol.ranking
@@ -62,7 +63,8 @@ def _metric_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
 
 
 def _set_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
-    for name in (*protocol.roles(), *protocol.stand_ins.train, *protocol.stand_ins.emotion):
+    legal = () if protocol.legal is None else (protocol.legal.a, protocol.legal.b)
+    for name in (*protocol.roles(), *protocol.stand_ins.train, *protocol.stand_ins.emotion, *legal):
         if "/" in name or "\\" in name or name.startswith(".") or not name:
             yield f"the set {name!r} cannot be the name of a folder", "use the name of a Kaldi directory in the data"
     roles = protocol.roles()

@@ -8,6 +8,7 @@ from typing import Any
 
 from voiceveil.corpus.protocol import Design
 from voiceveil.evaluation.protocol import (
+    Legal,
     Protocol,
     RankingRules,
     Recognition,
@@ -16,7 +17,7 @@ from voiceveil.evaluation.protocol import (
     protocol_document,
 )
 
-__all__ = ["protocol_of_design", "protocol_text"]
+__all__ = ["protocol_of_design", "protocol_of_legal_sets", "protocol_text"]
 
 _SPLIT = "test"
 
@@ -62,6 +63,14 @@ def protocol_of_design(design: Design) -> Protocol:
         recognition=(Recognition(name, _SPLIT, tuple(trial_sets)),) if has_text else (),
         ranking=RankingRules(minimum_eer=(0.1, 0.2, 0.3, 0.4), by=("wer",)) if has_text else None,
     )
+
+
+def protocol_of_legal_sets(design: Design) -> Protocol:
+    """Return the protocol of designed sets A and B, with the numbers of the paper."""
+    a, b = design.sets
+    name = a.removesuffix("_A")
+    title = f"Legal sets of {design.record['corpus']['name']}"
+    return Protocol(name=name, title=title, metrics=("singling_out", "linkability"), legal=Legal(a, b))
 
 
 def protocol_text(protocol: Protocol) -> str:

@@ -19,7 +19,7 @@ from voiceveil.core.registry import did_you_mean
 __all__ = ["METRICS", "MetricInfo", "metric_info"]
 
 #: The part of a protocol that has the data for a metric.
-Part = Literal["verification", "recognition", "emotion"]
+Part = Literal["verification", "recognition", "emotion", "legal"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MetricInfo:
         Which way is better for an anonymizer: ``"higher"`` or ``"lower"``.
     part
         The table of a protocol that names its data: ``"verification"`` (enrollment and trials), ``"recognition"``
-        (transcripts) or ``"emotion"``.
+        (transcripts), ``"emotion"`` or ``"legal"`` (the sets A and B of ``voiceveil risk``).
     """
 
     name: str
@@ -65,6 +65,8 @@ METRICS: dict[str, MetricInfo] = {
         MetricInfo("zebra_individual", "ZEBRA, individual: worst case", "", "lower"),
         MetricInfo("min_dcf", "min DCF", "", "higher"),
         MetricInfo("act_dcf", "actual DCF", "", "higher"),
+        MetricInfo("singling_out", "Singling Out", "%", "lower", "legal"),
+        MetricInfo("linkability", "Linkability", "%", "lower", "legal"),
     )
 }
 

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from voiceveil.core.checks import Check
-from voiceveil.core.documents import build, read_json
 from voiceveil.core.errors import InputError
+from voiceveil.corpus import Corpus, read_kaldi
+from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.protocol import Design
+from voiceveil.evaluation.protocol import Legal, load_protocol
 from voiceveil.metrics.legal import Voices, voices
 from voiceveil.risk.embeddings import EmbeddingTable, Names
 
@@ -31,6 +33,7 @@ __all__ = [
     "attack_from_tables",
     "check_sets",
     "divide",
+    "load_legal",
     "read_split",
     "split_of_design",
 ]
@@ -86,43 +89,39 @@ class RiskAttack:
     checks: tuple[Check, ...] = ()
 
 
-_LARGEST = 64 << 20  # bytes of a protocol.json
-
-
-@dataclass(frozen=True)
-class _Protocol:
-    """The entry of ``protocol.json`` that is used here: speaker -> set -> utterances."""
-
-    split: dict[str, dict[str, list[str]]]
-
-
 def read_split(path: Path) -> dict[str, str]:
-    """Return utterance -> "A" or "B", from a ``protocol.json`` of ``voiceveil corpus protocol --legal``."""
-    fix = "make it with `voiceveil corpus protocol CORPUS OUT --legal`"
-    record = build(_Protocol, read_json(path, largest=_LARGEST, fix=fix), where=path, unknown=True, fix=fix)
-    return _split(record.split, path)
+    """Return utterance -> "A" or "B", of the sets that a protocol names and that lie beside it.
+
+    Raises
+    ------
+    InputError
+        If the protocol has no [legal], or an utterance is in both sets.
+    """
+    legal = load_legal(path)
+    return _split([read_kaldi(path.parent / name) for name in (legal.a, legal.b)])
+
+
+def load_legal(path: Path) -> Legal:
+    """Return the table [legal] of a protocol's TOML file."""
+    legal = load_protocol(path).legal
+    if legal is None:
+        fix = "make one with `voiceveil corpus protocol CORPUS OUT --legal`"
+        raise InputError("the protocol has no [legal] with the sets A and B", where=path, fix=fix)
+    return legal
 
 
 def split_of_design(design: Design) -> dict[str, str]:
     """Return utterance -> "A" or "B" of legal sets that were just designed."""
-    return _split(design.record["split"], None)
+    return _split([with_safe_ids(corpus) for corpus in design.sets.values()])
 
 
-def _split(speakers: Mapping[str, Mapping[str, Sequence[str]]], path: Path | None) -> dict[str, str]:
-    pairs = [
-        (utterance, name[-2:], speaker)
-        for speaker, sets in speakers.items()
-        for name, ids in sets.items()
-        for utterance in ids
-    ]
+def _split(sets: Sequence[Corpus]) -> dict[str, str]:
     split: dict[str, str] = {}
-    for utterance, name, speaker in pairs:
-        if name not in ("_A", "_B"):
-            raise InputError(f"speaker {speaker} has a set that is neither A nor B", where=path)
-        if split.setdefault(utterance, name[1]) != name[1]:
-            raise InputError(
-                f"utterance {utterance} of speaker {speaker} is in A and in B", where=path, fix="sets must not overlap"
-            )
+    for side, corpus in zip("AB", sets, strict=True):
+        for utterance in corpus:
+            if split.setdefault(utterance.id, side) != side:
+                what = f"utterance {utterance.id} of speaker {utterance.speaker} is in A and in B"
+                raise InputError(what, where=corpus.root, fix="sets must not overlap")
     return split
 
 
