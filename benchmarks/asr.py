@@ -1,6 +1,6 @@
 """What anonymization does to the words: WER of the official development trials, original and through B2.
 
-    python benchmarks/asr.py PATH [--share 0.33] [--jobs 2] [--recogniser moonshine] [--cache FILE]
+    python benchmarks/asr.py PATH [--share 0.33] [--jobs 2] [--recognizer moonshine] [--cache FILE]
 
 PATH holds the Kaldi directories libri_dev_trials_f and libri_dev_trials_m. Printed are the WER with its interval over
 speakers (transcripts in plain words, and with one English spelling), the difference that B2 makes, and the speed of
@@ -67,10 +67,10 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--share", type=float, default=1.0, help="of the utterances of each speaker (default: 1)")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--recogniser", default="moonshine", metavar="SPEC")
+    parser.add_argument("--recognizer", default="moonshine", metavar="SPEC")
     parser.add_argument("--cache", type=Path, help="keeps the transcripts")
     args = parser.parse_args()
-    model, cache = recogniser(args.recogniser), Cache(args.cache)
+    model, cache = recogniser(args.recognizer), Cache(args.cache)
     results: dict[tuple[str, str, str], WordErrorRate] = {}
     with tempfile.TemporaryDirectory() as folder:
         for gender in "fm":

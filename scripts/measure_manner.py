@@ -41,7 +41,7 @@ def manner_of(utterance: Utterance) -> Manner | None:
 def printed(name: str, manners: list[Manner]) -> None:
     """A line: mean and deviation of each, and how many are felt."""
     values = np.array(manners, dtype=np.float64)
-    felt = float(np.mean([manner.felt(Veil().disguise().ordinary) > 0.5 for manner in manners]))
+    felt = float(np.mean([manner.emotion_weight(Veil().disguise().arousal_threshold) > 0.5 for manner in manners]))
     cells = (f"{mean:+.2f} ({deviation:.2f})" for mean, deviation in zip(values.mean(0), values.std(0), strict=True))
     print(f"{name:12} {len(manners):5}  {'  '.join(cells)}  {felt:.0%}")
 

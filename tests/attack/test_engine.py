@@ -306,7 +306,7 @@ def test_wrong_models_are_found_before_the_work(
 ) -> None:
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("the work has begun"))
     names = f"pitch-bumps,{spec.format(made / 'toy_trials_x')}"
-    assert main(["attack", "--data", str(made), "--anon", "_b2", "--attacker", names]) == 1
+    assert main(["attack", "--data", str(made), "--anon", "_b2", "--attackers", names]) == 1
     assert what in capsys.readouterr().err
 
 
@@ -321,7 +321,7 @@ def test_training_speakers_must_not_be_in_the_trials(made: Path) -> None:
 def test_attack_command_writes_scores_and_results(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--data", str(made), "--anon", "_b2", "--attacker", "pitch-bumps,free:f0", "--resamples", "20"]
+    options = ["--data", str(made), "--anon", "_b2", "--attackers", "pitch-bumps,free:f0", "--resamples", "20"]
     assert main(["attack", *options, "--sets", "toy", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     for word in ("lazy-informed", "toy_trials_x", "shuffled control", "strongest attacker", "free:f0"):
@@ -334,13 +334,13 @@ def test_attack_command_writes_scores_and_results(
     ]
     assert main(["attack", "--data", str(tmp_path / "none")]) == 1
     assert "no such folder" in capsys.readouterr().err
-    assert main(["attack", "--data", str(made), "--attacker", ","]) == 1
+    assert main(["attack", "--data", str(made), "--attackers", ","]) == 1
 
 
 @pytest.mark.slow
 def test_plda_scores_from_end_to_end(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """PLDA learns from original speech if the encoder did, from anonymized speech if adapted; its scores are LLRs."""
-    options = ["--data", str(made), "--anon", "_b2", "--attacker", "pitch-bumps,pitch-bumps-adapted,free:f0"]
+    options = ["--data", str(made), "--anon", "_b2", "--attackers", "pitch-bumps,pitch-bumps-adapted,free:f0"]
     options += ["--scoring", "plda", "--train", str(made / "train_b2"), "--train-original", str(made / "train")]
     assert main(["attack", *options, "--resamples", "20", "--out", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

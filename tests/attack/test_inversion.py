@@ -150,7 +150,7 @@ def test_inversion_beats_the_ignorant_attacker(data: Path, system: str) -> None:
 
 
 def test_attack_command_uses_the_cache(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["attack", "--data", str(data), "--anon", "_b2", "--attacker", "mcadams-inversion:angles", "--json"]
+    options = ["attack", "--data", str(data), "--anon", "_b2", "--attackers", "mcadams-inversion:angles", "--json"]
     options += ["--resamples", "20", "--cache", str(tmp_path / "cache.sqlite")]
     assert main([*options, "--jobs", "2"]) == 0
     first = json.loads(capsys.readouterr().out)
@@ -158,7 +158,7 @@ def test_attack_command_uses_the_cache(data: Path, tmp_path: Path, capsys: pytes
     again = json.loads(capsys.readouterr().out)
     assert first["rows"] == again["rows"]
     assert first["strongest"]["attacker"] == "mcadams-inversion:angles"
-    assert main([*options[:3], "--attacker", "mcadams-inversion:angles"]) == 1
+    assert main([*options[:3], "--attackers", "mcadams-inversion:angles"]) == 1
     assert "needs anonymized speech" in capsys.readouterr().err
     with pytest.raises(InputError, match="unknown encoder"):
         attack.make_attackers(["mcadams-inversion:nobody"])

@@ -34,10 +34,10 @@ def test_fallback_to_b2_gives_a_warning(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("voiceveil.systems.resynthesis.pipeline.find_spec", lambda name: None)
-    with pytest.warns(UserWarning, match="b2 is used, which protects little, since veil cannot be: .*pip install"):
+    with pytest.warns(UserWarning, match="using b2, which protects little, because veil cannot be used: .*pip install"):
         vv.anonymize(source, tmp_path / "python", seed=1)
     assert main(["anonymize", str(source), str(tmp_path / "command"), "--seed", "1", "--quiet"]) == 0
-    assert "b2 is used, which protects little, since veil cannot be" in capsys.readouterr().err
+    assert "using b2, which protects little, because veil cannot be used" in capsys.readouterr().err
     vv.anonymize(source, tmp_path / "named", seed=1, system="b2")
     written = [(tmp_path / name / "a.wav").read_bytes() for name in ("python", "command", "named")]
     assert written[0] == written[1] == written[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from tests.systems.test_batch import make_folder
 from voiceveil.audio import save
 from voiceveil.cli.main import VERBS, main
+from voiceveil.systems import systems
 from voiceveil.testing import synthetic_voice
 
 
@@ -54,12 +56,23 @@ def test_version_is_printed() -> None:
 def test_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "systems")
     assert code == 0
-    for name in ("identity", "b2", "b2-2022", "b2-2020", "d1"):
-        assert f"{name}:" in out
-    assert "--set alpha=0.5,0.9" in out
+    header, default, *others = out.splitlines()
+    assert header.split() == ["system", "EER", "attacker", "WER", "speed", "weights"]
+    assert default.split()[:7] == ["veil", "33", "/", "35%", "semi-informed", "10%", "19x"]
+    names = [line.split()[0] for line in others if line]
+    assert names[names.index("identity") - 1] == "joint-hifigan", "controls are last, behind those not measured"
+    assert len(out.splitlines()) < 40, "one screen"
     rows = json.loads(call(capsys, "systems", "--json")[1])
-    assert {"name", "summary", "source", "rate", "parameters"} <= set(rows[0])
-    assert "team D" in call(capsys, "systems", "d1")[1]
+    assert [row["name"] for row in rows] == ["veil", *names[: len(list(systems)) - 1]]
+    assert {"name", "summary", "source", "rate", "parameters", "measured"} <= set(rows[0])
+
+
+def test_details_of_a_system(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "systems", "d1")
+    assert "team D" in out
+    assert "EER:           7.4% [5.3, 12.3]; attacker campplus (lazy-informed)" in out
+    assert "voiceveil evaluate --protocol vpc2020 --system all" in out
+    assert "alpha=0.8,0.8" in out
 
 
 def test_unknown_system_suggests_the_nearest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -89,8 +102,8 @@ def test_default_system_without_torch_is_b2(
     code, _, err = call(capsys, "anonymize", tmp_path / "in", tmp_path / "out", "--quiet")
     assert code == 0
     assert err.splitlines()[0] == (
-        "voiceveil: b2 is used, which protects little, since veil cannot be: veil needs torch, which is not installed "
-        "(pip install 'voiceveil[neural]')"
+        "voiceveil: warning: using b2, which protects little, because veil cannot be used: veil needs torch, which is "
+        "not installed (pip install 'voiceveil[neural]')"
     )
     assert '"b2"' in (tmp_path / "out" / ".voiceveil" / "ledger.jsonl").read_text()
     code, _, err = call(capsys, "anonymize", tmp_path / "in", tmp_path / "two", "--set", "privacy=1")
@@ -110,7 +123,9 @@ def test_anonymize_writes_files(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert code == 0
     assert "4 anonymized" in out
     assert str(tmp_path / "out") in out
-    assert json.loads(err.splitlines()[-1])["done"] == 4  # not a terminal: JSON lines
+    assert err == "", "short work is not worth a line in a log"
+    code, _, err = call(capsys, "anonymize", source, tmp_path / "again", *options, "--json-progress")
+    assert (code, json.loads(err.splitlines()[-1])["done"]) == (0, 4)
 
 
 def test_anonymize_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -215,3 +230,87 @@ def test_public_names() -> None:
         assert getattr(voiceveil, name) is not None
     with pytest.raises(AttributeError):
         voiceveil.no_such_name  # noqa: B018
+
+
+def test_several_files_go_into_one_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "in", 2, 2)
+    files = sorted(source.rglob("*.wav"))
+    code, out, _ = call(capsys, "anonymize", *files, "-o", tmp_path / "out", "--system", "b2")
+    assert (code, "4 anonymized: 0:00:01 of audio" in out) == (0, True)
+    assert sorted(p.name for p in (tmp_path / "out").glob("*.wav")) == [file.name for file in files]
+    assert "4 done before" in call(capsys, "anonymize", *files, "-o", tmp_path / "out", "--system", "b2")[1]
+    same = tmp_path / "other" / files[0].name
+    save(same, synthetic_voice(seconds=0.2))
+    code, _, err = call(capsys, "anonymize", files[0], same, "-o", tmp_path / "two", "--system", "b2")
+    assert (code, "has the same name" in err, (tmp_path / "two").exists()) == (1, True, False)
+
+
+def test_several_folders_keep_their_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make_folder(tmp_path / name, 1, 1)
+    file = tmp_path / "a.wav"
+    save(file, synthetic_voice(seconds=0.2))
+    code, _, _ = call(
+        capsys, "anonymize", file, tmp_path / "one", tmp_path / "two", "-o", tmp_path / "out", "--system", "b2"
+    )
+    assert code == 0
+    written = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.wav"))
+    assert written == ["a.wav", "one/s0/s0-u0.wav", "two/s0/s0-u0.wav"]
+
+
+@pytest.mark.parametrize("arguments", [["a.wav"], ["a.wav", "b.wav", "c.wav"]])
+def test_an_output_must_be_given(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    code, _, err = call(capsys, "anonymize", *arguments)
+    assert (code, "(add -o OUT)" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (["anonymize", "a", "b", "--jbos", "2"], "unknown option --jbos: did you mean --jobs"),
+        (["evaluate", "--dta", "x"], "unknown option --dta: did you mean --data"),
+        (["corpus", "check", "x", "--no-adio"], "did you mean --no-audio"),
+        (["corpus", "chek", "x"], "'chek' is not known: did you mean check?"),
+        (["anonymize", "a", "b", "--level", "speakr"], "'speakr' is not known: did you mean speaker?"),
+        (["anonymize", "a", "b", "--nothing-like-it"], "unknown option --nothing-like-it (see --help)"),
+        (["--vresion"], "did you mean --version?"),
+    ],
+)
+def test_mistyped_options_are_suggested(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], suggestion: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert suggestion in capsys.readouterr().err
+
+
+def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["anonymize", "a", "b", "--over"])
+    assert "did you mean --overwrite" in capsys.readouterr().err
+
+
+def test_former_options_are_accepted_with_a_warning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["attack", "--data", str(tmp_path), "--attacker=free"]) == 1
+    assert "voiceveil: warning: --attacker is now called --attackers" in capsys.readouterr().err
+    assert main(["tdsv", "submit", "a.txt", "--trials", "t", "--to", str(tmp_path / "s.zip")]) == 1
+    assert "--to is now called --out" in capsys.readouterr().err
+
+
+def test_errors_have_colors_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for variables, colored in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        stream = Terminal()
+        with monkeypatch.context() as patch:
+            patch.delenv("NO_COLOR", raising=False)
+            patch.setenv("TERM", "xterm")
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stderr", stream)
+            assert main(["systems", "b22"]) == 1
+        assert ("\x1b[31mvoiceveil systems: \x1b[0m" in stream.getvalue()) == colored
+        assert ("\x1b" in stream.getvalue()) == colored

@@ -53,7 +53,7 @@ def test_killed_training_resumes_to_the_same_weights(
     assert not (tmp_path / "killed" / "record.json").exists()
     capsys.readouterr()
     assert main(arguments(voices, tmp_path / "killed")) == 0
-    assert "going on from step" in capsys.readouterr().err
+    assert "resuming at step" in capsys.readouterr().err
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("calm", "killed")]
     assert files[0] == files[1]
     calm, killed = (json.loads((tmp_path / name / "record.json").read_text()) for name in ("calm", "killed"))

@@ -422,7 +422,7 @@ def test_encoder_trained_on_test_speakers_gives_a_warning(world: Path) -> None:
 def test_attack_command_prints_and_stores_the_warning(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = original(data)
     spoil(data, source)
-    options = ["attack", "--data", str(data), "--anon", "_b2", "--attacker", "bumps", "--resamples", "20", "--quiet"]
+    options = ["attack", "--data", str(data), "--anon", "_b2", "--attackers", "bumps", "--resamples", "20", "--quiet"]
     assert main([*options, "--out", str(data / "out")]) == 0
     printed = capsys.readouterr()
     for text in printed:

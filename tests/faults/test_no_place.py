@@ -223,9 +223,8 @@ def test_progress_works_without_a_stream(monkeypatch: pytest.MonkeyPatch) -> Non
     with open("/dev/full", "w") as full:  # noqa: PTH123 -- a text stream
         for stream in (None, full):
             monkeypatch.setattr(sys, "stderr", stream)
-            progress = Progress(2, 2)
-            progress.note("a note")
-            progress.add(work=1, failed=True)
-            progress.close()
+            with Progress("working", 2) as progress:
+                progress.note("a note")
+                progress.advance(failed=True)
         monkeypatch.undo()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())

@@ -149,7 +149,7 @@ def test_tdsv_does_not_replace_files(tmp_path: Path, capsys: Said) -> None:
     for name in ("mine.zip", "mine.txt", "mine.html"):
         (tmp_path / name).write_text("mine")
     lists: list[object] = ["--trials", tmp_path / "trials"]
-    submit: list[object] = ["tdsv", "submit", tmp_path / "answer.txt", *lists, "--to"]
+    submit: list[object] = ["tdsv", "submit", tmp_path / "answer.txt", *lists, "--out"]
     refused(tmp_path, [*submit, tmp_path / "mine.zip"], capsys, "mine.zip: this file exists")
     refused(tmp_path, [*submit, tmp_path / "answer.txt", "--overwrite"], capsys, "would replace the input")
     done([*submit, tmp_path / "mine.zip", "--overwrite"])
@@ -170,7 +170,7 @@ def test_tdsv_does_not_replace_files(tmp_path: Path, capsys: Said) -> None:
 def test_attack_replaces_only_its_own_files(data: Path, tmp_path: Path, capsys: Said) -> None:
     shutil.copytree(data, tmp_path / "data")
     out = tmp_path / "out"
-    command: list[object] = ["attack", "--data", tmp_path / "data", "--attacker", "free:f0", "--quiet", "--out"]
+    command: list[object] = ["attack", "--data", tmp_path / "data", "--attackers", "free:f0", "--quiet", "--out"]
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):
         done(["anonymize", tmp_path / "data" / name, tmp_path / "data", "--system", "b2", "--seed", 1, "--quiet"])
     command[3:3] = ["--anon", "_b2"]

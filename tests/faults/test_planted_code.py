@@ -130,7 +130,7 @@ def test_feature_extraction_imports_nothing_from_the_working_directory(
     command: list[str], folder: Path, jobs: int
 ) -> None:
     """``extract`` serves `attack`, `risk`, `tdsv` and `train`; it starts processes from 50 recordings on."""
-    run(command, folder, "attack", "--data", ".", "--attacker", "free", "--quiet", "--resamples", 10, "--jobs", jobs)
+    run(command, folder, "attack", "--data", ".", "--attackers", "free", "--quiet", "--resamples", 10, "--jobs", jobs)
 
 
 def test_checks_import_nothing_from_the_working_directory(command: list[str], folder: Path) -> None:

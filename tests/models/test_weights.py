@@ -68,7 +68,7 @@ def test_weights_named_by_systems_are_shipped() -> None:
         cls = systems[name]
         if issubclass(cls, Resynthesis) and cls.shipped:
             assert {"-".join(filter(None, (cls.shipped, stage))) for stage in cls.stages} <= set(store.names())
-            for amount, name in (("melody", "intonation"), ("voicing", "voicing")):
+            for amount, name in (("predicted_f0_weight", "intonation"), ("voicing", "voicing")):
                 assert not getattr(cls().disguise(), amount) or f"{cls.shipped}-{name}" in store.names()
 
 

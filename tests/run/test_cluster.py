@@ -230,7 +230,7 @@ def test_attack_evaluate_and_risk_give_the_local_results(
     assert main([*design, "--a-utterances", "2", "--b-utterances", "2"]) == 0
     sides = [f"--original={tmp_path / name}" for name in ("toy_A", "toy_B")]
     risk = ["risk", f"--protocol={tmp_path / 'protocol.toml'}", *sides, "--encoder=original=bumps"]
-    attack = ["attack", "--data", str(data), "--attacker", "free,bumps", "--json"]
+    attack = ["attack", "--data", str(data), "--attackers", "free,bumps", "--json"]
     found = {}
     for place, where in (("local", []), ("ray", on(nodes))):
         cache = ["--cache", str(tmp_path / f"{place}.sqlite")]

@@ -1,15 +1,16 @@
-"""Progress: what a terminal shows, what a log file gets, and what quiet leaves."""
+"""Progress: a bar on a terminal, sentences in a log, JSON lines on request, notes even when quiet."""
 
 from __future__ import annotations
 
 import io
 import json
-import re
 import time
 
 import pytest
 
-from voiceveil.run.progress import Progress, _clock
+from voiceveil.core.activity import report_fraction, report_status
+from voiceveil.core.terminal import clock
+from voiceveil.run.progress import Progress, progress_style
 
 
 class Terminal(io.StringIO):
@@ -17,7 +18,7 @@ class Terminal(io.StringIO):
         return True
 
     def screen(self) -> list[str]:
-        """What is seen: a carriage return goes back to the start of the line and overwrites."""
+        """Return the visible lines: a carriage return goes back to the start of the line and overwrites."""
         lines = []
         for line in self.getvalue().split("\n"):
             shown = ""
@@ -28,100 +29,172 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time in seconds, to be set by the test."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
-def test_terminal_shows_one_line(clock: list[float]) -> None:
+def test_a_terminal_shows_a_bar(now: list[float]) -> None:
     stream = Terminal()
-    progress = Progress(4, 1000, stream=stream)
-    clock[0] += 60
-    progress.add(work=250, audio=7200.0)
-    # A quarter of the work took a minute: three more to go; two hours in a minute are 120 times real time.
-    assert stream.screen() == ["1/4 files  2.00 h of audio  120x real time  ETA 3:00"]
-    clock[0] += 60
-    progress.add(work=250, failed=True)
-    assert stream.screen() == ["2/4 files, 1 failed  2.00 h of audio  60x real time  ETA 2:00"]
-    progress.add(work=250, audio=3600)
-    progress.add(work=250, audio=3600)
-    assert stream.screen()[0].startswith("2/4"), "not shown more often than five times a second"
-    progress.close()
-    assert stream.screen() == ["4/4 files, 1 failed  4.00 h of audio  120x real time  ETA 0:00", ""]
+    with Progress("anonymizing", 4, work=1000, stream=stream) as progress:
+        assert stream.screen() == ["anonymizing:   0%|                    | 0/4 files"]
+        now[0] += 60
+        progress.advance(250, audio=7200.0)
+        # A quarter of the work took a minute: three more are left; two hours in a minute are 120 times real time.
+        text = "anonymizing:  25%|#####               | 1/4 files, 2:00:00 of audio, 120x real time, 0:03:00 left"
+        assert stream.screen() == [text]
+        now[0] += 60
+        progress.advance(250, failed=True)
+        assert stream.screen()[0].endswith("| 2/4 files, 1 failed, 2:00:00 of audio, 60x real time, 0:02:00 left")
+        progress.advance(250, audio=3600)
+        progress.advance(250, audio=3600)
+        assert "2/4 files" in stream.screen()[0], "not shown more often than five times a second"
+    last, end = stream.screen()
+    assert last.endswith(
+        "100%|####################| 4/4 files, 1 failed, 4:00:00 of audio, 120x real time, took 0:02:00"
+    )
+    assert end == ""
 
 
-def test_note_keeps_the_progress_line(clock: list[float]) -> None:
+def test_a_bar_moves_within_an_item(now: list[float]) -> None:
     stream = Terminal()
-    progress = Progress(2, 2, stream=stream)
-    clock[0] += 1
-    progress.add(work=1, audio=3600)
-    progress.note("failed: a.wav")
-    clock[0] += 1
-    progress.add(work=1, audio=3600)
-    progress.close()
-    assert stream.screen() == ["failed: a.wav", "2/2 files  2.00 h of audio  3600x real time  ETA 0:00", ""]
+    with Progress("anonymizing", 2, stream=stream) as progress:
+        report_status("loading models")
+        assert stream.screen() == ["anonymizing:   0%|                    | loading models"]
+        now[0] += 10
+        report_fraction(0.5)
+        assert stream.screen() == ["anonymizing:  25%|#####               | 0/2 files, 0:00:30 left"]
+        now[0] += 10
+        progress.advance()
+        assert stream.screen() == ["anonymizing:  50%|##########          | 1/2 files, 0:00:20 left"]
+    report_status("nobody watches")
+    report_fraction(0.5)
 
 
-def test_other_outputs_get_json_lines(clock: list[float]) -> None:
+def test_the_innermost_progress_is_told(now: list[float]) -> None:
+    outer, inner = io.StringIO(), io.StringIO()
+    with Progress("evaluating", 2, stream=outer):
+        with Progress("attacking", 2, stream=inner):
+            report_status("loading models")
+        report_status("learning")
+    assert (outer.getvalue(), inner.getvalue()) == ("evaluating: learning\n", "attacking: loading models\n")
+
+
+def test_a_note_does_not_break_the_bar(now: list[float]) -> None:
+    stream = Terminal()
+    with Progress("anonymizing", 2, stream=stream) as progress:
+        now[0] += 1
+        progress.advance()
+        progress.note("failed: a.wav")
+        now[0] += 1
+        progress.advance()
+    assert stream.screen() == ["failed: a.wav", "anonymizing: 100%|####################| 2/2 files, took 0:00:02", ""]
+
+
+def test_a_log_gets_sentences(now: list[float]) -> None:
     stream = io.StringIO()
-    progress = Progress(3, 300, stream=stream)
-    clock[0] += 9
-    progress.add(work=100, audio=900)
-    assert stream.getvalue() == "", "a log is not filled: a line every ten seconds"
-    clock[0] += 3
-    progress.add(work=100, audio=300.0)
-    progress.note('failed: "a".wav\nü')
-    clock[0] += 3
-    progress.add(work=100, failed=True)
-    progress.close()
-    rows = [json.loads(line) for line in stream.getvalue().splitlines()]
-    first = {"done": 2, "items": 3, "failed": 0, "audio_hours": 0.3333, "times_real_time": 100.0, "eta_seconds": 6.0}
-    last = {"done": 3, "items": 3, "failed": 1, "audio_hours": 0.3333, "times_real_time": 80.0, "eta_seconds": 0.0}
-    assert rows == [first, {"note": 'failed: "a".wav\nü'}, last]
+    with Progress("anonymizing", 3, work=300, stream=stream) as progress:
+        now[0] += 9
+        progress.advance(100, audio=900)
+        assert stream.getvalue() == "", "a log is not filled: a line every ten seconds"
+        now[0] += 3
+        progress.advance(100, audio=300.0)
+        progress.note("failed: a\nb")
+        now[0] += 3
+        progress.advance(100, failed=True)
+    assert stream.getvalue().splitlines() == [
+        "anonymizing: 2 of 3 files, 0:20:00 of audio, 100x real time, 0:00:06 left",
+        "failed: a\\nb",
+        "anonymizing: 3 of 3 files, 1 failed, 0:20:00 of audio, 80x real time, took 0:00:15",
+    ]
 
 
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_quiet_prints_notes_only(clock: list[float], stream: io.StringIO) -> None:
-    progress = Progress(2, 2, style="quiet", stream=stream)
-    for _ in range(2):
-        clock[0] += 100
-        progress.add(work=1, audio=3600)
-    progress.note("failed: a.wav")
-    progress.close()
-    assert stream.getvalue() == "failed: a.wav\n"
-
-
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_no_work_prints_nothing(stream: io.StringIO) -> None:
-    Progress(0, 0, stream=stream).close()
+def test_short_work_is_not_worth_a_line_in_a_log(now: list[float]) -> None:
+    stream = io.StringIO()
+    with Progress("anonymizing", 1, stream=stream) as progress:
+        now[0] += 5
+        progress.advance()
     assert stream.getvalue() == ""
 
 
-def test_zero_time_and_zero_work_are_handled(clock: list[float]) -> None:
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_json_lines_on_request(now: list[float], stream: io.StringIO) -> None:
+    with progress_style("json"), Progress("training", 10, unit="steps", start=8, stream=stream) as progress:
+        report_status("loading models")
+        now[0] += 12
+        progress.advance(audio=24.0, loss=0.123456)
+        progress.note('failed: "a".wav\nü')
+        progress.advance(loss=0.1)
+    common = {"progress": "training", "items": 10, "unit": "steps", "failed": 0, "audio_seconds": 24.0}
+    assert [json.loads(line) for line in stream.getvalue().splitlines()] == [
+        {"progress": "training", "status": "loading models"},
+        {**common, "done": 9, "times_real_time": 2.0, "seconds_left": 12.0, "loss": 0.1235},
+        {"progress": "training", "note": 'failed: "a".wav\nü'},
+        {**common, "done": 10, "times_real_time": 2.0, "seconds_left": 0.0, "loss": 0.1},
+    ]
+
+
+def test_training_shows_its_figures(now: list[float]) -> None:
+    stream = io.StringIO()
+    with Progress("training", 100, unit="steps", start=50, stream=stream) as progress:
+        now[0] += 10
+        progress.advance(epoch=3, loss=1.25, accuracy=0.5, rate=0.001)
+    sentence = "training: 51 of 100 steps, epoch 3, loss 1.250, accuracy 50.0%, learning rate 0.001, 0:08:10 left"
+    assert stream.getvalue().splitlines()[0] == sentence
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+@pytest.mark.parametrize("style", ["auto", "json"])
+def test_quiet_shows_only_what_must_not_be_missed(now: list[float], stream: io.StringIO, style: str) -> None:
+    before = stream.getvalue()
+    with progress_style(style), Progress("anonymizing", 2, quiet=True, stream=stream) as progress:  # type: ignore[arg-type]
+        report_status("loading models")
+        for _ in range(2):
+            now[0] += 100
+            progress.advance(audio=3600)
+        progress.note("resuming")
+        progress.note("failed: a.wav", always=True)
+    assert stream.getvalue() == before + "failed: a.wav\n"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_without_items_nothing_is_shown(stream: io.StringIO) -> None:
+    with Progress("anonymizing", 0, stream=stream):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_no_time_and_no_work_are_no_division_by_zero(now: list[float]) -> None:
     log, terminal = io.StringIO(), Terminal()
     for stream in (log, terminal):
-        progress = Progress(1, 0, stream=stream)
-        progress.add(work=0)
-        progress.close()
-    assert json.loads(log.getvalue())["eta_seconds"] is None
-    assert terminal.screen() == ["1/1 files  0.00 h of audio  0x real time", ""]
+        with Progress("anonymizing", 1, work=0, stream=stream) as progress:
+            now[0] += 10
+            progress.advance(0)
+    assert log.getvalue().splitlines()[-1] == "anonymizing: 1 of 1 files, took 0:00:10"
+    assert terminal.screen()[0].endswith("| 1/1 files, took 0:00:10")
 
 
-def test_default_stream_is_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(1, 1)
-    progress.add(work=1, audio=1.0)
-    progress.close()
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert json.loads(said.err)["done"] == 1
+def test_an_error_leaves_the_bar_where_it_was(now: list[float]) -> None:
+    stream = Terminal()
+    with pytest.raises(ValueError, match="broken"), Progress("anonymizing", 2, stream=stream):
+        raise ValueError("broken")
+    assert stream.screen() == ["anonymizing:   0%|                    | 0/2 files", ""]
+
+
+def test_standard_error_by_default(capsys: pytest.CaptureFixture[str], now: list[float]) -> None:
+    with Progress("anonymizing", 1) as progress:
+        now[0] += 20
+        progress.advance(audio=1.0)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("anonymizing: 1 of 1 files, 0:00:01 of audio")
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0:00"), (0.4, "0:00"), (59.4, "0:59"), (59.7, "1:00"), (3599.9, "1:00:00"), (36_061, "10:01:01")],
+    [(0, "0:00:00"), (0.4, "0:00:00"), (59.4, "0:00:59"), (59.7, "0:01:00"), (3599.9, "1:00:00"), (36_061, "10:01:01")],
 )
-def test_clock_formats_durations(seconds: float, text: str) -> None:
-    assert _clock(seconds) == text
-    assert re.fullmatch(r"(\d+:)?\d+:\d\d", text)
+def test_lengths_of_time(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from voiceveil.core.errors import InputError
 from voiceveil.systems.parameters import (
     Range,
-    check_names,
+    RenamedWarning,
     check_parameters,
+    current_names,
     describe,
     parameter,
     parse_settings,
+    present_parameters,
 )
 
 
@@ -163,9 +165,9 @@ def test_text_and_values_agree(a: float, b: float, order: int, smooth: bool) -> 
 
 
 def test_class_without_parameters_has_none() -> None:
-    check_names(Nothing, "nothing", [])
+    assert current_names(Nothing, "nothing", {}) == {}
     with pytest.raises(InputError, match=r"system nothing has no parameter 'a' \(it has no parameters\)"):
-        check_names(Nothing, "nothing", ["a"])
+        current_names(Nothing, "nothing", {"a": 1})
     assert describe(Nothing) == []
 
 
@@ -176,3 +178,31 @@ def test_parameters_are_described() -> None:
     types = [row["type"] for row in rows.values()]
     assert types == ["low,high", "float", "int", "bool", "str", "whole|official", "8|16", "float"]
     assert rows["plain"]["help"] == ""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    f0_range_kept: float = parameter(0.0, "a number", low=0, high=1, former_names=("excursion", "reach"))
+    gender: Literal["stated", "estimated"] = parameter("stated", "a choice", former_choices={"heard": "estimated"})
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+
+def test_former_names_are_accepted_with_a_warning() -> None:
+    with pytest.warns(RenamedWarning, match="the parameter excursion is now called f0_range_kept"):
+        assert parse_settings(Renamed, "example", ["excursion=0.5"]) == {"f0_range_kept": 0.5}
+    with pytest.warns(RenamedWarning, match="gender=heard is now written gender=estimated"):
+        assert Renamed(gender="heard").gender == "estimated"  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"f0_range_kept = 2 is outside"), pytest.warns(RenamedWarning):
+        Renamed(**parse_settings(Renamed, "example", ["reach=2"]))
+
+
+def test_a_parameter_under_two_names_is_refused() -> None:
+    with pytest.raises(InputError, match="f0_range_kept is given twice, once under a former name"):
+        current_names(Renamed, "example", {"f0_range_kept": 1, "excursion": 0})
+
+
+def test_recorded_parameters_get_their_present_names() -> None:
+    recorded = {"excursion": 0.5, "gender": "heard", "other": [1]}
+    assert present_parameters(Renamed, recorded) == {"f0_range_kept": 0.5, "gender": "estimated", "other": [1]}

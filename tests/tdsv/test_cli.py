@@ -81,7 +81,7 @@ def test_commands_lead_from_a_corpus_to_a_submission(made: Path, capsys: pytest.
     assert "TC against TW: the right person, wrong words" in capsys.readouterr().out
 
     package = made / "s.zip"
-    assert main(["tdsv", "submit", str(answer), *lists[:2], "--to", str(package)]) == 0
+    assert main(["tdsv", "submit", str(answer), *lists[:2], "--out", str(package)]) == 0
     assert main(["tdsv", "submit", "--check", str(package), *lists[:2]]) == 0
     assert f"{package}: good, {len(trials)} scores" in capsys.readouterr().out
     assert main(["tdsv", "submit", "--check", str(package), "--trials", str(docs / "dev_trials.txt")]) == 1

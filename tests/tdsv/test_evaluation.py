@@ -210,7 +210,7 @@ def test_submission_is_valid_and_reproducible(tmp_path: Path) -> None:
 
 def test_invalid_submission_archives_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "s.zip"
-    fix = " (pack answer.txt alone: `voiceveil tdsv submit answer.txt --trials TRIALS --to s.zip`)"
+    fix = " (pack answer.txt alone: `voiceveil tdsv submit answer.txt --trials TRIALS --out s.zip`)"
     good = b"1\n2\n3\n"
 
     def reason() -> str:

@@ -266,7 +266,7 @@ def test_training_record_is_complete(corpus: Corpus, tmp_path: Path, capsys: pyt
         trained_on="anonymized", seed=5, quiet=False,
     )  # fmt: skip
     assert json.loads((tmp_path / "record.json").read_text()) == record
-    told = f"in {record['steps']} steps the learning rate gets to {record['highest_learning_rate']:.3g} of 0.01"
+    told = f"in {record['steps']} steps the learning rate reaches only {record['highest_learning_rate']:.3g} of 0.01"
     assert f"WARNING: {told}" in capsys.readouterr().err
     assert (record["speakers"], record["validation_speakers"], record["held_out_utterances"]) == (4, 2, 2)
     assert record["utterances"] == 18

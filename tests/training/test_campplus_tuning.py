@@ -81,7 +81,7 @@ def test_tuned_encoder_is_used_in_an_attack(tmp_path: Path, capsys: pytest.Captu
     assert curve[-1]["loss"] < 0.9 * curve[0]["loss"]
     capsys.readouterr()
     attack = ["attack", "--data", str(tmp_path), "--anon", "_x", "--resamples", "10", "--json"]
-    assert main([*attack, "--attacker", f"campplus-tuned:{out}"]) == 0
+    assert main([*attack, "--attackers", f"campplus-tuned:{out}"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert (row["knowledge"], row["condition"]) == ("semi-informed", "aa")
     assert row["eer"]["value"] < 0.4

@@ -12,8 +12,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_attackers,
+    add_cache,
+    add_executor,
+    add_former_name,
+    add_jobs,
+    add_json,
+    add_out,
+    add_overwrite,
+    add_progress,
+    add_seed,
+    add_train,
+    chosen_jobs,
+)
 from voiceveil.cli.sanity import print_checks
 
 HELP = "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers"
@@ -30,7 +42,7 @@ attackers:
 
 examples:
   voiceveil attack --data data --anon _b2 --jobs 2
-  voiceveil attack --data data --anon _b2 --attacker campplus,campplus-adapted --train data/train-clean-360_b2
+  voiceveil attack --data data --anon _b2 --attackers campplus,campplus-adapted --train data/train-clean-360_b2
   voiceveil attack --data data --anon _b2 --scoring plda --train-original data/train-clean-360
   voiceveil attack --data data --anon _b2 --protocol data/protocol.toml
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
@@ -45,21 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DATA", help="folder of Kaldi directories")
     parser.add_argument("--anon", metavar="SUFFIX", help="end of the anonymized directories' names, e.g. _b2")
     parser.add_argument("--anon-data", type=Path, metavar="DIR", help="where they are (default: in DATA)")
-    parser.add_argument(
-        "--attacker", default="campplus,free", metavar="NAME[,NAME]", help="see below (default: %(default)s)"
-    )
+    add_attackers(parser, default="campplus,free", help="see below")
+    add_former_name(parser, "--attacker", "--attackers")
     parser.add_argument(
         "--protocol",
         metavar="NAME|FILE.toml",
         help="take sets, conditions and scoring from a protocol, e.g. vpc2024 (default: all NAME_trials... in DATA)",
     )
     parser.add_argument("--sets", metavar="NAME[,NAME]", help="e.g. libri_dev or libri_dev_trials_f (default: all)")
-    parser.add_argument(
-        "--train", action="append", default=[], metavar="CORPUS", help="anonymized speech of other speakers; repeatable"
-    )
-    parser.add_argument(
-        "--train-original", action="append", default=[], metavar="CORPUS", help="the same, not anonymized; repeatable"
-    )
+    add_train(parser, "anonymized speech of other speakers, which attackers learn from")
+    add_train(parser, "original speech of other speakers, for --scoring plda", name="--train-original")
     parser.add_argument(
         "--scoring",
         choices=("cosine", "plda"),
@@ -69,17 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--similar", action="store_true", help="--train is speech of a similar system, not of the one attacked"
     )
-    parser.add_argument(
-        "--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) for the next run"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="for score files and attack.json")
+    add_cache(parser)
+    add_out(parser, "folder for score files and attack.json")
     add_overwrite(parser)
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
-    add_executor_arguments(parser)
-    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (%(default)s)")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+    add_jobs(parser)
+    add_executor(parser)
+    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="bootstrap resamples (default: 1000)")
+    add_seed(parser, "the bootstrap")
+    add_progress(parser)
+    add_json(parser, "the result, with rates as fractions,")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         result = attack(
             args.data,
             anon=args.anon,
-            attackers=_listed(args.attacker),
+            attackers=_listed(args.attackers),
             out=args.out,
             overwrite=args.overwrite,
             **_rules(args),

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from voiceveil.cli.options import add_former_name
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
@@ -70,7 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="to verify with, A,B: the strongest counts (%(default)s)",
     )
-    create.add_argument("--recogniser", default="moonshine", metavar="NAME", help="to verify with (%(default)s)")
+    create.add_argument(
+        "--recognizer",
+        default="moonshine",
+        metavar="NAME",
+        help="speech recognizer of the verification (default: moonshine)",
+    )
+    add_former_name(create, "--recogniser", "--recognizer")
     create.add_argument(
         "--rank",
         choices=["verified-only", "verified-first"],
@@ -135,7 +142,7 @@ def _create(args: argparse.Namespace) -> int:
     attackers = tuple(name.strip() for name in args.attackers.split(",") if name.strip())
     contest = Contest(
         args.protocol, args.data, split, args.title, args.daily, args.total,
-        require_audio=args.require_audio, verify=verify, attackers=attackers, recogniser=args.recogniser,
+        require_audio=args.require_audio, verify=verify, attackers=attackers, recogniser=args.recognizer,
         rank=args.rank or ("verified-first" if verify == "none" else "verified-only"),
     )  # fmt: skip
     check_data(contest)

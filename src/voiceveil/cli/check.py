@@ -7,6 +7,10 @@ import json
 from dataclasses import asdict
 
 from voiceveil.audio import load
+from voiceveil.cli.options import (
+    add_json,
+    add_system_parameters,
+)
 from voiceveil.systems.resolve import find_system
 
 EXAMPLES = """\
@@ -21,12 +25,12 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("system", metavar="SYSTEM", help="a name from `voiceveil systems`, or MODULE:CLASS")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
+    add_system_parameters(parser)
     parser.add_argument(
         "--speech", metavar="FILE", help="real speech, a few seconds: it and a whispered version of it must change too"
     )
     parser.add_argument("--verbose", action="store_true", help="list the checks that passed as well")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

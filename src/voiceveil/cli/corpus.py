@@ -9,15 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_json,
+    add_overwrite,
+    add_seed,
+)
 from voiceveil.core.errors import InputError
-from voiceveil.core.terminal import print_lines, rewrite_line
+from voiceveil.core.terminal import print_lines
 from voiceveil.corpus.checking import audio_faults, read_tolerantly
 from voiceveil.corpus.convert import FORMATS, write_corpus
 from voiceveil.corpus.faults import Fault
@@ -28,6 +31,7 @@ from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
 from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_of_legal_sets, protocol_text
 from voiceveil.run.outputs import refuse_corpora
+from voiceveil.run.progress import Progress
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -54,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     info.add_argument("path", metavar="PATH", help=f"named corpora: {', '.join(corpora)}")
     for action in (check, info):
         action.add_argument("--no-audio", action="store_true", help="do not open the audio files")
-        action.add_argument("--json", action="store_true", help="print JSON")
+        add_json(action)
     convert = actions.add_parser("convert", help="write the metadata in another format; the audio stays where it is")
     convert.add_argument("path", metavar="IN")
     convert.add_argument("out", metavar="OUT", type=Path, help="a directory for kaldi and lhotse, else a file")
@@ -68,7 +72,7 @@ def _add_protocol(protocol: argparse.ArgumentParser) -> None:
     protocol.add_argument("path", metavar="CORPUS")
     protocol.add_argument("out", metavar="OUT", type=Path, help="folder for the Kaldi directories and protocol.toml")
     protocol.add_argument("--name", help="first part of the names of the sets (default: the corpus's)")
-    protocol.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    add_seed(protocol, "all draws")
     add_overwrite(protocol)
     lists = protocol.add_argument_group("enrollment and trial lists")
     lists.add_argument("--enroll", type=int, default=10, metavar="N", help="utterances that enroll one (%(default)s)")
@@ -123,8 +127,10 @@ def _check(args: argparse.Namespace) -> int:
     for fault in reading.faults:
         tell(fault)
     if not args.no_audio:
-        for fault in audio_faults(reading, args.rate, _progress(len(reading.corpus))):
-            tell(fault)
+        with Progress("checking", len(reading.corpus)) as progress:
+            for fault in audio_faults(reading, args.rate, lambda done: progress.advance()):
+                progress.clear()
+                tell(fault)
     faults = sum(not fault.note for fault in found)
     if args.json:
         print(json.dumps({"path": args.path, "faults": [_row(fault) for fault in found]}, indent=2))
@@ -136,21 +142,6 @@ def _check(args: argparse.Namespace) -> int:
 
 def _row(fault: Fault) -> dict[str, Any]:
     return {**asdict(fault), "file": None if fault.file is None else str(fault.file)}
-
-
-def _progress(total: int) -> Callable[[int], None] | None:
-    """A line on a terminal that counts the files, from the third second on."""
-    if not sys.stderr.isatty():
-        return None
-    begin = time.monotonic()
-
-    def show(done: int) -> None:
-        if time.monotonic() - begin > 2 and (done % 100 == 0 or done == total):
-            rewrite_line(sys.stderr, f"{done} of {total} files")
-            if done == total:
-                print(file=sys.stderr)
-
-    return show
 
 
 def _info(args: argparse.Namespace) -> int:

@@ -9,14 +9,25 @@ cache of the evaluators, in which there are embeddings of the speakers: biometri
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from voiceveil.api.evaluating import EvaluationSettings, evaluate_system, plan_evaluation, results_folder
 from voiceveil.cli.evaluate_many import run_many
-from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
-from voiceveil.cli.keys import add_key_arguments
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_cache,
+    add_executor,
+    add_former_name,
+    add_jobs,
+    add_json,
+    add_key,
+    add_out,
+    add_overwrite,
+    add_progress,
+    add_system_parameters,
+    add_train,
+    chosen_jobs,
+    default_jobs,
+)
 from voiceveil.cli.sanity import print_checks
 from voiceveil.core.terminal import print_lines
 from voiceveil.evaluation.evaluate import DEFAULT_ATTACKERS, Evaluation
@@ -41,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--protocol", default="vpc2024", help="vpc2020, vpc2022, vpc2024 or a .toml file")
     parser.add_argument("--data", type=Path, required=True, help="a folder of Kaldi directories, named as in the plans")
-    parser.add_argument("--out", type=Path, help="a folder for all results (default: results/PROTOCOL/SYSTEM)")
+    add_out(parser, "folder for all results (default: results/PROTOCOL/SYSTEM)")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--system", metavar="NAME", help="one of `voiceveil systems`, or MODULE:CLASS; several: A,B or all"
     )
     what.add_argument("--anon", metavar="SUFFIX", help="the sets in DATA with this suffix were anonymized already")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
-    parser.add_argument("--train", nargs="+", default=[], metavar="SET", help="sets the attacker trains on instead")
+    add_system_parameters(parser)
+    add_train(parser, "sets that attackers learn from, instead of the protocol's", metavar="SET")
     parser.add_argument("--emotion", nargs="+", default=[], metavar="SET", help="sets with emotions to use instead")
     parser.add_argument(
         "--attackers",
@@ -68,19 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="emotion recognizers: functionals, or pretrained models; rankings use the first (default: functionals)",
     )
-    parser.add_argument(
-        "--jobs", type=int, default=_cores(), metavar="N", help="processes (default: one a core, eight at most)"
-    )
-    add_executor_arguments(parser)
-    parser.add_argument(
-        "--cache", type=Path, metavar="FILE", help="keep results here, for several systems (default: in OUT)"
-    )
-    add_key_arguments(parser, corpus="the name of DATA without its folder, for all sets")
+    add_former_name(parser, "--recogniser", "--recognizers")
+    add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
+    add_executor(parser)
+    add_cache(parser, "intermediate results", "a file in OUT")
+    add_key(parser, corpus="the name of DATA without its folder, for all sets")
     add_overwrite(parser, "start again where other results are, and replace files that are in the way (never the data)")
     parser.add_argument("--no-report", action="store_true", help="no report.html, and nothing kept for one")
     parser.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_progress(parser)
+    add_json(parser, "the results")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,11 +131,6 @@ def run(args: argparse.Namespace) -> int:
 def _listed(text: str | None) -> list[str] | None:
     """Return the names between commas; None if none were asked for."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _cores() -> int:
-    """As many as this process may use; eight at most, as each holds its own models in memory."""
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
 
 
 def print_plan(evaluation: Evaluation, plan: Plan, jobs: int) -> None:

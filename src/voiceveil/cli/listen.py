@@ -15,7 +15,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_out,
+    add_overwrite,
+    add_seed,
+)
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
@@ -62,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     analyse = actions.add_parser("analyse", help="write report.html, analysis.json and CSV tables")
     analyse.add_argument("study", type=Path, metavar="STUDY")
     _add_database(analyse)
-    analyse.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STUDY/analysis)")
+    add_out(analyse, "folder for the analysis (default: STUDY/analysis)")
     analyse.add_argument(
         "--results", nargs="+", default=[], metavar="NAME=FILE", help="objective results of the systems (results.json)"
     )
@@ -97,7 +101,7 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attention", type=int, default=2, metavar="N", help="checks in a session (%(default)s)")
     parser.add_argument("--no-headphones", action="store_true", help="no headphone check at the start")
     parser.add_argument("--level", default="-26", metavar="DB|keep", help="loudness of all recordings (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    add_seed(parser, "all draws")
 
 
 def run(args: argparse.Namespace) -> int:

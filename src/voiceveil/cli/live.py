@@ -11,7 +11,10 @@ import sys
 
 from voiceveil.apps.live.session import Session, live_system
 from voiceveil.apps.web.server import need_web
-from voiceveil.cli.keys import add_key_arguments
+from voiceveil.cli.options import (
+    add_key,
+    add_system_parameters,
+)
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.core.errors import InputError
 from voiceveil.systems.contract import Anonymizer
@@ -35,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="b2, b2-2022, b2-2020 or d1, which protect little; veil needs whole recordings (default: b2)",
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the system")
+    add_system_parameters(parser)
     ways = parser.add_argument_group("ways, of which one is needed")
     ways.add_argument("--stdin", action="store_true", help="read raw PCM, mono at 16 kHz, from stdin; with --stdout")
     ways.add_argument("--stdout", action="store_true", help="write raw PCM to stdout")
@@ -47,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--block", type=float, default=20.0, metavar="MS", help="milliseconds at a time (%(default)g)")
     add_serving_arguments(parser)
     parser.add_argument("--sessions", type=int, default=20, metavar="N", help="at most so many at once (%(default)s)")
-    add_key_arguments(parser)
+    add_key(parser)
 
 
 def run(args: argparse.Namespace) -> int:

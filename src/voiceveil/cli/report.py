@@ -9,7 +9,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_out,
+    add_overwrite,
+)
 from voiceveil.core.terminal import print_lines
 
 EXAMPLES = """\
@@ -23,7 +26,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder of an evaluation, or a results file")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: report.html beside RESULTS)")
+    add_out(parser, "the page to write (default: report.html beside RESULTS)", metavar="FILE")
     add_overwrite(parser)
     parser.add_argument("--title", default="", help="the heading of the page")
     parser.add_argument("--compare", nargs="+", default=[], metavar="OTHER", help="other results, or NAME=PATH")

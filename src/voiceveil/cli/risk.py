@@ -13,8 +13,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from voiceveil.cli.executors import add_executor_arguments, chosen_jobs
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_cache,
+    add_executor,
+    add_jobs,
+    add_json,
+    add_overwrite,
+    add_progress,
+    add_seed,
+    add_train,
+    chosen_jobs,
+)
 from voiceveil.cli.sanity import print_checks
 from voiceveil.core.errors import InputError
 
@@ -52,10 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     given = parser.add_argument_group("from audio")
     given.add_argument("--original", action="append", default=[], metavar="CORPUS", help="recordings; repeatable")
     given.add_argument("--anonymized", action="append", default=[], metavar="CORPUS", help="the same ids; repeatable")
-    given.add_argument("--train", action="append", default=[], metavar="CORPUS", help="anonymized by this system")
-    given.add_argument("--train-similar", action="append", default=[], metavar="CORPUS", help="by a similar system")
+    add_train(given, "speech of other speakers, anonymized by this system, which attackers learn from")
+    add_train(given, "the same, anonymized by a similar system", name="--train-similar")
     given.add_argument("--encoder", action="append", default=[], metavar="ATTACKER=ENCODER", help="see below")
-    given.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) for the next run")
+    add_cache(given)
     vectors = parser.add_argument_group("from embeddings")
     vectors.add_argument(
         "--embeddings", action="append", default=[], metavar="ATTACKER=FILE[,FILE]", help="both sets, or A's and B's"
@@ -73,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plan.add_argument("--speakers", metavar="N[,N]", help="numbers of speakers (all, halved down to 20)")
     plan.add_argument("--enrolled", type=int, metavar="N", help="speakers of B enrolled for Singling Out (495)")
     plan.add_argument("--draws", type=int, metavar="N", help="random draws of utterances (5)")
-    plan.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    add_seed(plan, "all draws")
     plan.add_argument("--labels", type=Path, metavar="CSV", help="columns speaker or utterance, and attributes")
     gate = parser.add_argument_group(
         "limits: exit code 1 if the upper end of a 95% interval is above one, or a check fails"
@@ -85,10 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gate.add_argument("--at-length", type=int, metavar="L", help="judge at this L (default: the worst)")
     parser.add_argument("--report", type=Path, metavar="HTML", help="write a report: one file, for those who decide")
     add_overwrite(parser, "replace the file of --report if there is one")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes and threads (%(default)s)")
-    add_executor_arguments(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+    add_jobs(parser)
+    add_executor(parser)
+    add_progress(parser)
+    add_json(parser, "the result, with rates as fractions,")
 
 
 def run(args: argparse.Namespace) -> int:

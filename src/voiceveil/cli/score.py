@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from voiceveil.cli.options import (
+    add_json,
+    add_seed,
+)
 from voiceveil.cli.sanity import print_checks
 from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
@@ -66,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--c-miss", type=float, default=10.0, metavar="C", help="cost of a miss (%(default)s)")
     parser.add_argument("--c-fa", type=float, default=1.0, metavar="C", help="cost of a false alarm (%(default)s)")
     parser.add_argument("--resamples", type=int, metavar="N", help="of the bootstrap (1000; fewer for huge files)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+    add_seed(parser, "the bootstrap")
+    add_json(parser, "the result, with rates as fractions,")
 
 
 @dataclass

@@ -12,7 +12,13 @@ import argparse
 import json
 from pathlib import Path
 
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_former_name,
+    add_json,
+    add_out,
+    add_overwrite,
+    add_progress,
+)
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import escaped
 from voiceveil.official.submission.checking import Verdict, check
@@ -21,7 +27,7 @@ from voiceveil.official.submission.packing import Packed, pack
 EXAMPLES = """\
 examples:
   voiceveil submit results/b2
-  voiceveil submit results/b2 --to b2-dev.tar.gz --partial
+  voiceveil submit results/b2 --out b2-dev.tar.gz --partial
   voiceveil submit --check results/b2/submission_b2.tar.gz --data data
   voiceveil submit --check results/b2/submission_b2.tar.gz --data data --json
 """
@@ -31,9 +37,8 @@ _SHOWN = 50  # faults that a person reads
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="a folder of `voiceveil evaluate`")
-    parser.add_argument(
-        "--to", type=Path, metavar="FILE", help="the archive (default: submission<suffix>.tar.gz there)"
-    )
+    add_out(parser, "the archive to write (default: submission<suffix>.tar.gz in RESULTS)", metavar="FILE")
+    add_former_name(parser, "--to", "--out")
     add_overwrite(parser, "replace the archive if there is one")
     parser.add_argument("--check", type=Path, metavar="ARCHIVE", help="check this .tar.gz, .tar or .zip instead")
     parser.add_argument("--data", type=Path, metavar="DATA", help="with --check: the folder of the original sets")
@@ -47,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance", type=float, default=0.25, metavar="SHARE", help="by which lengths may differ (%(default)s)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_progress(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.results is None) == (args.check is None):
         raise InputError("one of a folder of results and --check ARCHIVE is needed")
     if args.check is None:
-        packed = pack(args.results, args.to, partial=args.partial, overwrite=args.overwrite, quiet=args.quiet)
+        packed = pack(args.results, args.out, partial=args.partial, overwrite=args.overwrite, quiet=args.quiet)
         print(json.dumps(packed.as_dict(), indent=2) if args.json else _packed_text(packed))
         return 0
     if args.data is None:

@@ -13,7 +13,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from voiceveil.cli.options import add_overwrite, training_files
+from voiceveil.cli.options import (
+    add_cache,
+    add_former_name,
+    add_jobs,
+    add_json,
+    add_out,
+    add_overwrite,
+    add_progress,
+    add_seed,
+    training_files,
+)
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_files, refuse_overlap, refuse_same_files
 from voiceveil.core.terminal import print_lines
@@ -28,7 +38,7 @@ examples:
   voiceveil tdsv score system.npz task2 --out answer-b2.txt --anonymize b2 --anonymized-to speech/b2 --seed 1
   voiceveil tdsv evaluate answer.txt B2=answer-b2.txt --trials task2/docs/eval_trials.txt \\
       --keys task2/docs/eval_keys.txt --report report.html
-  voiceveil tdsv submit answer.txt --trials task2/docs/eval_trials.txt --to submission.zip
+  voiceveil tdsv submit answer.txt --trials task2/docs/eval_trials.txt --out submission.zip
   voiceveil tdsv submit --check submission.zip --trials task2/docs/eval_trials.txt
 """
 AFTER_INTERRUPTION = "; the same command starts again, and takes what --cache keeps"
@@ -41,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="list every fault of a challenge, with its file and line")
     check.add_argument("challenge", type=Path, metavar="DIR")
     check.add_argument("--no-audio", action="store_true", help="do not open the recordings")
-    check.add_argument("--json", action="store_true", help="print JSON")
+    add_json(check)
     _add_make(actions.add_parser("make", help="build a challenge, with keys, from a corpus with phrase labels"))
     _add_train(actions.add_parser("train", help="learn a system from the training part of a challenge"))
     _add_score(actions.add_parser("score", help="score the trials of a challenge: one log-likelihood ratio a line"))
@@ -62,7 +72,7 @@ def _add_make(make: argparse.ArgumentParser) -> None:
     make.add_argument("--most", type=int, default=200, metavar="N", help="trials of a type for a model (%(default)s)")
     make.add_argument("--impostor-wrong", type=int, default=0, metavar="N", help="IW trials for a model (%(default)s)")
     make.add_argument("--language", default="", metavar="NAME", help="of the corpus, for the keys")
-    make.add_argument("--seed", type=int, default=0, metavar="N", help="of all draws (%(default)s)")
+    add_seed(make, "all draws")
     _add_running(make)
 
 
@@ -81,22 +91,22 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     train.add_argument("--backend", default="", metavar="NAME", help="cosine, centered, wccn, lda (default: wccn)")
     train.add_argument("--content", default="", metavar="NAME", help="content features (default: moonshine:3)")
     add_overwrite(train)
-    train.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) and content")
+    add_cache(train, "embeddings and content features")
     _add_running(train)
 
 
 def _add_score(score: argparse.ArgumentParser) -> None:
     score.add_argument("system", type=Path, metavar="SYSTEM")
     score.add_argument("challenge", type=Path, metavar="DIR")
-    score.add_argument("--out", type=Path, required=True, metavar="FILE", help="e.g. answer.txt")
+    add_out(score, "the answer to write, e.g. answer.txt", metavar="FILE", required=True)
     add_overwrite(score)
     score.add_argument("--subset", choices=("dev", "eval"), default="eval", help="default: eval")
     score.add_argument("--no-free-text", action="store_true", help="task 2: enroll voices by the passphrase alone")
     score.add_argument("--parts", type=Path, metavar="FILE", help="also write `<voice> <wording> <LLR>` of each trial")
     score.add_argument("--anonymize", metavar="SYSTEM", help="anonymize the test recordings first, e.g. b2, b1b")
     score.add_argument("--anonymized-to", type=Path, metavar="DIR", help="where they go (kept for the next run)")
-    score.add_argument("--seed", type=int, metavar="N", help="of the anonymization (default: fresh draws)")
-    score.add_argument("--cache", type=Path, metavar="FILE", help="keeps embeddings (biometric data!) and content")
+    add_seed(score, "the pseudo-speakers", default=None)
+    add_cache(score, "embeddings and content features")
     _add_running(score)
 
 
@@ -110,21 +120,24 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--report", type=Path, metavar="FILE", help="write a page, e.g. report.html")
     add_overwrite(evaluate, "replace the page if there is one")
     evaluate.add_argument("--title", default="", help="of the page")
-    evaluate.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (%(default)s)")
-    evaluate.add_argument("--json", action="store_true", help="print JSON; rates are fractions there")
+    evaluate.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="bootstrap resamples (default: 1000)"
+    )
+    add_json(evaluate, "the result, with rates as fractions,")
 
 
 def _add_submit(submit: argparse.ArgumentParser) -> None:
     submit.add_argument("answer", nargs="?", type=Path, metavar="ANSWER")
     submit.add_argument("--trials", type=Path, required=True, metavar="FILE", help="the trials that it answers")
-    submit.add_argument("--to", type=Path, metavar="ZIP", help="default: submission.zip beside the answer")
+    add_out(submit, "the archive to write (default: submission.zip beside the answer)", metavar="ZIP")
+    add_former_name(submit, "--to", "--out")
     add_overwrite(submit, "replace the ZIP if there is one")
     submit.add_argument("--check", type=Path, metavar="ZIP", help="check this one instead")
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_jobs(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -352,7 +365,7 @@ def _submit(args: argparse.Namespace) -> int:
         check_submission(args.check, trials)
         print_lines(f"{args.check}: good, {trials} scores")
         return 0
-    archive = args.to or args.answer.parent / "submission.zip"
+    archive = args.out or args.answer.parent / "submission.zip"
     refuse_same_files([archive], lambda: [args.answer, args.trials])
     refuse_files([archive], overwrite=args.overwrite)
     path = write_submission(archive, args.answer, trials)

@@ -7,7 +7,9 @@ from pathlib import Path
 from types import ModuleType
 
 from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_pool, train_synthesis
-from voiceveil.cli.options import training_files
+from voiceveil.cli.options import (
+    training_files,
+)
 from voiceveil.core.output_guard import refuse_overlap
 from voiceveil.run.outputs import recorded, refuse_inputs
 from voiceveil.training.synthesis_modules import MODULES

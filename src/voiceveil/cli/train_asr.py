@@ -8,8 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
-from pathlib import Path
 
+from voiceveil.cli.options import (
+    add_device,
+    add_json,
+    add_out,
+    add_progress,
+    add_seed,
+)
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
@@ -27,19 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--model", required=True, metavar="PATH", help="folder or hub id of a CTC model to start from")
     parser.add_argument("--data", required=True, metavar="CORPUS", help="audio with transcripts to learn from")
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the trained model")
+    add_out(parser, "folder for the trained model", required=True)
     parser.add_argument("--dev", metavar="CORPUS", help="measure the WER on this corpus at the end")
     parser.add_argument("--epochs", type=int, default=10, metavar="N", help="passes through the data (default: 10)")
     parser.add_argument("--learning-rate", type=float, default=1e-4, metavar="X", help="the highest (default: 1e-4)")
     parser.add_argument("--batch-seconds", type=float, default=60.0, metavar="S", help="audio a step (default: 60)")
     parser.add_argument("--train-front", action="store_true", help="train the convolutions as well")
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
+    add_seed(parser, "the training")
+    add_device(parser)
     parser.add_argument("--checkpoint-every", type=int, default=100, metavar="N", help="steps (default: 100)")
     parser.add_argument("--online", action="store_true", help="a hub id may be fetched from the network")
     parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_progress(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from voiceveil.cli.options import (
+    add_device,
+    add_jobs,
+    add_json,
+    add_out,
+    add_progress,
+    add_seed,
+)
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
 from voiceveil.training.asv import train_asv
@@ -34,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     models = sorted({model for model, _ in RECIPES})
     parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets model.safetensors, record.json")
+    add_out(parser, "folder for model.safetensors and record.json", required=True)
     parser.add_argument("--model", choices=models, default="ecapa", help="default: ecapa")
     parser.add_argument(
         "--recipe",
@@ -55,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validation-speakers", type=int, metavar="N", help="kept from training for the EER (default: a tenth)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
+    add_seed(parser, "the training")
+    add_device(parser)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that extract features (default: 1)")
+    add_jobs(parser)
     parser.add_argument(
         "--features",
         type=Path,
@@ -69,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
     )
     parser.add_argument("--overwrite", action="store_true", help="train anew where another training left its results")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+    add_progress(parser)
+    add_json(parser, "the record of the training")
 
 
 def run(args: argparse.Namespace) -> int:

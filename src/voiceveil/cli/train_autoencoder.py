@@ -14,7 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from voiceveil.cli.options import add_overwrite
+from voiceveil.cli.options import (
+    add_jobs,
+    add_json,
+    add_out,
+    add_overwrite,
+    add_progress,
+    add_seed,
+)
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
@@ -35,19 +42,19 @@ BRANCHES = ("speaker", "gender", "accent")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets model.safetensors, record.json")
+    add_out(parser, "folder for model.safetensors and record.json", required=True)
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
     parser.add_argument("--accents", type=Path, metavar="FILE", help="lines `<speaker> <accent>`")
     parser.add_argument(
         "--branches", default="0.1,0.1,0.1", metavar="S,G,A", help="weights of speaker, gender, accent (default: 0.1)"
     )
     parser.add_argument("--epochs", type=int, default=60, metavar="N", help="passes through the data (default: 60)")
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that embed (default: 1)")
+    add_seed(parser, "the training")
+    add_jobs(parser)
     parser.add_argument("--features", type=Path, metavar="FILE", help="keeps embeddings (default: DIR/features.sqlite)")
     add_overwrite(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+    add_progress(parser)
+    add_json(parser, "the record of the training")
 
 
 def run(args: argparse.Namespace) -> int:

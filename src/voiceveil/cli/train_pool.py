@@ -11,6 +11,12 @@ import argparse
 import json
 from pathlib import Path
 
+from voiceveil.cli.options import (
+    add_jobs,
+    add_json,
+    add_out,
+    add_progress,
+)
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
@@ -29,15 +35,15 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets pool.safetensors")
+    add_out(parser, "folder for pool.safetensors", required=True)
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
     parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
     parser.add_argument("--rate", action="store_true", help="let DNSMOS rate every voice (4 s of computing each)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    add_jobs(parser)
     parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
     parser.add_argument("--overwrite", action="store_true", help="replace a pool that is there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    add_progress(parser)
+    add_json(parser, "the summary")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from voiceveil.cli.options import (
+    add_device,
+    add_jobs,
+    add_json,
+    add_out,
+    add_progress,
+    add_seed,
+)
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import Utterance, open_corpus
@@ -40,7 +48,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets model.safetensors, record.json")
+    add_out(parser, "folder for model.safetensors and record.json", required=True)
     parser.add_argument("--size", choices=["small", "paper"], default="small", help="default: small")
     parser.add_argument("--content", default="moonshine", metavar="NAME", help="content features (default: moonshine)")
     parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
@@ -85,17 +93,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peak", type=float, metavar="RATE", help="highest learning rate (default: the module's)")
     parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the module's")
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
+    add_seed(parser, "the training")
+    add_device(parser)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that extract features (default: 1)")
+    add_jobs(parser)
     parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
     parser.add_argument(
         "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
     )
     parser.add_argument("--overwrite", action="store_true", help="train anew where another training stands")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+    add_progress(parser)
+    add_json(parser, "the record of the training")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,6 +17,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from voiceveil.core.activity import report_status
+
 __all__ = ["njit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +45,19 @@ def _without_config_file() -> Any:
 
 
 _numba = _without_config_file()
+
+
+class _CompileListener(_numba.core.event.Listener):  # type: ignore[name-defined,misc]
+    """Tells whoever waits that numba is compiling; code from its cache is not compiled."""
+
+    def on_start(self, event: Any) -> None:
+        report_status("compiling (only the first time on this computer)")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to tell."""
+
+
+_numba.core.event.register("numba:compile", _CompileListener())
 
 
 def njit(**options: Any) -> Callable[[F], F]:

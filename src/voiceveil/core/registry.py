@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def did_you_mean(name: str, known: list[str]) -> str:
-    """The end of an error message: the nearest known names, or all of them.
+    """Return the end of an error message: the known names most like ``name``, or all of them.
 
     >>> did_you_mean("b22", ["b2", "d1"])
     'did you mean b2?'

@@ -2,21 +2,23 @@
 
 :func:`escaped` makes one line of any text. :func:`print_lines` prints such lines. :func:`safe_streams` guards
 everything that the command line prints, whoever prints it: it escapes control characters, but must let line breaks
-pass, since it cannot know whose they are. :func:`rewrite_line` is for progress, which returns to the start of a line.
+pass, since it cannot know whose they are. :func:`clock` writes lengths of time in one way everywhere.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-__all__ = ["escaped", "print_lines", "rewrite_line", "safe_streams"]
+__all__ = ["clock", "escaped", "print_lines", "print_styled", "safe_streams", "unguarded"]
 
 # Control characters (ESC, BEL and the C1 set among them), halves of surrogate pairs, line and paragraph separators, and
 # characters that reorder or hide others: U+202E makes "gnp.exe" of "exe.png".
+_STYLES = {"bold": 1, "red": 31, "green": 32, "yellow": 33}
 _LINE_ENDS = "\n\t"
 _UNSAFE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
@@ -40,11 +42,42 @@ def print_lines(*lines: object, file: TextIO | None = None) -> None:
     print("\n".join(map(escaped, lines)), file=file, flush=True)
 
 
-def rewrite_line(stream: TextIO, text: str) -> None:
-    """Go back to the start of the terminal's line and write ``text``, escaped."""
-    write = stream.write_unguarded if isinstance(stream, _SafeStream) else stream.write
-    write(f"\r{escaped(text)}")
-    stream.flush()
+def print_styled(*parts: tuple[object, str], file: TextIO | None = None) -> None:
+    """Print one line of parts, each (text, style): "bold", "red", "green", "yellow", or "" for plain.
+
+    Texts are escaped. Styles are shown on terminals only, and not if the environment variable NO_COLOR is set or
+    TERM is "dumb".
+    """
+    stream = sys.stdout if file is None else file
+    if not _has_styles(stream):
+        print_lines("".join(str(text) for text, _ in parts), file=stream)
+        return
+    texts = (f"\x1b[{_STYLES[style]}m{escaped(text)}\x1b[0m" if style else escaped(text) for text, style in parts)
+    print("".join(texts), file=unguarded(stream), flush=True)
+
+
+def _has_styles(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal with colors that the user wants to see."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """Return the stream behind that of :func:`safe_streams`, for a bar that returns to the start of its line.
+
+    What is written to it must be escaped.
+    """
+    return stream.unguarded if isinstance(stream, _SafeStream) else stream
+
+
+def clock(seconds: float) -> str:
+    """Return a length of time as h:mm:ss.
+
+    >>> clock(3725.4)
+    '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
 @contextmanager
@@ -76,8 +109,9 @@ class _SafeStream:
         for line in lines:
             self.write(line)
 
-    def write_unguarded(self, text: str) -> None:
-        self._stream.write(text)
+    @property
+    def unguarded(self) -> TextIO:
+        return self._stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

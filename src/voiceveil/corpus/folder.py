@@ -7,16 +7,17 @@ None for files that lie directly in the folder. Hidden files and folders are pas
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.core.errors import InputError
 from voiceveil.core.files import resolved, shortened
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
 
-__all__ = ["read_folder", "walk_files"]
+__all__ = ["read_files", "read_folder", "walk_files"]
 
 
 @corpora.register("folder")
@@ -43,6 +44,24 @@ def read_folder(path: Path, report: Report = strict) -> Corpus:
         known = " ".join(sorted(AUDIO_SUFFIXES))
         report(Fault(path, None, "no audio in this folder", fix=f"files with these suffixes are looked for: {known}"))
     return Corpus(path.resolve().name, tuple(utterances.values()), root=path)
+
+
+def read_files(paths: Sequence[Path]) -> Corpus:
+    """Return a corpus of audio files, whose ids are their names without the suffix; its name is that of their folder.
+
+    Raises
+    ------
+    InputError
+        If two files would have the same id.
+    """
+    utterances: dict[str, Utterance] = {}
+    for path in paths:
+        other = utterances.setdefault(path.stem, Utterance(path.stem, path)).path
+        if other != path:
+            what = f"{other} has the same name: both would be written to one file"
+            raise InputError(what, where=path, fix="rename one of them, or anonymize them into two folders")
+    name = Path(os.path.commonpath([path.resolve().parent for path in paths])).name
+    return Corpus(name, tuple(utterances.values()))
 
 
 def _holds_kaldi(path: Path, report: Report) -> bool:

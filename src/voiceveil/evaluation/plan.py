@@ -190,9 +190,9 @@ class _Lookup:
                 encoding="int16",
             )
             ledger = evaluation.out / "data" / f"{name}{evaluation.suffix}" / ".voiceveil" / "ledger.jsonl"
-            again = again or changed_settings(ledger, settings.record())
+            again = again or changed_settings(ledger, settings.record(), settings.renamed)
             secret = digest_secret(settings, ledger, make=False)
-            items = finished_items(ledger, settings.record())
+            items = finished_items(ledger, settings.record(), settings.renamed)
             ids = self.sample([u.id for u in corpus])
             there = {}
             for utterance in (corpus[id] for id in ids if id in items):

@@ -115,7 +115,6 @@ def extract(
     waiting = [u for u in listed if results[u.id] is None]
     lengths = _checked_lengths(waiting, evaluator.minimum)
     work = {u.id: u.path.stat().st_size for u in waiting}
-    progress = Progress(len(waiting), sum(work.values()), style="quiet" if quiet else "auto")
     modules = (type(evaluator).__module__, *getattr(evaluator, "preload", ()))
     executor = executor_of(jobs, at_most=1 + len(waiting) // _SHARE)
     items = (_Item(u, keys[u.id], lengths[u.id]) for u in waiting)
@@ -124,7 +123,8 @@ def extract(
     )
     started, audio = time.monotonic(), 0.0
     try:
-        with closing(outcomes):
+        label = f"running {getattr(evaluator, 'name', type(evaluator).__name__)}"
+        with Progress(label, len(waiting), work=sum(work.values()), quiet=quiet) as progress, closing(outcomes):
             for item, result in outcomes if waiting else ():
                 if isinstance(result, Exception):
                     raise result
@@ -134,11 +134,10 @@ def extract(
                 if inbox is None:
                     store.put(item.key, value)
                 results[utterance.id] = value if inbox is None else store.receive(item.key)
-                progress.add(work=work[utterance.id], audio=seconds)
+                progress.advance(work[utterance.id], audio=seconds)
                 audio += seconds
         store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * executor.workers)
     finally:
-        progress.close()
         if inbox is not None:
             store.collect()
         if cache is None:

@@ -45,6 +45,9 @@ RUN_AGAIN = "run the same command again when nobody writes to it"
 #: Said of a file that would be replaced, but is not the program's own.
 NOT_OURS = "would be replaced, but this run did not write it, or somebody has changed it since"
 
+#: Recorded parameters of a system -> the same under their present names.
+Renaming = Callable[[Mapping[str, Any]], dict[str, Any]]
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -98,8 +101,10 @@ class Ledger:
         *,
         start_again: bool = False,
         replace: bool = False,
+        renamed: Renaming = dict,
     ) -> None:
         self.path = path
+        self._renamed = renamed
         self.settings = dict(settings or {})
         self._any_settings = settings is None
         self._handle = handle
@@ -234,9 +239,9 @@ class Ledger:
     def _compare(self, before: Mapping[str, Any]) -> None:
         if self._any_settings:
             self.settings = dict(before)
-        what = _differences(before, self.settings)
-        if what:
-            raise InputError(f"holds the results of another run: {what}", where=self.path.parent, fix=_OVERWRITE)
+        changes = _differences(before, self.settings, self._renamed)
+        if changes:
+            raise InputError(f"holds the results of another run: {changes}", where=self.path.parent, fix=_OVERWRITE)
 
 
 _ENTRY = {"id": str, "source": str, "file": str, "sha256": str, "seconds": float}
@@ -248,29 +253,56 @@ def _types(row: Mapping[str, Any]) -> dict[str, type]:
     return {key: type(value) for key, value in row.items()}
 
 
-def _differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """What is not as it was, in words."""
-    now = json.loads(_line(settings))
-    changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
-    return "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in changed)
+def _differences(before: Mapping[str, Any], settings: Mapping[str, Any], renamed: Renaming) -> str:
+    """Return the settings that changed, e.g. "privacy was 0.5, now 1"; "" if none did."""
+    was, now = _flat(before, renamed), _flat(json.loads(_line(settings)), dict)
+    changed = [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
+    return "; ".join(f"{key[1]} was {_shown(was.get(key))}, now {_shown(now.get(key))}" for key in changed)
 
 
-def changed_settings(path: Path, settings: Mapping[str, Any]) -> str:
-    """What is not as in the ledger at ``path``, in words; "" if all is, or if nothing is there yet."""
+def _flat(settings: Mapping[str, Any], renamed: Renaming) -> dict[tuple[str, str], Any]:
+    """Return (group, name) -> value; parameters and models are groups, and parameters get their present names."""
+    flat: dict[tuple[str, str], Any] = {}
+    for name, value in settings.items():
+        if name == "parameters" and isinstance(value, dict):
+            flat |= {(name, key): entry for key, entry in renamed(value).items()}
+        elif name == "models" and isinstance(value, dict):
+            flat |= {(name, f"model {key}"): entry for key, entry in value.items()}
+        else:
+            flat["", name] = value
+    return flat
+
+
+def _shown(value: Any) -> str:
+    """Return a value as a user would write it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, list):
+        return ",".join(f"{entry:g}" if isinstance(entry, float) else str(entry) for entry in value)
+    if isinstance(value, str) and len(value) == 64:  # a hash
+        return f"{value[:12]}..."
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def changed_settings(path: Path, settings: Mapping[str, Any], renamed: Renaming = dict) -> str:
+    """Return in words which settings differ from those of the ledger at ``path``; "" if none do or there is no ledger.
+
+    ``renamed`` gives the parameters of an earlier version their present names.
+    """
     try:
         with open_file(path) as file:
             before = parse_json(file.readline(LONGEST_LINE) or b"null", surrogates=True)
     except (OSError, InputError):  # who opens it to work will say what is wrong
         return ""
-    return _differences(before, settings) if isinstance(before, dict) else ""
+    return _differences(before, settings, renamed) if isinstance(before, dict) else ""
 
 
-def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
-    """What a ledger lists, for plans: without a lock, and without a look at the files. Empty if settings differ."""
+def finished_items(path: Path, settings: Mapping[str, Any], renamed: Renaming = dict) -> dict[str, Entry]:
+    """Return the items that a ledger lists, for plans: without a lock or a look at the files; {} if settings differ."""
     try:
         with open_file(path) as file:
             first, *rest = file.read().split(b"\n")
-        if _differences(parse_json(first, surrogates=True), settings):
+        if _differences(parse_json(first, surrogates=True), settings, renamed):
             return {}
         rows = (parse_json(line, surrogates=True) for line in rest[:-1])
         return {row["id"]: Entry(**row) for row in rows if "id" in row}
@@ -280,11 +312,16 @@ def finished_items(path: Path, settings: Mapping[str, Any]) -> dict[str, Entry]:
 
 @contextmanager
 def open_ledger(
-    path: Path, settings: Mapping[str, Any] | None, *, overwrite: bool | Literal["changed"] = False
+    path: Path,
+    settings: Mapping[str, Any] | None,
+    *,
+    overwrite: bool | Literal["changed"] = False,
+    renamed: Renaming = dict,
 ) -> Iterator[Ledger]:
     """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ.
 
-    Settings of None are whatever the ledger has.
+    Settings of None are whatever the ledger has. ``renamed`` gives the parameters of an earlier version
+    their present names.
 
     ``overwrite`` forgets the items first, and lets files be replaced that the ledger does not list; ``"changed"``
     forgets the items if the settings differ, and lets only those files be replaced that the ledger lists.
@@ -307,9 +344,9 @@ def open_ledger(
             shared, handle = handle, _open(path)
             os.close(shared)
             _lock(handle, path)
-        changed = settings is not None and overwrite == "changed" and changed_settings(path, settings) != ""
+        changed = settings is not None and overwrite == "changed" and changed_settings(path, settings, renamed) != ""
         start_again = settings is not None and (overwrite is True or changed)
-        ledger = Ledger(path, settings, handle, start_again=start_again, replace=overwrite is True)
+        ledger = Ledger(path, settings, handle, start_again=start_again, replace=overwrite is True, renamed=renamed)
         yield ledger
         ledger.start()
     except OSError as error:

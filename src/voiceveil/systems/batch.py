@@ -24,7 +24,7 @@ from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp
 from voiceveil.core.output_guard import refuse_existing, refuse_files
-from voiceveil.core.terminal import escaped
+from voiceveil.core.terminal import clock, escaped
 from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
@@ -78,12 +78,12 @@ class Summary:
         if self.mixed_down:
             lines.append(f"{self.mixed_down} recording(s) with several channels were mixed down to one")
         lines += [f"failed: {failure.id}: {failure.error}" for failure in self.failures]
-        before = f", {self.already_done} were there already" if self.already_done else ""
+        before = f", {self.already_done} done before" if self.already_done else ""
         failed = f", {len(self.failures)} FAILED" if self.failures else ""
         speed = self.audio_seconds / self.seconds if self.seconds else 0.0
         lines.append(
-            f"{self.done} anonymized{before}{failed}: {self.audio_seconds / 3600:.2f} h of audio "
-            f"in {self.seconds:.1f} s ({speed:.0f}x real time)"
+            f"{self.done} anonymized{before}{failed}: {clock(self.audio_seconds)} of audio "
+            f"in {clock(self.seconds)} ({speed:.0f}x real time)"
         )
         return "\n".join(map(escaped, [*lines, f"output: {self.output}"]))
 
@@ -215,12 +215,15 @@ def anonymize(
     # Drawn before anything is written: this finds utterances without a speaker, or systems without official draws.
     for job in _jobs(corpus, layout, settings):
         if corpus.kind == "file":
-            return _one_file(job, corpus, layout, settings, release, overwrite=overwrite is True)
+            with Progress("anonymizing", 1, quiet=quiet) as progress:
+                summary = _one_file(job, corpus, layout, settings, release, overwrite=overwrite is True)
+                progress.advance(audio=summary.audio_seconds)
+            return summary
         if settings.level == "utterance":  # what holds for one holds for all
             break
     if overwrite is not True:
         refuse_before_start(layout.folder, layout.targets(corpus))
-    with open_ledger(layout.ledger, settings.record(), overwrite=overwrite) as ledger:
+    with open_ledger(layout.ledger, settings.record(), overwrite=overwrite, renamed=settings.renamed) as ledger:
         secret = digest_secret(settings, layout.ledger)
         plan = _plan(corpus, layout, ledger, secret)
         if plan.waiting and ledger.entries and not settings.can_go_on:
@@ -232,7 +235,7 @@ def anonymize(
             refuse_existing(chain(waiting, layout.metadata), ledger.owns)
         parts = {layout.folder, layout.ledger.parent, *layout.folders}
         remove_parts(parts)
-        progress = Progress(plan.waiting, plan.work, style="quiet" if quiet else "auto")
+        progress = Progress("anonymizing", plan.waiting, work=plan.work, quiet=quiet)
         batch = _Batch(ledger, plan, progress, secret)
         try:
             batch.run((job for job in _jobs(corpus, layout, settings) if plan.stamp(job.id)), settings, jobs)
@@ -357,12 +360,10 @@ class _Batch:
         work = partial(run_job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
         modules = ("voiceveil.systems.worker", type(settings.system).__module__, *settings.system.preload)
         executor, folder = executor_of(jobs, at_most=self._plan.waiting), self._ledger.path.parent
-        try:
-            with closing(executor.run(work, waiting, folder=folder, seconds=_seconds, preload=modules)) as outcomes:
-                for job, result in outcomes:
-                    self._book(job, result)
-        finally:
-            self._progress.close()
+        outcomes = executor.run(work, waiting, folder=folder, seconds=_seconds, preload=modules)
+        with self._progress, closing(outcomes):
+            for job, result in outcomes:
+                self._book(job, result)
 
     def _book(self, job: Job, result: Done | Exception) -> None:
         stamp = self._plan.stamp(job.id)
@@ -373,7 +374,7 @@ class _Batch:
         if isinstance(result, Done):
             self.mixed_down += result.channels > 1
             self.audio += result.seconds
-            self._progress.add(work=_work(stamp), audio=result.seconds)
+            self._progress.advance(_work(stamp), audio=result.seconds)
         elif isinstance(result, OutputError):
             raise result  # the next item would fail in the same way
         elif isinstance(result, InputError):
@@ -381,8 +382,8 @@ class _Batch:
             job.part.unlink(missing_ok=True)
             if self._ledger.owns(job.target):  # of an earlier run, made from other input
                 job.target.unlink(missing_ok=True)
-            self._progress.note(f"failed: {result}")
-            self._progress.add(work=_work(stamp), failed=True)
+            self._progress.note(f"failed: {result}", always=True)
+            self._progress.advance(_work(stamp), failed=True)
         else:
             raise result
 

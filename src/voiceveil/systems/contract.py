@@ -15,7 +15,6 @@ finite result.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -27,7 +26,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Utterance
 from voiceveil.systems.keys import Key
-from voiceveil.systems.parameters import check_parameters
+from voiceveil.systems.parameters import check_parameters, current_names, parameter_names
 
 __all__ = ["Anonymizer", "Stream", "register", "system", "systems"]
 
@@ -62,6 +61,8 @@ class Anonymizer(ABC):
     is_control: ClassVar[bool] = False
     #: Modules that worker processes share, imported once before they start (beside the system's own).
     preload: ClassVar[tuple[str, ...]] = ()
+    #: Inherited parameters that this system ignores: they are neither listed nor accepted.
+    unused_parameters: ClassVar[frozenset[str]] = frozenset()
     #: Attackers made for this very system, by name: an evaluation runs them beside those that attack any system.
     attackers: ClassVar[tuple[str, ...]] = ()
 
@@ -141,8 +142,8 @@ class Anonymizer(ABC):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Name -> value, in the order of declaration."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        """Return name -> value of the parameters that the system uses, in the order of declaration."""
+        return {name: getattr(self, name) for name in parameter_names(type(self))}
 
 
 def check_finite(samples: Samples, rate: int, start: float = 0.0) -> None:
@@ -195,8 +196,5 @@ def system(name: str, **parameters: Any) -> Anonymizer:
     >>> vv.system("b2", alpha=(0.5, 0.9)).alpha
     (0.5, 0.9)
     """
-    from voiceveil.systems.parameters import check_names
-
     cls = systems[name]
-    check_names(cls, name, parameters)
-    return cls(**parameters)
+    return cls(**current_names(cls, name, parameters))

@@ -2,6 +2,9 @@
 
 Types: ``int``, ``float``, ``bool``, ``str``, ``Literal[...]`` and ``Range`` (two floats, low <= high; one number
 stands for both).
+
+A parameter that was renamed declares its former names, and a choice its former spellings. They are accepted, with a
+:class:`RenamedWarning`, for one release.
 """
 
 from __future__ import annotations
@@ -9,36 +12,111 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 
-__all__ = ["Range", "check_names", "check_parameters", "describe", "parameter", "parse_settings"]
+__all__ = [
+    "Range",
+    "RenamedWarning",
+    "check_parameters",
+    "current_names",
+    "describe",
+    "parameter",
+    "parameter_names",
+    "parse_settings",
+    "present_parameters",
+]
 
 Range = tuple[float, float]
+T = TypeVar("T")
 
 
-def parameter(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """A dataclass field that is a parameter: its default, one line of help, and the limits of a number."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "high": high})
+class RenamedWarning(FutureWarning):
+    """A parameter, or one of its choices, was given under a former name."""
 
 
-def check_names(cls: type, name: str, parameters: Iterable[str]) -> None:
-    """Refuse parameters that ``cls`` does not have."""
-    known = [field.name for field in dataclasses.fields(cls)]
-    for given in parameters:
-        if given not in known:
+def parameter(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    former_names: tuple[str, ...] = (),
+    former_choices: Mapping[str, str] | None = None,
+) -> Any:
+    """Declare a dataclass field as a parameter of a system.
+
+    Parameters
+    ----------
+    default
+        Default value.
+    help
+        One line for `voiceveil systems NAME`.
+    low, high
+        Limits of a number, inclusive.
+    former_names
+        Earlier names of the parameter, accepted with a warning.
+    former_choices
+        Earlier spelling of a choice -> present spelling, accepted with a warning.
+    """
+    metadata = {
+        "help": help,
+        "low": low,
+        "high": high,
+        "former_names": former_names,
+        "former_choices": dict(former_choices or {}),
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def present_parameters(cls: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of ``cls`` that an earlier version recorded, with present names and choices."""
+    names, fields = _former_names(cls), {field.name: field for field, _ in _fields(cls)}
+    present: dict[str, Any] = {}
+    for old, value in recorded.items():
+        name = names.get(old, old)
+        choices = fields[name].metadata.get("former_choices", {}) if name in fields else {}
+        present[name] = choices.get(value, value) if isinstance(value, str) else value
+    return {name: value for name, value in present.items() if name not in _unused(cls)}
+
+
+def parameter_names(cls: type) -> list[str]:
+    """Return the names of the parameters that ``cls`` uses, in the order of declaration."""
+    return [field.name for field, _ in _fields(cls) if field.name not in _unused(cls)]
+
+
+def current_names(cls: type, system: str, parameters: Mapping[str, T]) -> dict[str, T]:
+    """Return ``parameters`` under their present names; warn about former names, refuse unknown ones.
+
+    Raises
+    ------
+    InputError
+        If ``cls`` has no such parameter, or one is given under two names.
+    """
+    known, renamed = parameter_names(cls), _former_names(cls)
+    current: dict[str, T] = {}
+    for given, value in parameters.items():
+        name = renamed.get(given, given)
+        if name not in known:
             fix = did_you_mean(given, known) if known else "it has no parameters"
-            raise InputError(f"system {name} has no parameter {given!r}", fix=fix)
+            raise InputError(f"system {system} has no parameter {given!r}", fix=fix)
+        if name in current:
+            raise InputError(f"{name} is given twice, once under a former name", fix=f"give {name} only")
+        if name != given:
+            warnings.warn(f"the parameter {given} is now called {name}", RenamedWarning, stacklevel=3)
+        current[name] = value
+    return current
 
 
 def check_parameters(instance: Any) -> None:
-    """Bring every field of a frozen dataclass to its declared type, and refuse what does not fit."""
+    """Convert every field of a frozen dataclass to its declared type; an ``InputError`` names one that does not fit."""
     for field, hint in _fields(type(instance)):
-        value = _coerced(getattr(instance, field.name), hint, field.name)
+        value = _coerced(_current_choice(field, getattr(instance, field.name)), hint, field.name)
         low, high = field.metadata.get("low"), field.metadata.get("high")
         low, high = -math.inf if low is None else low, math.inf if high is None else high
         for number in value if isinstance(value, tuple) else (value,):
@@ -48,20 +126,20 @@ def check_parameters(instance: Any) -> None:
 
 
 def parse_settings(cls: type, name: str, settings: Iterable[str]) -> dict[str, Any]:
-    """``["alpha=0.6,0.8"]`` as keyword arguments of ``cls``."""
+    """Parse ``["alpha=0.6,0.8"]`` into keyword arguments of ``cls``."""
     texts: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise InputError(f"--set {setting}: no value", fix="write --set NAME=VALUE")
         texts[key.strip()] = text.strip()
-    check_names(cls, name, texts)
+    texts = current_names(cls, name, texts)
     hints = {field.name: hint for field, hint in _fields(cls)}
     return {key: _from_text(text, hints[key], key) for key, text in texts.items()}
 
 
 def describe(cls: type) -> list[dict[str, Any]]:
-    """Name, type, default and help of every parameter, for lists and reports."""
+    """Return name, type, default and help of every parameter, for lists and reports."""
     return [
         {
             "name": field.name,
@@ -70,12 +148,33 @@ def describe(cls: type) -> list[dict[str, Any]]:
             "help": field.metadata.get("help", ""),
         }
         for field, hint in _fields(cls)
+        if field.name not in _unused(cls)
     ]
+
+
+def _unused(cls: type) -> frozenset[str]:
+    """Return the inherited fields that ``cls`` ignores."""
+    return getattr(cls, "unused_parameters", frozenset())
+
+
+def _former_names(cls: type) -> dict[str, str]:
+    """Return former name -> present name of the parameters of ``cls``."""
+    return {old: field.name for field in dataclasses.fields(cls) for old in field.metadata.get("former_names", ())}
 
 
 def _fields(cls: type) -> list[tuple[dataclasses.Field[Any], Any]]:
     hints = typing.get_type_hints(cls)
     return [(field, hints[field.name]) for field in dataclasses.fields(cls)]
+
+
+def _current_choice(field: dataclasses.Field[Any], value: Any) -> Any:
+    """Return the present spelling of a choice, with a warning if ``value`` is a former one."""
+    former = field.metadata.get("former_choices", {})
+    if not isinstance(value, str) or value not in former:
+        return value
+    message = f"{field.name}={value} is now written {field.name}={former[value]}"
+    warnings.warn(message, RenamedWarning, stacklevel=5)
+    return former[value]
 
 
 def _type_name(hint: Any) -> str:

@@ -1,4 +1,4 @@
-"""A system by what a user writes: a name of the registry, or MODULE:CLASS from the working directory."""
+"""Find a system by what a user writes: a name of the registry, or MODULE:CLASS from the working directory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from voiceveil.core.errors import InputError
 from voiceveil.core.user_modules import import_named
 from voiceveil.systems.contract import Anonymizer, system, systems
-from voiceveil.systems.parameters import check_names, parse_settings
+from voiceveil.systems.parameters import parse_settings
 
-__all__ = ["default_system", "find_system"]
+__all__ = ["DEFAULT_SYSTEM", "default_system", "find_system"]
+
+#: Name of the system that is used where none is named.
+DEFAULT_SYSTEM = "veil"
 
 
 def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
@@ -25,9 +28,7 @@ def find_system(spec: str, settings: Iterable[str] = ()) -> Anonymizer:
         raise InputError(f"there is no {class_name} in {module_name}", where=module.__file__, fix="give MODULE:CLASS")
     if not (isinstance(cls, type) and issubclass(cls, Anonymizer)):
         raise InputError(f"{spec} is not a subclass of voiceveil.Anonymizer")
-    parameters = parse_settings(cls, spec, settings)
-    check_names(cls, spec, parameters)
-    return cls(**parameters)
+    return cls(**parse_settings(cls, spec, settings))
 
 
 def default_system(settings: Iterable[str] = ()) -> tuple[Anonymizer, str]:
@@ -37,10 +38,10 @@ def default_system(settings: Iterable[str] = ()) -> tuple[Anonymizer, str]:
     """
     chosen = list(settings)
     try:
-        made = find_system("veil", chosen)
+        made = find_system(DEFAULT_SYSTEM, chosen)
         made.models()
     except InputError as error:
         if chosen:  # parameters are those of one system
             raise
-        return system("b2"), f"b2 is used, which protects little, since veil cannot be: {error}"
+        return system("b2"), f"using b2, which protects little, because veil cannot be used: {error}"
     return made, ""

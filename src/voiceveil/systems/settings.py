@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Utterance
 from voiceveil.systems.contract import Anonymizer, system
 from voiceveil.systems.keys import Key, Level, keyed_rng, speaker_of
+from voiceveil.systems.parameters import present_parameters
 
 __all__ = ["Draws", "Format", "Settings", "make_settings"]
 
@@ -59,6 +61,10 @@ class Settings:
             **({"models": self.models} if self.models else {}),
             **({"key_namespace": self.key.namespace_fingerprint()} if self.key.namespace else {}),
         }
+
+    def renamed(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+        """Return recorded parameters of this system under their present names."""
+        return present_parameters(type(self.system), recorded)
 
     def rng(self, index: int, utterance: Utterance) -> np.random.Generator:
         """The generator of the ``index``-th utterance of a corpus."""

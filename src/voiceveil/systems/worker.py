@@ -27,6 +27,7 @@ from voiceveil.audio import (
     read_blocks,
     save,
 )
+from voiceveil.core.activity import report_fraction
 from voiceveil.core.atomic_files import part_beside, scratch_path
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
 from voiceveil.run.ledger import recording_hash, sha256_file
@@ -82,7 +83,7 @@ def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: 
         length = header.duration - job.start if job.duration is None else job.duration
         stream = system.stream(job.rng) if length > LONG else None
         if stream is not None:
-            seconds, sha256 = _convert_blocks(job, stream, system.rate, rate or system.rate, encoding)
+            seconds, sha256 = _convert_blocks(job, stream, length, (system.rate, rate or system.rate), encoding)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MixedDownWarning)  # counted and said once, in the summary
@@ -110,13 +111,19 @@ def _content(path: Path) -> str:
         return ""
 
 
-def _convert_blocks(job: Job, stream: Stream, work_rate: int, rate: int, encoding: Encoding) -> tuple[float, str]:
-    """Convert block by block; return the seconds and the sha256 of the output."""
+def _convert_blocks(
+    job: Job, stream: Stream, length: float, rates: tuple[int, int], encoding: Encoding
+) -> tuple[float, str]:
+    """Convert ``length`` seconds block by block; return the seconds and the sha256 of the output.
+
+    ``rates``: those of the stream and of the output in Hz.
+    """
     peak, count = 0.0, 0
+    work_rate, rate = rates
     with scratch_path(job.part) as scratch:
         with open_audio(job.source) as file, scratch.open("wb") as raw:
             blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
-            for samples in _pushed(stream, blocks):
+            for samples in _pushed(stream, blocks, length * work_rate):
                 peak = max(peak, float(np.abs(samples).max(initial=0.0)))
                 raw.write(samples.tobytes())  # not tofile: it does not say that the disk is full
         with create_audio(job.part, rate, encoding=encoding) as out:
@@ -135,9 +142,13 @@ def _checked(file: Any, job: Job) -> Iterator[Samples]:
         yield samples
 
 
-def _pushed(stream: Stream, blocks: Iterator[Samples]) -> Iterator[Samples]:
+def _pushed(stream: Stream, blocks: Iterator[Samples], total: float) -> Iterator[Samples]:
+    """Yield what the stream makes of the blocks, ``total`` samples in all."""
+    done = 0
     for samples in blocks:
         yield stream.push(samples)
+        done += len(samples)
+        report_fraction(done / total)
     yield stream.close()
 
 

@@ -101,7 +101,7 @@ def write_submission(path: str | Path, answer: str | Path, trials: int) -> Path:
 def check_submission(path: str | Path, trials: int) -> NDArray[np.float64]:
     """The scores of a submission that the challenge would take; anything else is an ``InputError`` that says why."""
     path = Path(path)
-    fix = f"pack {NAME} alone: `voiceveil tdsv submit {NAME} --trials TRIALS --to {path.name}`"
+    fix = f"pack {NAME} alone: `voiceveil tdsv submit {NAME} --trials TRIALS --out {path.name}`"
     with open_file(path) as file:
         start = file.read(4)
     if start not in (b"PK\x03\x04", b"PK\x05\x06"):

@@ -89,15 +89,12 @@ def _write_audio(design: Design, folder: Path, jobs: int, quiet: bool) -> None:
             path = folder / "wav" / part / f"{file}.wav"
             by_speaker.setdefault(said.speaker, []).append((path, said))
     total = sum(map(len, by_speaker.values()))
-    progress = Progress(total, total, style="quiet" if quiet else "auto")
-    try:
+    with Progress("writing recordings", total, quiet=quiet) as progress:
         for items, result in run_items(_write_speaker, list(by_speaker.values()), jobs=jobs):
             if isinstance(result, Exception):
                 raise result
             for _ in items:
-                progress.add(work=1, audio=result / len(items))
-    finally:
-        progress.close()
+                progress.advance(audio=result / len(items))
 
 
 def _write_speaker(items: list[tuple[Path, Spoken]]) -> float:

@@ -186,9 +186,9 @@ def _run(
     if checkpoint.exists():
         losses = load_training(checkpoint, _KIND, model.network, optimizer)["losses"]
     left = [examples[name] for group in plan[len(losses) :] for name in group]
-    progress = Progress(len(left), round(sum(e.seconds for e in left)), style="quiet" if quiet else "auto")
     model.network.train()
-    try:
+    work = sum(example.seconds for example in left)
+    with Progress("training", len(plan), work=work, unit="steps", start=len(losses), quiet=quiet) as progress:
         for step in range(len(losses), len(plan)):
             for setting in optimizer.param_groups:
                 setting["lr"] = recipe.learning_rate * _slope((step + 1) / len(plan))
@@ -196,13 +196,8 @@ def _run(
             losses.append(_step(recogniser, model, optimizer, weights, batch, [recipe.seed, step]))
             if (step + 1) % recipe.checkpoint_every == 0:
                 save_training(checkpoint, model.network, optimizer, {"kind": _KIND, "losses": losses})
-                if not quiet:
-                    recent = np.mean(losses[-recipe.checkpoint_every :])
-                    progress.note(f"step {step + 1} of {len(plan)}: loss {recent:.4f}")
-            for example in batch:
-                progress.add(work=round(example.seconds), audio=example.seconds)
-    finally:
-        progress.close()
+            seconds, recent = sum(example.seconds for example in batch), losses[-recipe.checkpoint_every :]
+            progress.advance(seconds, audio=seconds, loss=float(np.mean(recent)))
     return losses
 
 

@@ -19,10 +19,10 @@ from voiceveil.models.checkpoint import load_training, save_tensors, save_traini
 from voiceveil.models.speaker.embedding import embed, validation_eer
 from voiceveil.models.speaker.networks import FRAMES_A_SECOND, MODEL_KIND, SpeakerModel, repeated, subtract_mean
 from voiceveil.run.ledger import sha256_file
+from voiceveil.run.progress import Progress
 from voiceveil.training.asv_data import Batches, Division
 from voiceveil.training.asv_recipes import Recipe, peaks
 from voiceveil.training.feature_store import FeatureStore
-from voiceveil.training.progress import TrainingProgress
 
 if TYPE_CHECKING:
     import torch
@@ -93,23 +93,23 @@ class Trainer:
         """Train to the end, from the checkpoint if there is one; returns the record."""
         self._resume()
         begun = self.state.epoch * self.batches.count + self.state.batch
-        progress = TrainingProgress(self.steps, begun, quiet=quiet)
         reached, highest = peaks(self.plan.schedule, self.steps)
-        if not reached:
-            peak = self.plan.schedule.peak
-            progress.note(
-                f"WARNING: in {self.steps} steps the learning rate gets to {highest:.3g} of {peak:g}: it does not peak "
-                "and come down, so the encoder stays weaker than it could be (--recipe fixed)"
-            )
-        if begun:
-            progress.note(f"going on from step {begun} of {self.steps}")
-        while self.state.epoch < self.plan.epochs:
-            self._epoch(progress, checkpoint_every)
-            self._validate(progress)
-            self._save_checkpoint()
+        with Progress("training", self.steps, unit="steps", start=begun, quiet=quiet) as progress:
+            if not reached:
+                peak = self.plan.schedule.peak
+                progress.note(
+                    f"WARNING: in {self.steps} steps the learning rate reaches only {highest:.3g} of {peak:g} and does "
+                    "not decay, so the encoder stays weaker than it could be (--recipe fixed)"
+                )
+            if begun:
+                progress.note(f"resuming at step {begun} of {self.steps}")
+            while self.state.epoch < self.plan.epochs:
+                self._epoch(progress, checkpoint_every)
+                progress.note(self._validate())
+                self._save_checkpoint()
         return self._record(reached, highest)
 
-    def _epoch(self, progress: TrainingProgress, checkpoint_every: float) -> None:
+    def _epoch(self, progress: Progress, checkpoint_every: float) -> None:
         state = self.state
         self.modules.train()
         saved = time.monotonic()
@@ -125,7 +125,7 @@ class Trainer:
             audio = values.shape[0] * values.shape[1] / FRAMES_A_SECOND
             state.audio += audio
             mean, accuracy = state.loss_sum / state.rows, state.correct / state.rows
-            progress.step(epoch=state.epoch + 1, loss=mean, accuracy=accuracy, rate=rate, audio=audio)
+            progress.advance(audio=audio, epoch=state.epoch + 1, loss=mean, accuracy=accuracy, rate=rate)
             if time.monotonic() - saved >= checkpoint_every:
                 self._save_checkpoint()
                 saved = time.monotonic()
@@ -146,8 +146,8 @@ class Trainer:
             raise InputError(f"the loss is {value} in epoch {self.state.epoch + 1}", fix="look for damaged audio")
         return value, int((logits.detach().argmax(dim=1) == truth).sum())
 
-    def _validate(self, progress: TrainingProgress) -> None:
-        """The end of an epoch: measure, keep the weights if they are the best, go on to the next."""
+    def _validate(self) -> str:
+        """End an epoch: measure, and keep the weights if they are the best; return the figures as a sentence."""
         state = self.state
         self.modules.eval()
         row: dict[str, Any] = {
@@ -166,8 +166,8 @@ class Trainer:
             save_tensors(self.out / "model.safetensors", self.network.state_dict(), record)
         state.epoch, state.batch = state.epoch + 1, 0
         state.loss_sum, state.correct, state.rows = 0.0, 0, 0
-        told = ", ".join(f"{name} {value:.4f}" for name, value in row.items() if name != "epoch" and value is not None)
-        progress.note(f"epoch {row['epoch']} of {self.plan.epochs}: {told}")
+        figures = [f"{name} {value:.4f}" for name, value in row.items() if name != "epoch" and value is not None]
+        return f"epoch {row['epoch']} of {self.plan.epochs}: {', '.join(figures)}"
 
     def _held_out_error(self) -> float | None:
         """The share of held-out utterances whose first chunk is given to the wrong speaker."""

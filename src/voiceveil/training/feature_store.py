@@ -196,9 +196,12 @@ def _append(
 ) -> None:
     first = data.stat().st_size // (2 * model.width)
     work = {key: utterance.path.stat().st_size for key, utterance in missing.items()}
-    progress = Progress(len(missing), sum(work.values()), style="quiet" if quiet else "auto")
     outcomes = run_items(_Extract(model.feature, seconds), missing.items(), jobs=jobs, preload=(__name__,))
-    with data.open("ab") as frames_file, index.open("a", encoding="utf-8") as index_file:
+    with (
+        Progress("extracting features", len(missing), work=sum(work.values()), quiet=quiet) as progress,
+        data.open("ab") as frames_file,
+        index.open("a", encoding="utf-8") as index_file,
+    ):
         for (key, _), outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -210,5 +213,4 @@ def _append(
             index_file.flush()
             entries[key] = entry
             first += len(found)
-            progress.add(work=work[key], audio=length)
-    progress.close()
+            progress.advance(work[key], audio=length)

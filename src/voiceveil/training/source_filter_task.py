@@ -91,7 +91,7 @@ class SourceFilterTask:
         self.optimizer.zero_grad()
         if isinstance(self.network.codes, SoftCodes):
             self.network.codes.nearest = int(rng.choice(_NEAREST))
-            self.network.codes.share = float(rng.choice(_SHARES))
+            self.network.codes.strength = float(rng.choice(_SHARES))
         loss = self._loss(batch, rng)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -101,7 +101,8 @@ class SourceFilterTask:
     def validate(self, batch: Batch, rng: np.random.Generator) -> float:
         """The same loss."""
         if isinstance(self.network.codes, SoftCodes):
-            self.network.codes.nearest, self.network.codes.share = self.network.size.nearest, self.network.size.share
+            size = self.network.size
+            self.network.codes.nearest, self.network.codes.strength = size.nearest, size.bottleneck_strength
         return float(self._loss(batch, rng))
 
     def record(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.locking import exclusive_lock
 from voiceveil.models.checkpoint import load_tensors, load_training, save_tensors, save_training
 from voiceveil.run.ledger import sha256_file
-from voiceveil.training.progress import TrainingProgress
+from voiceveil.run.progress import Progress
 
 __all__ = ["CHECKPOINT_KIND", "Data", "Plan", "Task", "train"]
 
@@ -174,37 +174,37 @@ def _loop(
     task: Task, held: _Averaged, data: Data, plan: Plan, state: dict[str, Any], checkpoint: Path,
     settings: dict[str, Any], checkpoint_every: float, quiet: bool
 ) -> None:  # fmt: skip
-    progress = TrainingProgress(plan.steps, state["step"], quiet=quiet)
-    if state["step"]:
-        progress.note(f"going on from step {state['step']} of {plan.steps}")
-    saved, losses = time.monotonic(), []
-    every = max(1, plan.steps // 20)
-    while state["step"] < plan.steps:
-        start, step = time.monotonic(), state["step"]
-        for group in task.optimizer.param_groups:
-            group["lr"] = plan.rate(step)
-        batch = data.batch(step, plan.batch_size)
-        loss = task.step(batch, np.random.default_rng([plan.seed, 4, step]))
-        if not math.isfinite(loss):
-            raise InputError(f"the loss is {loss} in step {step + 1}", fix="look for damaged audio")
-        losses.append(loss)
-        held.update(task.network, min(plan.average, (1 + step) / (10 + step)))
-        state["step"] += 1
-        state["seconds"] += time.monotonic() - start
-        seconds = batch.samples.size / 16000
-        progress.step(loss=float(np.mean(losses[-50:])), rate=plan.rate(step), audio=seconds)
-        if state["step"] % every == 0 or state["step"] == plan.steps:
-            row = {
-                "step": state["step"],
-                "loss": float(np.mean(losses[-every:])),
-                "validation": _validate(task, held, data, plan),
-            }
-            state["curve"].append(row)
-            progress.note(f"step {row['step']}: loss {row['loss']:.4f}, validation {row['validation']:.4f}")
-        if time.monotonic() - saved >= checkpoint_every or state["step"] == plan.steps:
-            record = {"kind": CHECKPOINT_KIND, "settings": settings, "state": state}
-            save_training(checkpoint, held, task.optimizer, record)
-            saved = time.monotonic()
+    with Progress("training", plan.steps, unit="steps", start=state["step"], quiet=quiet) as progress:
+        if state["step"]:
+            progress.note(f"resuming at step {state['step']} of {plan.steps}")
+        saved, losses = time.monotonic(), []
+        every = max(1, plan.steps // 20)
+        while state["step"] < plan.steps:
+            start, step = time.monotonic(), state["step"]
+            for group in task.optimizer.param_groups:
+                group["lr"] = plan.rate(step)
+            batch = data.batch(step, plan.batch_size)
+            loss = task.step(batch, np.random.default_rng([plan.seed, 4, step]))
+            if not math.isfinite(loss):
+                raise InputError(f"the loss is {loss} in step {step + 1}", fix="look for damaged audio")
+            losses.append(loss)
+            held.update(task.network, min(plan.average, (1 + step) / (10 + step)))
+            state["step"] += 1
+            state["seconds"] += time.monotonic() - start
+            seconds = batch.samples.size / 16000
+            progress.advance(audio=seconds, loss=float(np.mean(losses[-50:])), rate=plan.rate(step))
+            if state["step"] % every == 0 or state["step"] == plan.steps:
+                row = {
+                    "step": state["step"],
+                    "loss": float(np.mean(losses[-every:])),
+                    "validation": _validate(task, held, data, plan),
+                }
+                state["curve"].append(row)
+                progress.note(f"step {row['step']}: loss {row['loss']:.4f}, validation {row['validation']:.4f}")
+            if time.monotonic() - saved >= checkpoint_every or state["step"] == plan.steps:
+                record = {"kind": CHECKPOINT_KIND, "settings": settings, "state": state}
+                save_training(checkpoint, held, task.optimizer, record)
+                saved = time.monotonic()
 
 
 def _validate(task: Task, held: _Averaged, data: Data, plan: Plan) -> float:

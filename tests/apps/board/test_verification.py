@@ -547,7 +547,7 @@ def test_create_accepts_verification_rules(data: Path, tmp_path: Path, capsys: p
     def create(name: str, *options: str) -> int:
         return main(["board", "create", str(tmp_path / name), "--protocol", "vpc2024", "--data", str(data), *options])
 
-    models = ("--attackers", "bumps", "--recogniser", "counter")
+    models = ("--attackers", "bumps", "--recognizer", "counter")
     assert create("a", "--require-audio", *models) == 0
     made = Contest.load(tmp_path / "a")
     assert (made.require_audio, made.verify, made.rank) == (True, "all", "verified-only")
@@ -562,6 +562,6 @@ def test_create_accepts_verification_rules(data: Path, tmp_path: Path, capsys: p
     assert "verify is 'al'" in capsys.readouterr().err
     assert create("d", "--require-audio", "--attackers", "bumpz") == 1
     assert "did you mean bumps" in capsys.readouterr().err
-    assert create("d", "--require-audio", "--recogniser", "countr", "--attackers", "bumps") == 1
+    assert create("d", "--require-audio", "--recognizer", "countr", "--attackers", "bumps") == 1
     assert "did you mean counter" in capsys.readouterr().err
     assert not (tmp_path / "d").exists()

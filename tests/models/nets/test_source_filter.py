@@ -169,23 +169,23 @@ def test_bottleneck_strength_interpolates_to_the_codes() -> None:
     codes = SoftCodes(8, 4, nearest=2)
     codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
     there = codes(vectors)
-    codes.share = 0.25
+    codes.strength = 0.25
     torch.testing.assert_close(codes(vectors), 0.75 * vectors + 0.25 * there)
-    codes.share = 0.0
+    codes.strength = 0.0
     assert codes(vectors) is vectors
 
 
-@pytest.mark.parametrize("centred", [0.0, 0.5, 1.0])
-def test_codes_are_shifted_to_the_mean_of_the_recording(centred: float) -> None:
+@pytest.mark.parametrize("mean_removal", [0.0, 0.5, 1.0])
+def test_codes_are_shifted_to_the_mean_of_the_recording(mean_removal: float) -> None:
     """Recordings by themselves; how they change from frame to frame stays."""
     vectors = torch.randn(3, 50, 4, generator=torch.Generator().manual_seed(0)) + torch.arange(3.0)[:, None, None]
     codes = SoftCodes(8, 4, nearest=2)
     codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
     plain = codes(vectors)
-    codes.centred = centred
+    codes.mean_removal = mean_removal
     made = codes(vectors)
     for one, before, after in zip(vectors, plain, made, strict=True):
-        wanted = (1 - centred) * before.mean(dim=0) + centred * one.mean(dim=0)
+        wanted = (1 - mean_removal) * before.mean(dim=0) + mean_removal * one.mean(dim=0)
         torch.testing.assert_close(after.mean(dim=0), wanted)
         torch.testing.assert_close(after.diff(dim=0), before.diff(dim=0))
 

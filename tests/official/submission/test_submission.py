@@ -91,7 +91,7 @@ def test_evaluate_pack_and_check_by_the_command_line(
     data: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = tmp_path / "mine.tar.gz"
-    assert main(["submit", str(out), "--to", str(archive), "--quiet"]) == 0
+    assert main(["submit", str(out), "--out", str(archive), "--quiet"]) == 0
     assert "train-clean-360: 4 utterances" in capsys.readouterr().out
     assert main(["submit", "--check", str(archive), "--data", str(data), "--quiet"]) == 0
     said = capsys.readouterr().out
@@ -407,7 +407,7 @@ def test_invalid_usage_is_explained(data: Path, tmp_path: Path, capsys: pytest.C
 def test_archive_does_not_replace_a_file(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine.tar.gz"
     mine.write_text("mine")
-    command = ["submit", str(out), "--partial", "--quiet", "--to"]
+    command = ["submit", str(out), "--partial", "--quiet", "--out"]
     assert main([*command, str(mine)]) == 1
     assert f"{mine}: this file exists (give another output, or --overwrite" in capsys.readouterr().err
     assert mine.read_text() == "mine"

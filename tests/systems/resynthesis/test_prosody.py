@@ -39,11 +39,11 @@ def test_moved_intonation_has_the_target_mean(f0: np.ndarray, target: float) -> 
             assert after == pytest.approx(np.clip(before * np.exp(target - source.mean), 50, 600), rel=1e-4)
 
 
-def test_levelled_intonation_has_the_same_range_in_all_recordings() -> None:
+def test_leveled_intonation_has_the_same_range_in_all_recordings() -> None:
     rng = np.random.default_rng(0)
     for reach in (0.1, 0.2, 0.4):
         f0 = np.exp(5 + reach * rng.standard_normal(2000)).astype(np.float32)
-        made = Disguise("levelled", excursion=0.5).f0(f0, register_of(f0), 5.1)
+        made = Disguise("leveled", f0_range_kept=0.5).f0(f0, register_of(f0), 5.1)
         assert logarithms(made).std() == pytest.approx(0.5 * TYPICAL, rel=0.03)
         assert logarithms(made).mean() == pytest.approx(5.1, abs=0.01)
 
@@ -51,20 +51,20 @@ def test_levelled_intonation_has_the_same_range_in_all_recordings() -> None:
 def test_monotone_voice_stays_monotone() -> None:
     f0 = np.full(200, 100, dtype=np.float32)
     f0[::2] = 101
-    made = Disguise("levelled").f0(f0, register_of(f0), 5.0)
+    made = Disguise("leveled").f0(f0, register_of(f0), 5.0)
     assert logarithms(made).std() < 0.03
 
 
 def test_zero_range_gives_constant_f0() -> None:
     f0 = np.array([0, 100, 150, 0, 220], dtype=np.float32)
-    made = Disguise("moved", excursion=0).f0(f0, register_of(f0), np.log(180))
+    made = Disguise("moved", f0_range_kept=0).f0(f0, register_of(f0), np.log(180))
     np.testing.assert_allclose(made, [0, 180, 180, 0, 180], rtol=1e-5)
 
 
 def test_predicted_f0_replaces_that_of_the_source() -> None:
     """Two sources with other intonations, the same words: nothing but the voicing is left of either."""
     expected = np.array([9, 1, 0, 9, -0.5, 0.3], dtype=np.float32)  # where nothing is voiced it does not count
-    chosen = Disguise("levelled", excursion=0, melody=0.5)
+    chosen = Disguise("leveled", f0_range_kept=0, predicted_f0_weight=0.5)
     for heights in ([100, 150, 220, 140], [130, 90, 60, 80]):
         f0 = np.array([0, *heights[:2], 0, *heights[2:]], dtype=np.float32)
         made = chosen.f0(f0, register_of(f0), np.log(180), expected=expected)
@@ -97,10 +97,10 @@ def test_voicing_of_aroused_speech_is_kept() -> None:
     """All of it; and to a half where half of a manner is a feeling's, as if nobody were surer."""
     f0 = np.array([0, 100, 0, 200, 0], dtype=np.float32)
     probable = np.array([0.9, 0.45, 0.8, 0.6, 0.3], dtype=np.float32)
-    chosen = Disguise(voicing=1.0, ordinary=2.5)
+    chosen = Disguise(voicing=1.0, arousal_threshold=2.5)
     np.testing.assert_allclose(chosen.voiced(f0, probable, AROUSED), f0, rtol=1e-6)
     half = Manner(2.5, None, None)
-    assert half.felt(2.5) == pytest.approx(0.5)
+    assert half.emotion_weight(2.5) == pytest.approx(0.5)
     np.testing.assert_array_equal(chosen.voiced(f0, probable, half), Disguise(voicing=0.5).voiced(f0, probable, CALM))
 
 
@@ -183,7 +183,7 @@ def test_speed_is_drawn_within_its_range(seed: int) -> None:
 def test_mean_f0_of_a_calm_source_is_replaced(manner: Manner, ordinary: float, expected: float) -> None:
     """Where 150 Hz are usual, and the new voice is lower."""
     f0 = np.array([0, 240, 240, 0], dtype=np.float32)
-    made = Disguise("levelled", ordinary=ordinary).f0(
+    made = Disguise("leveled", arousal_threshold=ordinary).f0(
         f0, register_of(f0), np.log(150) - 0.15, Heights(np.log(150), 0.1), manner
     )
     np.testing.assert_allclose(made, [0, expected, expected, 0], rtol=1e-5)
@@ -193,7 +193,7 @@ def test_zero_threshold_keeps_the_source_f0() -> None:
     f0 = np.exp(5 + 0.4 * np.random.default_rng(0).standard_normal(200)).clip(60, 500).astype(np.float32)
     register, heights = register_of(f0), Heights(5.2, 0.15)
     assert register is not None
-    made = Disguise("levelled", ordinary=0).f0(f0, register, 5.5, heights, register.manner(heights, None))
+    made = Disguise("leveled", arousal_threshold=0).f0(f0, register, 5.5, heights, register.manner(heights, None))
     np.testing.assert_allclose(made, f0, rtol=1e-5)
 
 
@@ -204,7 +204,7 @@ def test_f0_range_and_movement_of_aroused_speech_are_kept() -> None:
         register = register_of(f0)
         assert register is not None
         melody = rng.standard_normal(5000).astype(np.float32)
-        chosen = Disguise("levelled", excursion=0, melody=1, ordinary=2.5)
+        chosen = Disguise("leveled", f0_range_kept=0, predicted_f0_weight=1, arousal_threshold=2.5)
         reach = np.log(factor) / SPREAD
         felt, calm = (
             logarithms(chosen.f0(f0, register, 5.0, manner=manner, expected=melody))
@@ -224,7 +224,7 @@ def test_effort_of_aroused_speech_is_kept() -> None:
     voiced = np.ones(300, dtype=np.bool_)
 
     def heard(manner: Manner) -> float:
-        found = balance(Disguise(ordinary=2.5).effort(made, voiced, manner), voiced)
+        found = balance(Disguise(arousal_threshold=2.5).effort(made, voiced, manner), voiced)
         assert found is not None
         return effort(found)
 

@@ -142,13 +142,15 @@ def test_steadier_voice_is_blended_in_by_weight(share: float, seed: int) -> None
     pool = make_pool()
     source = pool.embeddings[0]
     one, eight = (PoolRandom("f", voices=n).draw(source, "m", pool, np.random.default_rng(seed)) for n in (1, 8))
-    drawn = PoolRandom("f", steady=8).draw(source, "m", pool, np.random.default_rng(seed))._replace(source=source)
+    drawn = (
+        PoolRandom("f", steady_voices=8).draw(source, "m", pool, np.random.default_rng(seed))._replace(source=source)
+    )
     np.testing.assert_array_equal(drawn.embedding, one.embedding)
-    made = drawn.feeling(share)
+    made = drawn.blend_towards_steady(share)
     np.testing.assert_allclose(made.embedding, share * eight.embedding + (1 - share) * one.embedding, atol=1e-5)
     assert made.log_f0 == pytest.approx(share * eight.log_f0 + (1 - share) * one.log_f0)
     assert made.source is source
-    assert eight.feeling(share) is eight  # it has no other
+    assert eight.blend_towards_steady(share) is eight  # it has no other
 
 
 def test_official_candidate_indices_start_as_in_the_challenge() -> None:

@@ -24,20 +24,20 @@ def plain_share(manner: Manner, ordinary: float) -> float:
 
 @given(manners, st.floats(0.1, 9))
 def test_emotion_weight_equals_the_plain_formula(manner: Manner, ordinary: float) -> None:
-    assert manner.felt(ordinary) == pytest.approx(plain_share(manner, ordinary), abs=1e-9)
+    assert manner.emotion_weight(ordinary) == pytest.approx(plain_share(manner, ordinary), abs=1e-9)
 
 
 @given(manners)
 def test_emotion_weight_is_zero_or_one_at_the_extreme_thresholds(manner: Manner) -> None:
-    assert manner.felt(math.inf) == 0
-    assert manner.felt(0) == 1
+    assert manner.emotion_weight(math.inf) == 0
+    assert manner.emotion_weight(0) == 1
 
 
 @given(deviations, deviations, deviations, st.floats(0.1, 9))
 def test_arousal_combines_f0_range_and_effort(height: float, reach: float, effort: float, ordinary: float) -> None:
     """One alone has to be farther from the usual than all together; low is as good as high; opposites are none."""
     manner = Manner(height, reach, effort)
-    assert manner.felt(ordinary) == Manner(-height, -reach, -effort).felt(ordinary)
+    assert manner.emotion_weight(ordinary) == Manner(-height, -reach, -effort).emotion_weight(ordinary)
     assert Manner(height, 0.0, -height).arousal == 0
     assert Manner(height, height, height).arousal == pytest.approx(3 * Manner(height, 0.0, 0.0).arousal)
 

@@ -37,14 +37,14 @@ def taken(privacy: float) -> dict[str, float]:
     assert isinstance(system, Veil)
     disguise = system.disguise()
     return {
-        "sounds": system.synthesis()["share"],
-        "habits": system.synthesis()["centred"],
+        "sounds": system.synthesis()["bottleneck_strength"],
+        "habits": system.synthesis()["mean_removal"],
         "tract": np.log(disguise.speeds[1]),
         "rhythm": disguise.rhythm,
         "tempo": disguise.tempo,
         "loudness": 1 - disguise.loudness,
-        "ordinary": disguise.ordinary,
-        "melody": 1 - disguise.excursion,
+        "ordinary": disguise.arousal_threshold,
+        "melody": 1 - disguise.f0_range_kept,
     }
 
 
@@ -133,9 +133,10 @@ def test_f0_movement_comes_from_the_words() -> None:
     f0, content = engine.f0(wave.samples), engine.content(wave.samples, 1.0)
     mean = np.log(f0[f0 > 0]).mean()
     turned = np.where(f0 > 0, np.exp(2 * mean - np.log(np.where(f0 > 0, f0, 1.0))), 0.0).astype(np.float32)
-    assert engine.melody is not None
+    assert engine.intonation is not None
     melodies = [
-        engine.melody.run(content, track, np.zeros(192, np.float32), np.random.default_rng(0)) for track in (f0, turned)
+        engine.intonation.run(content, track, np.zeros(192, np.float32), np.random.default_rng(0))
+        for track in (f0, turned)
     ]
     np.testing.assert_array_equal(melodies[0], melodies[1])
     made = [engine.disguise.f0(track, register_of(track), 5.0, expected=melodies[0]) for track in (f0, turned)]
@@ -153,7 +154,12 @@ def test_remaining_correlation_with_the_source_intonation() -> None:
         made = contour(system.convert(wave, np.random.default_rng(0)))
         return likeness(own, made), float(made[made > 0].std())
 
-    (source, _), (middle, _), (most, lively), (_, flat) = heard(0), heard(0.5), heard(1), heard(1, melody=0)
+    (source, _), (middle, _), (most, lively), (_, flat) = (
+        heard(0),
+        heard(0.5),
+        heard(1),
+        heard(1, predicted_f0_weight=0),
+    )
     assert source > 0.9
     assert max(middle, most) < 0.8
     assert lively > 0.12
@@ -249,7 +255,7 @@ def test_aroused_recordings_of_a_speaker_get_a_steadier_voice() -> None:
         ).system
         assert isinstance(system, Veil)
         draws = [system.chosen_strategy().draw(pool.embeddings[0], "f", pool, rng) for rng in map(generator, range(9))]
-        return np.array([l2_normalized(one.feeling(felt).embedding) for one in draws])
+        return np.array([l2_normalized(one.blend_towards_steady(felt).embedding) for one in draws])
 
     def generator(seed: int) -> np.random.Generator:
         return np.random.default_rng(seed)
@@ -263,7 +269,7 @@ def test_aroused_recordings_of_a_speaker_get_a_steadier_voice() -> None:
     for felt in (0.0, 1.0):
         np.testing.assert_array_equal(drawn("speaker", felt), one)
         np.testing.assert_array_equal(drawn("speaker", felt, voices=8), several)
-        np.testing.assert_array_equal(drawn("utterance", felt, steady=0), one)
+        np.testing.assert_array_equal(drawn("utterance", felt, steady_voices=0), one)
 
 
 def test_shouted_speech_gets_a_steadier_voice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,16 +156,13 @@ def _in_batches(utterances: list[Utterance], recogniser: BatchRecogniser, store:
     keys = store.keys(recogniser.fingerprint(), utterances)
     waiting = [u for u in utterances if store.get(keys[u.id]) is None]
     lengths = check_lengths(waiting, recogniser.minimum)
-    progress = Progress(len(waiting), round(sum(lengths.values())), style="quiet" if quiet else "auto")
-    try:
+    with Progress("recognizing words", len(waiting), work=sum(lengths.values()), quiet=quiet) as progress:
         for batch in batches(lengths, recogniser.batch_seconds):
             chosen = [u for u in waiting if u.id in batch]
             waves = [load(u.path, rate=recogniser.rate, start=u.start, duration=u.duration) for u in chosen]
             for utterance, transcript in zip(chosen, recogniser.many(waves), strict=True):
                 store.put(keys[utterance.id], transcript)
-                progress.add(work=round(lengths[utterance.id]), audio=lengths[utterance.id])
-    finally:
-        progress.close()
+                progress.advance(lengths[utterance.id], audio=lengths[utterance.id])
 
 
 def batches(lengths: Mapping[str, float], total: float) -> Iterator[list[str]]:

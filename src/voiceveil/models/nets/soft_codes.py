@@ -20,21 +20,23 @@ __all__ = ["SoftCodes", "k_means"]
 class SoftCodes(nn.Module):
     """Vectors (..., T, D) to the mean of their ``nearest`` codes, weighted by 1 / squared distance.
 
-    ``share``: how far, from 0 for the vectors as they are to 1 for nothing but codes. ``centred``: how far the mean of
-    the codes over time is brought to that of the vectors, 0 to 1. Which codes a speaker prefers is to be heard in it,
-    even where the mean of the vectors is the same for all speakers.
+    ``strength``: 0 keeps the vectors, 1 replaces them by codes. ``mean_removal``: how far (0 to 1) the mean of the
+    codes over time is brought to that of the vectors. It shows which codes a speaker prefers, even where the mean
+    of the vectors is the same for all speakers.
     """
 
     codes: Tensor
 
-    def __init__(self, count: int, dimension: int, nearest: int, share: float = 1.0, centred: float = 0.0) -> None:
+    def __init__(
+        self, count: int, dimension: int, nearest: int, strength: float = 1.0, mean_removal: float = 0.0
+    ) -> None:
         super().__init__()
-        self.nearest, self.share, self.centred = nearest, share, centred
+        self.nearest, self.strength, self.mean_removal = nearest, strength, mean_removal
         self.register_buffer("codes", torch.zeros(count, dimension))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """The same shape."""
-        if self.share == 0:
+        if self.strength == 0:
             return vectors
         codes, flat = self.codes, vectors.reshape(-1, vectors.shape[-1])
         squares = (codes**2).sum(dim=1) - 2 * flat @ codes.T
@@ -45,9 +47,9 @@ class SoftCodes(nn.Module):
         for place in range(self.nearest):
             mean = mean + weights[:, place : place + 1] * codes[which[:, place]]
         mean = mean.reshape(vectors.shape)
-        if self.centred:
-            mean = mean + self.centred * (vectors - mean).mean(dim=-2, keepdim=True)
-        return torch.lerp(vectors, mean, self.share)
+        if self.mean_removal:
+            mean = mean + self.mean_removal * (vectors - mean).mean(dim=-2, keepdim=True)
+        return torch.lerp(vectors, mean, self.strength)
 
 
 def k_means(

@@ -15,6 +15,7 @@ of a step, and as good. Synthesis gives the filters their minimum phase. Filters
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -61,8 +62,14 @@ class SourceFilterSize:
     fine_blocks: int = 2  # at 100
     codes: int = 0  # of the content's bottleneck; 0: none
     nearest: int = 4  # codes that a vector is replaced by
-    share: float = 1.0  # how far it is
-    centred: float = 0.0  # how far the codes of a recording have the mean of its vectors
+    bottleneck_strength: float = 1.0  # 0: content as it is, 1: codes only
+    mean_removal: float = 0.0  # how far the mean of the codes over a recording is brought to that of its vectors
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SourceFilterSize:
+        """Return the size that a checkpoint records, also under the former names of its fields."""
+        former = {"share": "bottleneck_strength", "centred": "mean_removal"}
+        return cls(**{former.get(name, name): value for name, value in record.items()})
 
 
 class Excitation(NamedTuple):
@@ -81,7 +88,7 @@ class SourceFilter(nn.Module):
         width = size.width
         self.codes: nn.Module = nn.Identity()
         if size.codes:
-            self.codes = SoftCodes(size.codes, size.content, size.nearest, size.share, size.centred)
+            self.codes = SoftCodes(size.codes, size.content, size.nearest, size.bottleneck_strength, size.mean_removal)
         self.content = nn.Linear(size.content, width)
         self.pitch = nn.Linear(2, width)
         self.speaker = nn.Sequential(nn.Linear(size.speaker, width), nn.SiLU())

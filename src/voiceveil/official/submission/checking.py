@@ -86,11 +86,11 @@ def check(
         raise InputError(
             "no set of the challenge is here", where=data, fix=f"it should hold Kaldi directories such as {min(roles)}"
         )
-    progress = Progress(sum(map(len, corpora.values())), archive.stat().st_size, style="quiet" if quiet else "auto")
+    count, size = sum(map(len, corpora.values())), archive.stat().st_size
     speech = {name: Speech(name, corpus, tolerance) for name, corpus in corpora.items()}
     with tempfile.TemporaryDirectory(prefix="voiceveil-") as folder:
-        found = sort_members(archive, Path(folder), speech, roles, limits=limits, heard=_listener(progress))
-        progress.close()
+        with Progress("checking", count, work=size, quiet=quiet) as progress:
+            found = sort_members(archive, Path(folder), speech, roles, limits=limits, heard=_listener(progress))
         again = recompute(found, rules, corpora, data)
         faults, notes = _completeness(found, rules, corpora, again, partial)
         _compare_hashes(found, notes)
@@ -116,7 +116,7 @@ def _printable(text: str) -> str:
 def _listener(progress: Progress) -> Any:
     def heard(member: Member) -> None:
         if member.name.endswith(".wav"):
-            progress.add(work=member.size // 2)  # about what it takes when packed
+            progress.advance(member.size // 2)  # about what it takes when packed
 
     return heard
 

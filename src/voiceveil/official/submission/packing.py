@@ -78,8 +78,8 @@ def pack(
     _check_sets(results, corpora, suffix)
     files = _result_files(results, out, partial)
     work = sum(_size(u.path) for corpus in corpora.values() for u in corpus)
-    progress = Progress(sum(map(len, corpora.values())), work, style="quiet" if quiet else "auto")
-    with atomic_path(target) as part:
+    count = sum(map(len, corpora.values()))
+    with Progress("packing", count, work=work, quiet=quiet) as progress, atomic_path(target) as part:
         with (
             part.open("wb") as raw,
             gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as stream,
@@ -91,7 +91,6 @@ def pack(
             while block := file.read(1 << 20):
                 digest.update(block)
         size = part.stat().st_size
-    progress.close()
     return Packed(str(target), {n: len(c) for n, c in corpora.items()}, missing, size, digest.hexdigest())
 
 
@@ -166,7 +165,7 @@ def _add_all(
             member = f"data/{name}{suffix}/wav/{utterance.id}.wav"
             form = _add_audio(tar, member, utterance.path)
             sums.append(f"{form.sha256}  {member}\n")
-            progress.add(work=_size(utterance.path), audio=form.seconds)
+            progress.advance(_size(utterance.path), audio=form.seconds)
     _add(tar, f"exp/results_summary/SHA256SUMS{suffix}", "".join(sums).encode())
 
 

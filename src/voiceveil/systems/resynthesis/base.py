@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     from voiceveil.systems.resynthesis.pseudo import Strategy
     from voiceveil.systems.resynthesis.synthesis import LoadedStage
 
-__all__ = ["STRATEGY", "Averaging", "Resynthesis"]
+__all__ = ["INTONATION", "STRATEGY", "Averaging", "Resynthesis"]
 
 #: Help of the parameter.
 STRATEGY = (
     "pseudo-speaker: pool-farthest, pool-nearest, pool-random, source, a1, a2, k2, o1, o1c1, s1, s1c1, s2, s2c1; "
     "NAME:PARAMETER=VALUE,... sets its parameters"
+)
+
+INTONATION = (
+    "F0 contour: source (unchanged), moved (to the pseudo-speaker's mean F0), "
+    "leveled (moved, with the same F0 range in all recordings)"
 )
 
 
@@ -52,11 +57,13 @@ class Resynthesis(Anonymizer):
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
         "same", "of the pseudo-speaker: seen from the source's, or the one that is named"
     )
-    source_gender: Literal["stated", "heard", "f", "m"] = parameter(
-        "stated", "of who speaks: as the corpus states it, heard where it does not; always heard; or named"
+    source_gender: Literal["stated", "estimated", "f", "m"] = parameter(
+        "stated",
+        "source speaker's gender: stated (from metadata, else estimated), estimated, f or m",
+        former_choices={"heard": "estimated"},
     )
-    intonation: Literal["source", "moved", "levelled"] = parameter(
-        "source", "F0 as it is; with the pseudo-speaker's mean; with that and the same reach in all recordings"
+    intonation: Literal["source", "moved", "leveled"] = parameter(
+        "source", INTONATION, former_choices={"levelled": "leveled"}
     )
 
     bottleneck: float = parameter(
@@ -64,10 +71,10 @@ class Resynthesis(Anonymizer):
     )
 
     def chosen_strategy(self) -> Strategy:
-        """The strategy, whose fields are those of our parameters that have their names."""
+        """Return the strategy; its fields are the parameters of the same names."""
         from voiceveil.systems.resynthesis.pseudo import make_strategy
 
-        return make_strategy(self.strategy, self.parameters())
+        return make_strategy(self.strategy, vars(self))
 
     def disguise(self) -> Disguise:
         """What the source loses beside its voice."""
@@ -76,8 +83,8 @@ class Resynthesis(Anonymizer):
         return Disguise(self.intonation)
 
     def synthesis(self) -> dict[str, float]:
-        """What is chosen anew of the network, in spite of its record; a network that has no such thing ignores it."""
-        return {"share": self.bottleneck}
+        """Return inference-time overrides of the checkpoint's settings; networks without them ignore this."""
+        return {"bottleneck_strength": self.bottleneck}
 
     def last_stages(self) -> tuple[LoadedStage, ...]:
         """Stages of synthesis behind those that have weights."""
@@ -99,7 +106,7 @@ class Resynthesis(Anonymizer):
         """A recording in overlapping pieces."""
         from voiceveil.systems.resynthesis.pipeline import ResynthesisStream, engine_of
 
-        known = None if self.source_gender in ("stated", "heard") else self.source_gender
+        known = None if self.source_gender in ("stated", "estimated") else self.source_gender
         return ResynthesisStream(engine_of(self), rng, known)
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:

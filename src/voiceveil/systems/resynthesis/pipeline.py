@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from voiceveil.audio import Samples, Waveform
+from voiceveil.core.activity import report_fraction, report_status
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.effort import balance, effort
 from voiceveil.models.content.features import FRAME, LEVEL, at_speed, normalised, on_frames
@@ -60,7 +61,7 @@ SILENCE = 2.0**-16
 _FADE = 320
 _FEATURES = "VOICEVEIL_FEATURES"
 #: Network that hears nothing but codes -> what of the disguise needs it.
-_OF_WORDS = {"intonation": "melody", "voicing": "voicing"}
+_OF_WORDS = {"intonation": "predicted_f0_weight", "voicing": "voicing"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Engine:
     strategy: Strategy
     chain: tuple[LoadedStage, ...]
     disguise: Disguise
-    melody: LoadedStage | None = None
+    intonation: LoadedStage | None = None
     voicing: LoadedStage | None = None
 
     def pseudo_speaker(
@@ -81,7 +82,7 @@ class Engine:
         """Whom the speaker of some samples becomes, with a ``known`` gender, or one that is heard."""
         if not (
             self.strategy.hears_source
-            or math.isfinite(self.disguise.ordinary)
+            or math.isfinite(self.disguise.arousal_threshold)
             or any(stage.unprotected for stage in self.chain)
         ):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
@@ -99,7 +100,7 @@ class Engine:
 
     def effort(self, samples: Samples, f0: Array) -> float | None:
         """The vocal effort of a source with this F0, if it can be heard, and if it matters."""
-        found = balance(samples, f0 > 0) if math.isfinite(self.disguise.ordinary) else None
+        found = balance(samples, f0 > 0) if math.isfinite(self.disguise.arousal_threshold) else None
         return None if found is None else effort(found)
 
     def content(self, samples: Samples, speed: float) -> Array:
@@ -154,8 +155,12 @@ class ResynthesisStream:
         return samples * np.float32(0.999 / peak) if peak > 0.999 else samples
 
     def all_of(self, samples: Samples) -> Samples:
-        """A whole recording at once."""
-        made = np.concatenate([self.push(samples), self.close()])
+        """Convert a whole recording at once."""
+        pieces = []
+        for start in range(0, len(samples), PIECE):
+            pieces.append(self.push(samples[start : start + PIECE]))
+            report_fraction(start / len(samples))
+        made = np.concatenate([*pieces, self.close()])
         return self.finish(made, float(np.abs(made).max()))
 
     def _joined(self, samples: Samples) -> Samples:
@@ -179,7 +184,9 @@ class ResynthesisStream:
             self._effort = engine.effort(samples, f0)
         if self._pseudo is None:
             drawn = engine.pseudo_speaker(samples, self._register, self._rng, self._gender)
-            self._pseudo = drawn.feeling(self._manner(drawn).felt(engine.disguise.ordinary))
+            self._pseudo = drawn.blend_towards_steady(
+                self._manner(drawn).emotion_weight(engine.disguise.arousal_threshold)
+            )
         if self._speed is None:
             self._speed = engine.disguise.speed(self._rng)
         places = stretched(engine.disguise.places(len(f0), self._rng), -(-length // FRAME))
@@ -206,8 +213,8 @@ class ResynthesisStream:
     def _intonation(self, content: Array, f0: Array, pseudo: PseudoSpeaker, manner: Manner) -> Array:
         engine, expected = self._engine, None
         heights = engine.pool.heights(engine.pool.gender_of_nearest(pseudo.embedding))
-        if engine.melody is not None:
-            expected = engine.melody.run(content, f0, l2_normalized(pseudo.embedding), self._rng)
+        if engine.intonation is not None:
+            expected = engine.intonation.run(content, f0, l2_normalized(pseudo.embedding), self._rng)
         return engine.disguise.f0(f0, self._register, pseudo.log_f0, heights, manner, expected)
 
 
@@ -285,6 +292,7 @@ def _engine(
     of_words: tuple[tuple[str, Path], ...],
     stamps: tuple[int, ...],
 ) -> Engine:
+    report_status("loading models")
     chain = tuple(
         replace(load_stage(file, kinds, system.synthesis()), unprotected=stage in system.unprotected)
         for file, (stage, kinds) in zip(weights, system.stages.items(), strict=True)

@@ -36,25 +36,40 @@ _FRAME, _SMOOTH, _MOST = 160, 51, 12.0
 
 @dataclass(frozen=True)
 class Disguise:
-    """``intonation``: F0 as it is; moved to the mean of the pseudo-speaker; or moved and brought to a common reach.
+    """Changes to prosody.
 
-    ``excursion``: what stays of the movement of F0 about its mean, if it is moved; ``melody``: how much it moves as is
-    expected of the words; ``voicing``: how far what is voiced is that which is expected of them. ``ordinary``: up to
-    how many deviations of arousal the manner of a source (height and movement, if F0 is moved, reach, if it is
-    levelled, voicing and effort) is exchanged for that of the new voice and the words; see :mod:`.manner`. ``speeds``:
-    the source is played so much faster to what hears its content, drawn from the range. ``rhythm``: deviation of the
-    logarithm of local tempo, whereby the whole stays as long as it was; ``tempo``: the largest change of the logarithm
-    of its length. ``loudness``: what stays of the slow changes of loudness; the rest is what the synthesiser expects.
+    Parameters
+    ----------
+    intonation
+        "source": F0 unchanged; "moved": shifted to the pseudo-speaker's mean; "leveled": moved, with a common F0 range.
+    f0_range_kept
+        Fraction of the source's F0 movement about its mean that is kept, if F0 is moved.
+    speeds
+        Range of playback speeds at which content is extracted.
+    rhythm
+        Standard deviation of the log local tempo; the total duration does not change.
+    tempo
+        Largest change of the log duration.
+    arousal_threshold
+        Arousal, in standard deviations between speakers, below which mean F0, F0 range, voicing and vocal effort of the
+        source are replaced by those of the new voice and the words; see
+        :mod:`voiceveil.systems.resynthesis.speaking_style`.
+    loudness
+        Fraction of the slow loudness changes that is kept; the decoder generates the rest.
+    predicted_f0_weight
+        Amount of F0 movement that is predicted from the words.
+    voicing
+        How far voicing is predicted from the words, 0 to 1.
     """
 
-    intonation: Literal["source", "moved", "levelled"] = "source"
-    excursion: float = 1.0
+    intonation: Literal["source", "moved", "leveled"] = "source"
+    f0_range_kept: float = 1.0
     speeds: Range = (1.0, 1.0)
     rhythm: float = 0.0
     tempo: float = 0.0
-    ordinary: float = math.inf
+    arousal_threshold: float = math.inf
     loudness: float = 0.0
-    melody: float = 0.0
+    predicted_f0_weight: float = 0.0
     voicing: float = 0.0
 
     def speed(self, rng: np.random.Generator) -> float:
@@ -83,17 +98,17 @@ class Disguise:
         if self.intonation == "source" or source is None:
             return f0
         manner = manner or Manner()
-        share = manner.felt(self.ordinary)
+        share = manner.emotion_weight(self.arousal_threshold)
         reach = source.reach
-        if self.intonation == "levelled":
+        if self.intonation == "leveled":
             reach = TYPICAL * math.exp(SPREAD * mixed(manner.reach, 0.0, share))
         if heights is not None:
             target = heights.at(mixed(manner.height, heights.deviations(target), share))
         voiced = f0 > 0
         own = (np.log(np.where(voiced, f0, 1.0)) - source.mean) / source.reach
-        movement = mixed(1.0, self.excursion, share) * own
+        movement = mixed(1.0, self.f0_range_kept, share) * own
         if expected is not None and voiced.any():
-            movement += (1 - share) * self.melody * _standardised(expected, voiced)
+            movement += (1 - share) * self.predicted_f0_weight * _standardised(expected, voiced)
         moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
         return np.where(voiced, moved, 0.0).astype(np.float32)
 
@@ -106,13 +121,13 @@ class Disguise:
         voiced = f0 > 0
         if not voiced.any():
             return f0
-        amount = self.voicing * (1 - manner.felt(self.ordinary))
+        amount = self.voicing * (1 - manner.emotion_weight(self.arousal_threshold))
         decided = (1 - amount) * voiced + amount * expected > 0.5
         return np.where(decided, continuous_f0(f0), 0.0).astype(np.float32)
 
     def effort(self, made: Samples, voiced: NDArray[np.bool_], manner: Manner) -> Samples:
         """Samples with the vocal effort of a manner, as far as it is a feeling's."""
-        share = manner.felt(self.ordinary)
+        share = manner.emotion_weight(self.arousal_threshold)
         found = None if share == 0 or manner.effort is None else balance(made, voiced)
         if found is None:
             return made

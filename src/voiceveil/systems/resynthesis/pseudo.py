@@ -60,12 +60,12 @@ class PseudoSpeaker(NamedTuple):
     source: Embedding | None = None
     steady: PseudoSpeaker | None = None
 
-    def feeling(self, share: float) -> PseudoSpeaker:
-        """The voice of somebody whose manner is a feeling's to a share, 0 to 1: so much of the steady one."""
+    def blend_towards_steady(self, weight: float) -> PseudoSpeaker:
+        """Blend towards the steadier voice: weight 0 keeps this one, 1 returns ``steady``."""
         if self.steady is None:
             return self
-        embedding = share * self.steady.embedding + (1 - share) * self.embedding
-        log_f0 = share * self.steady.log_f0 + (1 - share) * self.log_f0
+        embedding = weight * self.steady.embedding + (1 - weight) * self.embedding
+        log_f0 = weight * self.steady.log_f0 + (1 - weight) * self.log_f0
         return PseudoSpeaker(embedding.astype(np.float32), log_f0, self.source)
 
 
@@ -177,17 +177,24 @@ class PoolNearest(PoolFarthest):
 @strategies.register("pool-random")
 @dataclass(frozen=True)
 class PoolRandom:
-    """Speakers of the pool, whatever the source is: one, whose voices differ as much as speakers do, or a mean of some.
+    """Random speakers of the pool, independent of the source: one, or the mean of several.
 
-    ``voices``: how many are drawn; the more, the more alike are pseudo-speakers. ``steady``: so many, of whom these are
-    the first, where a feeling is to be heard; 0: as many. ``best``: the share of the speakers of each gender, those who
-    sound best, that is drawn from.
+    Parameters
+    ----------
+    gender
+        Gender of the pseudo-speaker, relative to the source or fixed.
+    best
+        Fraction of the speakers of each gender to draw from, the most natural voices first.
+    voices
+        Number of speakers averaged; the more, the more alike are pseudo-speakers.
+    steady_voices
+        Number of speakers averaged for emotional speech, the same ones first; 0: as ``voices``.
     """
 
     gender: Gender = "same"
     best: float = 1.0
     voices: int = 1
-    steady: int = 0
+    steady_voices: int = 0
 
     @property
     def hears_source(self) -> bool:
@@ -203,7 +210,7 @@ class PoolRandom:
         """The speakers of the gender that come first in a random order of the pool, and their mean."""
         rows = pool.best(wanted_gender(self.gender, gender, rng), self.best)
         order = rows[np.argsort(rng.permutation(len(pool))[rows])]
-        steady = mean_of(order[: self.steady], pool) if self.steady else None
+        steady = mean_of(order[: self.steady_voices], pool) if self.steady_voices else None
         return mean_of(order[: self.voices], pool)._replace(steady=steady)
 
 

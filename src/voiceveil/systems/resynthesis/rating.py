@@ -63,7 +63,7 @@ class _Rating:
 
     def __call__(self, voice: _Voice) -> float:
         # as those who said the sentences spoke: the voice is to be heard, and not what is expected of words
-        system = Veil(melody=0.0, excursion=1.0, voicing=0.0, ordinary=0.0)
+        system = Veil(predicted_f0_weight=0.0, f0_range_kept=1.0, voicing=0.0, arousal_threshold=0.0)
         judge, sentences = DNSMOS(), self.sentences[voice.gender]
         engine = replace(engine_of(system), strategy=voice)
 
@@ -102,13 +102,12 @@ def rated(
     columns = zip(pool.genders, pool.embeddings, pool.log_f0, strict=True)
     voices = [_Voice(row, str(gender), embedding, float(f0)) for row, (gender, embedding, f0) in enumerate(columns)]
     ratings = np.zeros(len(pool), dtype=np.float32)
-    progress = Progress(len(pool), len(pool), style="quiet" if quiet else "auto")
-    for voice, outcome in run_items(work, voices, jobs=jobs, preload=Veil.preload):
-        if isinstance(outcome, Exception):
-            raise outcome
-        ratings[voice.row] = outcome
-        progress.add(work=1, audio=SENTENCES * SECONDS)
-    progress.close()
+    with Progress("rating voices", len(pool), unit="voices", quiet=quiet) as progress:
+        for voice, outcome in run_items(work, voices, jobs=jobs, preload=Veil.preload):
+            if isinstance(outcome, Exception):
+                raise outcome
+            ratings[voice.row] = outcome
+            progress.advance(audio=SENTENCES * SECONDS)
     return replace(pool, ratings=ratings)
 
 

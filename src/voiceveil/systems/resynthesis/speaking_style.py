@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 __all__ = ["SPREAD", "TYPICAL", "Heights", "Manner", "Register", "mixed", "register_of"]
 
-#: Deviation of ln F0 that all recordings get where it is levelled: the mean over LibriSpeech train-clean-5.
+#: Deviation of ln F0 that all recordings get where it is leveled: the mean over LibriSpeech train-clean-5.
 TYPICAL = 0.2
 #: Deviation of the logarithm of that between recordings of different speakers.
 SPREAD = 0.3
@@ -42,11 +42,11 @@ class Manner(NamedTuple):
         heard = [value for value in self if value is not None]
         return abs(sum(heard)) / math.sqrt(max(1, len(heard)))
 
-    def felt(self, ordinary: float) -> float:
-        """The share of this manner that is a feeling's, 0 to 1, where so many deviations of arousal are ordinary."""
-        if ordinary == 0:
+    def emotion_weight(self, arousal_threshold: float) -> float:
+        """Return the weight of emotion, 0 (arousal well below the threshold) to 1 (well above)."""
+        if arousal_threshold == 0:
             return 1.0
-        return min(max((self.arousal / ordinary - (1 - _MARGIN)) / (2 * _MARGIN), 0.0), 1.0)
+        return min(max((self.arousal / arousal_threshold - (1 - _MARGIN)) / (2 * _MARGIN), 0.0), 1.0)
 
 
 class Heights(NamedTuple):

@@ -98,7 +98,7 @@ def _source_filter(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.models.nets.source_filter import MelSourceFilter, SourceFilter, SourceFilterSize, excitation
 
     made = MelSourceFilter if record["kind"] == "source-filter vocoder" else SourceFilter
-    network = _with_weights(made(SourceFilterSize(**{**record["size"], **record["chosen"]})), tensors)
+    network = _with_weights(made(SourceFilterSize.from_record({**record["size"], **record["chosen"]})), tensors)
 
     def run(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
         source = excitation(f0[None], rng)

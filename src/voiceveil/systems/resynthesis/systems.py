@@ -62,6 +62,7 @@ class B1a(B1b):
         "nsf": ("source-filter vocoder", "mel vocoder"),
     }
     shipped: ClassVar[str] = "b1a"
+    unused_parameters: ClassVar[frozenset[str]] = frozenset({"bottleneck"})
 
 
 @register("joint-hifigan")
@@ -72,6 +73,7 @@ class JointHifiGan(B1b):
     source: ClassVar[str] = "VoicePrivacy 2022, section 6.4.2"
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("HiFi-GAN generator",)}
     shipped: ClassVar[str] = ""
+    unused_parameters: ClassVar[frozenset[str]] = frozenset({"bottleneck"})
 
 
 @register("b1b-resnet")
@@ -95,4 +97,5 @@ class B1bSsl(B1b):
     source: ClassVar[str] = "VoicePrivacy 2022, section 6.4.3"
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("HiFi-GAN generator",)}
     shipped: ClassVar[str] = ""
+    unused_parameters: ClassVar[frozenset[str]] = frozenset({"bottleneck"})
     content: str = parameter("ssl", "content features: ssl:FOLDER or ssl:HUB_ID")

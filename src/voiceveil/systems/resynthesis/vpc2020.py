@@ -128,6 +128,7 @@ class M1c2(_Submission):
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c2 (Champion et al.)"
+    unused_parameters: ClassVar[frozenset[str]] = frozenset({"gender"})
     strategy: str = parameter("source", STRATEGY)
 
 
@@ -164,6 +165,7 @@ class K2(Resynthesis):
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2.3, K2 (Han et al.)"
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"am": ("acoustic model",)}
     shipped: ClassVar[str] = B1a.shipped
+    unused_parameters: ClassVar[frozenset[str]] = frozenset({"bottleneck"})
     strategy: str = parameter("k2", STRATEGY)
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
         "random", "of the pseudo-speaker: any; seen from the source's; or the one that is named"
@@ -192,6 +194,7 @@ class S1c1(_Submission):
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1c1 (Espinoza-Cuadros et al.)"
+    unused_parameters: ClassVar[frozenset[str]] = frozenset({"gender"})
     strategy: str = parameter("s1c1", STRATEGY)
     autoencoder: str = parameter("", _AUTOENCODER)
 
