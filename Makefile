@@ -4,11 +4,14 @@ PIP = .venv/bin/pip install --quiet --disable-pip-version-check
 HASHED = $(PIP) --require-hashes --no-deps --requirement
 PINNED = $(PIP) --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test quick torture lint docs bench wheel clean
+.PHONY: demo samples test quick torture lint docs bench wheel clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/demo.done  ## veil against b2 on real speech, to a report
 	.venv/bin/voiceveil demo demo --overwrite
+
+samples: .venv/demo.done  ## the before-and-after recordings of README.md
+	.venv/bin/python scripts/samples.py
 
 test: .venv/dev.done  ## all tests
 	.venv/bin/pytest --numprocesses 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.demo_world import make_small_demo
+from tests.support.paths import ROOT
 from voiceveil.apps.demo import corpus as demo_corpus
 from voiceveil.apps.demo.corpus import SPEECH, copy_corpus, corpus_files
 from voiceveil.audio import load
@@ -60,6 +61,14 @@ def test_the_protocol_describes_the_corpus() -> None:
     assert (inventory.missing, inventory.differences) == ((), ())
     assert any("intervals are wide" in remark for remark in inventory.remarks)
     assert main(["corpus", "check", str(SPEECH / "demo_trials_f")]) == 0
+
+
+def test_readme_samples_are_short_recordings() -> None:
+    links = re.findall(r"\((docs/samples/[^)]*)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(links) == 12
+    assert {ROOT / link for link in links} == set((ROOT / "docs" / "samples").iterdir())
+    for link in links:
+        assert 3.0 < load(ROOT / link).duration < 7.0
 
 
 def test_copies_only_what_is_not_there(tmp_path: Path) -> None:
