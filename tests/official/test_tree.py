@@ -198,7 +198,7 @@ def test_transcripts_are_written_as_by_the_scripts_of_2024(tmp_path: Path) -> No
     path.write_text(wer_text(errors))
     assert parse_wer(path)[1:] == (5, 6)
     path.write_text("%WER 10.00 [ 5 / 6, 1 ins, 3 del, 1 sub ]\n")
-    with pytest.raises(InputError, match=r"wer:1: 5 errors in 6 words is not a WER of 10\.00 %"):
+    with pytest.raises(InputError, match=r"wer:1: 5 errors in 6 words is not a WER of 10\.00%"):
         parse_wer(path)
     path.write_text("WER 10\n")
     with pytest.raises(InputError, match="not a WER"):

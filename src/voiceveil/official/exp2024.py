@@ -1,4 +1,4 @@
-"""The files that the scripts of 2024 leave below ``exp``: tables of all figures, scores, EERs.
+"""Files that the scripts of 2024 write below ``exp``: tables of all figures, scores, EERs.
 
     asv_orig/results<suffix>.csv            dataset split gender enrollment trial EER
     asv_anon<suffix>/results<suffix>.csv    the same, of the semi-informed attacker
@@ -8,9 +8,9 @@
     asv_*/<enroll set>-<trial set>/scores   <enrolled speaker> <utterance> <score>, in the order of the trials
     asv_*/<enroll set>-<trial set>/EER      the EER as a fraction, without an end of line
 
-Conventions: see :mod:`.rows2024`; a CSV has the number of the row as its first, nameless column. Means over folds are
-written with four decimals, which is what the mean of five figures of three decimals has; the official files also
-carry the rounding noise of the mean, e.g. ``55.61460000000001``.
+Conventions: see :mod:`.rows2024`; the first, nameless column of a CSV is the number of the row. Means over folds are
+written with four decimals, as many as the mean of five figures with three decimals has; the official files also carry
+the rounding noise of the mean, e.g. ``55.61460000000001``.
 """
 
 from __future__ import annotations
@@ -40,12 +40,18 @@ _ORDER = {"oo": 0, "oa": 1, "aa": 2, "o": 0, "a": 1}
 
 
 def is_csv(line: Line) -> bool:
-    """Whether a file with this first line is one of the tables."""
+    """Return whether a file with this first line is one of the tables."""
     return line.text.startswith(",dataset,split,")
 
 
 def parse_csv(lines: Sequence[Line], system: str) -> Results:
-    """The results in the lines of one of the tables; EERs are of ``ASV_eval^anon`` if the folder is ``asv_anon...``."""
+    """Return the results in the lines of a table; EERs are of ``ASV_eval^anon`` in a folder ``asv_anon...``.
+
+    Raises
+    ------
+    InputError
+        If a line is not of the table, with its number.
+    """
     lines = [line for line in lines if line.text.strip()]
     rows = [_cells(line) for line in lines]
     columns = rows[0][1:]
@@ -85,8 +91,8 @@ def _cells(line: Line) -> list[str]:
     return rows[0] if rows else []
 
 
-def _same(one: Figure, other: Figure) -> bool:
-    return (one.dataset, one.gender, one.subset, one.condition) == (
+def _same(figure: Figure, other: Figure) -> bool:
+    return (figure.dataset, figure.gender, figure.subset, figure.condition) == (
         other.dataset,
         other.gender,
         other.subset,
@@ -95,7 +101,7 @@ def _same(one: Figure, other: Figure) -> bool:
 
 
 def _of_folds(lines: Sequence[Line], rows: Sequence[list[str]]) -> tuple[Figure, ...]:
-    """One figure for the folds of each set: their mean, each fold in ``detail["folds"]``."""
+    """Return one figure for the folds of each set: their mean, with each fold in ``detail["folds"]``."""
     kind = KINDS["SER"]
     emotions = check_columns(kind, rows[0][1:3] + rows[0][4:], lines[0])
     groups: dict[tuple[str, str], dict[str, Figure]] = {}
@@ -115,7 +121,7 @@ def _of_folds(lines: Sequence[Line], rows: Sequence[list[str]]) -> tuple[Figure,
 
 
 def _mean(folds: Mapping[str, Figure], emotions: Sequence[str]) -> Figure:
-    some = next(iter(folds.values()))
+    first = next(iter(folds.values()))
     recalls = {}
     for emotion in emotions:
         values = [f.detail["recalls"][emotion] for f in folds.values() if emotion in f.detail.get("recalls", {})]
@@ -126,18 +132,30 @@ def _mean(folds: Mapping[str, Figure], emotions: Sequence[str]) -> Figure:
     return Figure(
         "uar",
         value,
-        some.dataset,
-        split=some.split,
-        condition=some.condition,
-        model=some.model,
+        first.dataset,
+        split=first.split,
+        condition=first.condition,
+        model=first.model,
         detail={"recalls": recalls, "folds": parts},
     )
 
 
 def csv_text(results: Results, table: Table, *, attacker: str | None = None) -> str:
-    """One of the tables as ``DataFrame.to_csv`` writes it, in the order of the challenge's scripts.
+    """Return a table as ``DataFrame.to_csv`` writes it, in the order of the challenge's scripts.
 
-    ``attacker`` is the one whose EERs are written, where there are several.
+    Parameters
+    ----------
+    results : Results
+        The figures.
+    table : {"asv", "asr", "ser", "ser_folds"}
+        Which table.
+    attacker : str, optional
+        Attacker whose EERs are written, needed if there are several.
+
+    Raises
+    ------
+    InputError
+        If there are no figures for the table, or several attackers.
     """
     if table == "ser_folds":
         return _folds_frame(results).to_csv()
@@ -154,7 +172,7 @@ def csv_text(results: Results, table: Table, *, attacker: str | None = None) -> 
 
 
 def _place(table: str, key: tuple[str, ...], figure: Figure) -> tuple[Any, ...]:
-    """EERs go through the conditions of one trial set, then the next; WERs through all original sets first."""
+    """Return the sort key of a row: EERs by trial set, then condition; WERs of all original sets first."""
     if table == "asr":
         return (_ORDER[figure.condition], key[0] == "IEMOCAP", *key[:2])
     return key if table == "ser" else (*key[:3], _ORDER[figure.condition])
@@ -195,7 +213,7 @@ def write_scores(path: Path, trials: Trials, scores: ArrayLike) -> None:
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (len(trials),) or np.isnan(values).any():
         raise InputError(
-            f"scores of shape {values.shape} for {len(trials)} trials", where=path, fix="one number a trial"
+            f"scores of shape {values.shape} for {len(trials)} trials", where=path, fix="give one number per trial"
         )
     pairs = zip(trials.enroll.tolist(), trials.utterance.tolist(), values.tolist(), strict=True)
     text = "".join(f"{speaker} {utterance} {score!r}\n" for speaker, utterance, score in pairs)
@@ -204,7 +222,7 @@ def write_scores(path: Path, trials: Trials, scores: ArrayLike) -> None:
 
 
 def read_eer(path: Path) -> float:
-    """The fraction in an official ``EER`` file."""
+    """Return the EER in an official ``EER`` file, as a fraction."""
     lines = [line for line in read_source(path) if line.text.strip()]
     if len(lines) != 1:
         raise lines[1].error("more than one line", fix="an EER file holds one number")

@@ -41,7 +41,7 @@ class Frame:
     columns: Sequence[Column]
 
     def to_string(self) -> list[str]:
-        """The lines that ``DataFrame.to_string`` prints.
+        """Return the lines that ``DataFrame.to_string`` prints.
 
         >>> Frame([0, 4], [Column("asr", ["original", "anon"]), Column("WER", [1.807, 10.44])]).to_string()
         ['        asr     WER', '0  original   1.807', '4      anon  10.440']
@@ -54,7 +54,7 @@ class Frame:
         return [" ".join(parts) for parts in zip(*blocks, strict=True)]
 
     def to_csv(self) -> str:
-        """The text that ``DataFrame.to_csv`` writes."""
+        """Return the text that ``DataFrame.to_csv`` writes."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["", *(column.name for column in self.columns)])
@@ -69,7 +69,7 @@ class Frame:
 
 
 def _shown(column: Column, two_levels: bool) -> list[str]:
-    """Headings and cells of a column, of equal width."""
+    """Return headings and cells of a column, of equal width."""
     lead = " " if column.is_number and not two_levels else ""
     texts = [lead + column.name, *([lead + column.second] if two_levels else [])]
     cells = _decimals([float(cell) for cell in column.cells]) if column.is_number else column.cells
@@ -79,7 +79,7 @@ def _shown(column: Column, two_levels: bool) -> list[str]:
 
 
 def _decimals(values: Sequence[float]) -> list[str]:
-    """All values with the decimals that the longest needs, from one to six."""
+    """Return all values with the number of decimals that the longest one needs, from one to six."""
     texts = [f"{value:.6f}" for value in values]
     spare = min((len(text) - len(text.rstrip("0")) for text in texts), default=0)
     return [text[: len(text) - min(spare, 5)] for text in texts]

@@ -1,4 +1,4 @@
-"""The lines that the result files of 2020 and 2022 are made of, read and written.
+"""Lines of the result files of 2020 and 2022, read and written.
 
 Conventions: figures are fractions, the files hold percent for EER and WER; G_VD is in dB. An EER is Kaldi's, printed
 with four digits (``2.89%``); ZEBRA has three decimals, or one digit and an exponent below 0.0005, or ``0``.
@@ -42,7 +42,7 @@ _PERCENT = ("eer", "eer_rocch")
 
 
 def attack_values(line: Line, text: str) -> Iterator[tuple[str, float, dict[str, str]]]:
-    """Metric, value and detail of each number in a line of an attack's block."""
+    """Yield metric, value and detail of each number in a line of an attack's block."""
     for _, pattern, metrics in _ATTACK:
         match = pattern.fullmatch(text)
         if match is None:
@@ -62,7 +62,7 @@ def attack_values(line: Line, text: str) -> Iterator[tuple[str, float, dict[str,
 
 
 def attack_lines(figures: Mapping[str, Figure]) -> Iterator[str]:
-    """The lines of an attack's block, of those metrics that there are."""
+    """Yield the lines of an attack's block, for the metrics that are given."""
     values = {metric: figure.value for metric, figure in figures.items()}
     if "eer" in values:
         yield f"EER: {eer_text(values['eer'])}%"
@@ -82,7 +82,7 @@ def attack_lines(figures: Mapping[str, Figure]) -> Iterator[str]:
 
 
 def eer_text(value: float) -> str:
-    """An EER in percent, as Kaldi's compute-eer prints it: four digits, zeros at the end left out."""
+    """Return an EER in percent as Kaldi's compute-eer prints it: four digits, without trailing zeros."""
     return f"{100 * value:.4g}"
 
 
@@ -91,7 +91,7 @@ def _zebra_text(value: float) -> str:
 
 
 def wer_figure(line: Line, text: str, fields: Mapping[str, str]) -> Figure:
-    """The figure of a ``%WER`` line; its counts must agree with each other and with the rate."""
+    """Return the figure of a ``%WER`` line; its counts must agree with each other and with the rate."""
     match = _WER.fullmatch(text)
     if match is None:
         fix = "expected `%WER <percent> [ <errors> / <words>, <n> ins, <n> del, <n> sub ] <decode folder>/wer_<n>_<p>`"
@@ -109,13 +109,13 @@ def wer_figure(line: Line, text: str, fields: Mapping[str, str]) -> Figure:
 
 
 def _language_model(folder: str) -> str:
-    """``tgsmall`` or ``tglarge`` from a decode folder, "" if it does not say."""
+    """Return ``tgsmall`` or ``tglarge`` from the name of a decode folder, or ""."""
     match = re.search(r"_(tg\w+?)/", folder)
     return match[1] if match else ""
 
 
 def wer_text(figure: Figure) -> str:
-    """The ``%WER`` line of a figure; its ``detail`` must hold the counts."""
+    """Return the ``%WER`` line of a figure, whose ``detail`` must hold the counts."""
     missing = [name for name in _COUNTS if not isinstance(figure.detail.get(name), int)]
     if missing:
         raise InputError(f"{figure}: no count of {missing[0]}", fix="a WER line of 2020 and 2022 needs all counts")

@@ -1,4 +1,4 @@
-"""The names of the challenge's sets, and what they say of a figure.
+"""Names of the challenge's sets, and the fields of a figure that they imply.
 
 Conventions: ``libri_dev_enrolls``, ``vctk_test_trials_f_common``, ``libri_dev_asr``, ``IEMOCAP_dev``; an anonymized
 set has a suffix, ``_anon`` in 2020 and 2022. An attack is named by both sets,
@@ -23,7 +23,7 @@ __all__ = [
     "trial_name",
 ]
 
-#: The words of the result files of 2024 for original and anonymized.
+#: Words for original and anonymized in the result files of 2024.
 CONDITIONS_OF: Mapping[str, str] = {"original": "o", "anon": "a"}
 LABEL_OF: Mapping[str, str] = {letter: word for word, letter in CONDITIONS_OF.items()}
 
@@ -34,7 +34,7 @@ _SPEECH = re.compile(rf"{_SET}_asr(_anon)?", re.ASCII)
 
 
 def trial_fields(name: str) -> dict[str, str] | None:
-    """Dataset, split, gender and subset of a trial set; None if it is no such name.
+    """Return dataset, split, gender and subset of a trial set's name, or None if it is no such name.
 
     >>> trial_fields("vctk_dev_trials_m_common")
     {'dataset': 'vctk_dev', 'split': 'dev', 'gender': 'm', 'subset': 'common'}
@@ -47,12 +47,12 @@ def trial_fields(name: str) -> dict[str, str] | None:
 
 
 def trial_name(figure: Figure) -> str:
-    """The trial set of a figure: the inverse of :func:`trial_fields`."""
+    """Return the trial set of a figure: the inverse of :func:`trial_fields`."""
     return f"{figure.dataset}_trials_{figure.gender}" + (f"_{figure.subset}" if figure.subset else "")
 
 
 def attack_fields(name: str) -> dict[str, str] | None:
-    """The fields of an attack, the condition among them; None if it is no such name or the sets do not belong together.
+    """Return the fields of an attack's name, with the condition; None if it is no such name.
 
     >>> attack_fields("libri_test_enrolls-libri_test_trials_f_anon")["condition"]
     'oa'
@@ -65,13 +65,13 @@ def attack_fields(name: str) -> dict[str, str] | None:
 
 
 def attack_name(figure: Figure, suffix: str = "_anon") -> str:
-    """The name of the attack that a figure is of: the inverse of :func:`attack_fields`."""
+    """Return the name of the attack of a figure: the inverse of :func:`attack_fields`."""
     enroll, trial = (suffix if letter == "a" else "" for letter in figure.condition)
     return f"{figure.dataset}_enrolls{enroll}-{trial_name(figure)}{trial}"
 
 
 def speech_fields(name: str) -> dict[str, str] | None:
-    """The fields of a set that is transcribed, ``libri_dev_asr_anon``; None if it is no such name."""
+    """Return the fields of a transcribed set's name, ``libri_dev_asr_anon``, or None if it is no such name."""
     match = _SPEECH.fullmatch(name)
     if match is None:
         return None
@@ -79,5 +79,5 @@ def speech_fields(name: str) -> dict[str, str] | None:
 
 
 def speech_name(figure: Figure, suffix: str = "_anon") -> str:
-    """The inverse of :func:`speech_fields`."""
+    """Return the transcribed set of a figure: the inverse of :func:`speech_fields`."""
     return f"{figure.dataset}_asr" + (suffix if figure.condition == "a" else "")

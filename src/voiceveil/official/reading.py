@@ -1,7 +1,7 @@
-"""From a file of results, ours or the challenge's, to :class:`~voiceveil.evaluation.results.Results`.
+"""Reader of result files, ours or the challenge's, into :class:`~voiceveil.evaluation.results.Results`.
 
-The kind of a file is told by its first line; only what a file does not say (the system, and in 2022 the attacker) is
-taken from its name, as the challenge's scripts name it: ``result_for_rank_mcadams``, ``results.orig_tts_old_c``.
+The first line of a file tells its kind. The system, and in 2022 the attacker, are not in the file and are taken from
+its name, which the challenge's scripts give it: ``result_for_rank_mcadams``, ``results.orig_tts_old_c``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,19 @@ _FIX = "give a results.json, or a result file of the 2020, 2022 or 2024 challeng
 
 
 def read_results(path: str | Path, *, system: str | None = None) -> Results:
-    """The results in a file: a ``results.json``, or an official file of 2020, 2022 or 2024 (summary, results, CSV).
+    """Read a ``results.json``, or an official file of 2020, 2022 or 2024 (summary, results, CSV).
 
-    ``system`` is the name of what was evaluated; an official file does not hold it, so that it is otherwise taken from
-    the file's name. Whatever is wrong with the file is an ``InputError`` with the line.
+    Parameters
+    ----------
+    path : path
+        The file, or the folder of a ``results.json``.
+    system : str, optional
+        Name of the evaluated system, which official files do not hold; by default from the name of the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, with the line.
     """
     path = Path(path)
     if path.is_dir():
@@ -62,7 +71,7 @@ def _parse(lines: tuple[Line, ...], first: Line, system: str) -> Results:
 
 
 def system_name(path: Path) -> str:
-    """The system that an official file is of, by its name or that of its folder.
+    """Return the system of an official file, by the name of the file or of its folder.
 
     >>> system_name(Path("result_for_rank_mcadams")), system_name(Path("eval_anon_mcadams/results_anon.txt"))
     ('mcadams', 'mcadams')

@@ -1,14 +1,14 @@
 """The result files of 2020 (published as ``RESULTS_*``) and 2022 (``results.orig_*`` and ``results.anon_*``).
 
-Conventions: see :mod:`.lines2022`. A name stands on its own line, what was found below it, two blanks in:
+Conventions: see :mod:`.lines2022`. A name has a line of its own; the figures follow, indented by two blanks:
 
     ASV-libri_dev_enrolls-libri_dev_trials_f     the metrics of an attack
     ASR-libri_dev_asr_anon                       WER with the small, then with the large language model
     libri_dev_trials_f  Pitch_correlation: mean=0.6374 std=0.1711
     libri_dev_trials_f                           De-Identification and Gain of voice distinctiveness
 
-A file holds the figures of one attacker. It does not say which: ``results.orig*`` and the files of 2020 are of
-``ASV_eval``, trained on original speech, the others of 2022 of ``ASV_eval^anon``.
+A file holds the figures of one attacker, which its name tells: ``results.orig*`` and the files of 2020 are of
+``ASV_eval``, trained on original speech, the other files of 2022 of ``ASV_eval^anon``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,22 @@ _DISTINCT = {"De-Identification : ": "deid", "Gain of voice distinctiveness : ":
 
 
 def parse_results(lines: Sequence[Line], system: str, model: str | None = None) -> Results:
-    """The results in the lines of a file of 2020 or 2022; ``model`` names the attacker if the file name does not."""
+    """Return the results in the lines of a file of 2020 or 2022.
+
+    Parameters
+    ----------
+    lines : sequence of Line
+        All lines of the file.
+    system : str
+        Name of the evaluated system.
+    model : str, optional
+        Attacker, ``ASV_eval`` or ``ASV_eval^anon``; by default by the name of the file.
+
+    Raises
+    ------
+    InputError
+        If a line is not of such a file, with its number.
+    """
     edition = "vpc2022" if any("linkability: " in line.text for line in lines) else "vpc2020"
     if model is None:
         folder = lines[0].path.absolute().parent.name
@@ -57,17 +72,17 @@ def parse_results(lines: Sequence[Line], system: str, model: str | None = None) 
     head: Line | None = None
     for line in lines:
         text = line.text.rstrip()
-        found: Iterable[Figure] = ()
+        new: Iterable[Figure] = ()
         if text.startswith("  "):
             if head is None:
-                raise line.error("results without the name of what they are of")
-            found = _block_figures(head, line, model)
+                raise line.error("figures without the name of an evaluation above them")
+            new = _block_figures(head, line, model)
         elif "Pitch_correlation" in text:
-            found = [pitch_figure(line)]
+            new = [pitch_figure(line)]
         elif text:
             head = line
             _fields(line)
-        for figure in found:
+        for figure in new:
             if figures.setdefault(_key(figure), figure) is not figure:
                 raise line.error(f"there twice: {figure}", fix="keep one of them")
     if not figures:
@@ -76,13 +91,13 @@ def parse_results(lines: Sequence[Line], system: str, model: str | None = None) 
 
 
 def _key(figure: Figure) -> tuple[str, ...]:
-    """What tells a figure from all others of its file."""
+    """Return the fields that distinguish a figure from all others of its file."""
     language_model = str(figure.detail.get("language_model"))
     return (figure.metric, figure.dataset, figure.gender, figure.subset, figure.condition, language_model)
 
 
 def _fields(line: Line) -> Mapping[str, str]:
-    """What the name on a line says."""
+    """Return the fields of a figure from the name on a line."""
     name = line.text.rstrip()
     if name.startswith("ASV-"):
         fields = attack_fields(name.removeprefix("ASV-"))
@@ -97,7 +112,7 @@ def _fields(line: Line) -> Mapping[str, str]:
 
 
 def _block_figures(head: Line, line: Line, model: str) -> Iterator[Figure]:
-    """The figures in a line below a name."""
+    """Yield the figures of a line below a name."""
     fields, text = _fields(head), line.text.strip()
     if head.text.startswith("ASV-"):
         for metric, value, detail in attack_values(line, text):
@@ -109,7 +124,7 @@ def _block_figures(head: Line, line: Line, model: str) -> Iterator[Figure]:
 
 
 def pitch_figure(line: Line) -> Figure:
-    """The figure of a line of pitch correlation."""
+    """Return the figure of a line of pitch correlation."""
     match = _PITCH.fullmatch(line.text.rstrip())
     fields = trial_fields(match[1]) if match else None
     if match is None or fields is None:
@@ -121,7 +136,7 @@ def pitch_figure(line: Line) -> Figure:
 
 
 def pitch_text(figure: Figure) -> str:
-    """The inverse of :func:`pitch_figure`."""
+    """Return the line of a pitch correlation: the inverse of :func:`pitch_figure`."""
     std = figure.detail.get("std")
     if not isinstance(std, int | float):
         raise InputError(f"{figure}: no standard deviation", fix='it stands in detail["std"]')
@@ -129,7 +144,7 @@ def pitch_text(figure: Figure) -> str:
 
 
 def distinct_figure(line: Line, text: str, fields: Mapping[str, str]) -> Figure:
-    """The figure of a line of de-identification or of gain of voice distinctiveness."""
+    """Return the figure of a line of de-identification or of gain of voice distinctiveness."""
     for label, metric in _DISTINCT.items():
         if text.startswith(label):
             value = line.value(text.removeprefix(label), label.strip(" :"))
@@ -138,13 +153,13 @@ def distinct_figure(line: Line, text: str, fields: Mapping[str, str]) -> Figure:
 
 
 def gvd_text(figure: Figure) -> str:
-    """De-identification or gain of voice distinctiveness, with all digits."""
+    """Return the line of a de-identification or gain of voice distinctiveness, with all digits."""
     label = next(label for label, metric in _DISTINCT.items() if metric == figure.metric)
     return f"{label}{float(figure.value)!r}"
 
 
 def set_order(figure: Figure) -> tuple[bool, int, int, bool, str]:
-    """The place of a trial set in the files: dev first, libri, vctk, vctk (common), f before m."""
+    """Return the sort key of a trial set in the files: dev first, libri, vctk, vctk (common), f before m."""
     corpora = ("libri", "vctk")
     corpus = figure.dataset.removesuffix(f"_{figure.split}")
     place = corpora.index(corpus) if corpus in corpora else len(corpora)
@@ -152,9 +167,19 @@ def set_order(figure: Figure) -> tuple[bool, int, int, bool, str]:
 
 
 def results_text(results: Results, *, attacker: str | None = None) -> str:
-    """A result file in the layout of 2020 and 2022, in the order of the official scripts.
+    """Return a result file in the layout of 2020 and 2022, in the order of the official scripts.
 
-    ``attacker`` is the model whose figures are written, where there are several.
+    Parameters
+    ----------
+    results : Results
+        The figures.
+    attacker : str, optional
+        Attacker whose figures are written, needed if there are several.
+
+    Raises
+    ------
+    InputError
+        If there are several attackers, or no figures for the file.
     """
     blocks: dict[str, dict[str, Figure]] = {}
     words: dict[str, list[Figure]] = {}

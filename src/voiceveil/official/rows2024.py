@@ -1,4 +1,4 @@
-"""The rows of the result tables of 2024, and the figures they are.
+"""Rows of the result tables of 2024, and their figures.
 
 Conventions: figures are fractions, the tables hold percent. ``ASV_eval`` is the attacker trained on original speech,
 ``ASV_eval^anon`` the semi-informed one, trained on anonymized speech. The challenge rounds EER and WER to three
@@ -25,7 +25,7 @@ _GENDER_OF = {fields: word for word, fields in _GENDERS.items()}
 
 @dataclass(frozen=True)
 class Kind:
-    """A table: the columns that say what a row is of, then its number; ``ACC_*`` columns may follow that of a UAR."""
+    """A kind of table: its key columns, then the number; ``ACC_*`` columns may follow a UAR."""
 
     keys: tuple[str, ...]
     heading: str
@@ -42,7 +42,7 @@ class Kind:
 
 _ATTACK = ("dataset", "split", "gender", "enrollment", "trial")
 
-#: The title of a table -> what it holds.
+#: Title of a table -> its kind.
 KINDS: Mapping[str, Kind] = {
     "SER": Kind(("dataset", "split", "ser"), "UAR", "uar", "SER_eval", decimals=4),
     "ASV_eval": Kind(_ATTACK, "EER", "eer", "ASV_eval"),
@@ -52,7 +52,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def check_columns(kind: Kind, columns: Sequence[str], line: Line) -> list[str]:
-    """The emotions of the ``ACC_*`` columns; a fault if these are not the columns of the table."""
+    """Return the emotions of the ``ACC_*`` columns; raise an ``InputError`` if columns are not those of the table."""
     fixed = [*kind.keys, kind.heading]
     emotions = [name.removeprefix("ACC_") for name in columns[len(fixed) :]]
     expected = fixed + ([f"ACC_{emotion}" for emotion in emotions] if kind.has_recalls else [])
@@ -62,7 +62,7 @@ def check_columns(kind: Kind, columns: Sequence[str], line: Line) -> list[str]:
 
 
 def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: Line) -> Figure:
-    """The figure of a row; ``cells`` are those of the keys, the number, and the recalls."""
+    """Return the figure of a row; ``cells`` are those of the keys, the number, and the recalls."""
     keys = dict(zip(kind.keys, cells, strict=False))
     if keys["split"] not in _SPLITS:
         raise line.error(f"the split is {keys['split']!r}", fix="it is dev or test")
@@ -93,7 +93,7 @@ def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: L
 
 
 def keys_of(kind: Kind, figure: Figure) -> list[str]:
-    """The cells of the keys: the inverse of :func:`figure_of`."""
+    """Return the cells of the keys: the inverse of :func:`figure_of`."""
     words = [LABEL_OF[letter] for letter in figure.condition if letter in LABEL_OF]
     keys = [figure.dataset.removesuffix(f"_{figure.split}"), figure.split]
     if "gender" in kind.keys:
@@ -104,7 +104,13 @@ def keys_of(kind: Kind, figure: Figure) -> list[str]:
 
 
 def choose(figures: Iterable[Figure], kind: Kind, attacker: str | None = None) -> dict[tuple[str, ...], Figure]:
-    """The figures of a table by their keys; EERs of several models under one key need the name of an ``attacker``."""
+    """Return keys -> figure for a table; name an ``attacker`` if several have EERs.
+
+    Raises
+    ------
+    InputError
+        If two figures have the same keys.
+    """
     chosen: dict[tuple[str, ...], Figure] = {}
     for figure in figures:
         if figure.metric != kind.metric or (kind.metric == "eer" and not figure.is_by(attacker)):
@@ -124,7 +130,7 @@ def frame_of(
     figures: Sequence[Figure],
     emotions: Sequence[str],
 ) -> Frame:
-    """The table of these rows, as the challenge's scripts hold it before they print it."""
+    """Return the table of some rows, as the challenge's scripts hold it before they print it."""
     columns = [Column(name, [row[k] for row in keys]) for k, name in enumerate(kind.keys)]
     second = "mean" if kind.has_recalls else ""
     columns.append(Column(kind.heading, [round(100 * f.value, kind.decimals) for f in figures], second))

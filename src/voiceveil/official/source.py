@@ -1,4 +1,4 @@
-"""A text file that is read line by line, where every fault has its place.
+"""Text files that are read line by line; errors name the line.
 
 Conventions: UTF-8, lines count from 1. Whatever bytes a file holds, the only exception is an ``InputError``.
 """
@@ -29,11 +29,11 @@ class Line:
     text: str
 
     def error(self, what: str, fix: str = "") -> InputError:
-        """That this line cannot be used."""
+        """Return an ``InputError`` with the place of this line."""
         return InputError(what, where=self.path, line=self.number, fix=fix)
 
     def value(self, text: str, what: str, *, least: float = -math.inf, most: float = math.inf) -> float:
-        """The finite number that ``text``, a part of the line, stands for; it lies between ``least`` and ``most``."""
+        """Return the number in ``text``, a part of the line, which must be from ``least`` to ``most``."""
         value = float(text) if _NUMBER.fullmatch(text) else math.nan
         if not math.isfinite(value):
             raise self.error(f"{what} is {text[:40]!r}, which is no number")
@@ -42,12 +42,12 @@ class Line:
         return value
 
     def percent(self, text: str, what: str, *, most: float = 100.0) -> float:
-        """The fraction that a percentage stands for, between 0 and ``most`` percent."""
+        """Return the fraction of a percentage, from 0 to ``most`` percent."""
         return self.value(text, what, least=0.0, most=most) / 100
 
 
 def read_source(path: Path) -> tuple[Line, ...]:
-    """The lines of a file, blank ones among them; an ``InputError`` if it cannot be read or is empty."""
+    """Return the lines of a file, with blank ones; raise an ``InputError`` if it cannot be read or is empty."""
     data = read_bytes(path, at_most=_LARGEST)
     if data.count(b"\n") > _MOST_LINES:
         raise InputError(f"more than {_MOST_LINES} lines", where=path, fix="give a result file of the challenge")

@@ -1,7 +1,7 @@
 """The result summaries of 2022: ``results_summary.txt``, published as ``RESULTS_summary_*``.
 
-Conventions: see :mod:`.lines2022`; one figure a line, name and figure two blanks apart. EERs of original speech are of
-``ASV_eval``, those of anonymized speech of the semi-informed ``ASV_eval^anon``; WERs are with the large language
+Conventions: see :mod:`.lines2022`; one figure per line, name and figure two blanks apart. EERs of original speech are
+of ``ASV_eval``, those of anonymized speech of the semi-informed ``ASV_eval^anon``; WERs are with the large language
 model. At the end stand the averages that systems are ranked by, computed from the figures *as printed* above them;
 they are read as figures of their own, ``average_eer`` and so on, of the dataset "all".
 """
@@ -47,12 +47,12 @@ _NAMED = re.compile(r"(\S+)  (\S.*)")
 
 
 def is_summary(line: Line) -> bool:
-    """Whether a file with this first line is a summary."""
+    """Return whether a file with this first line is a summary."""
     return bool(re.match(r"AS[VR]-\S+  \S", line.text)) or _AVERAGE.fullmatch(line.text.rstrip()) is not None
 
 
 def parse_summary(lines: Sequence[Line], system: str) -> Results:
-    """The results in the lines of a summary."""
+    """Return the results in the lines of a summary."""
     figures: dict[tuple[str, ...], Figure] = {}
     for line in lines:
         if not line.text.strip():
@@ -66,7 +66,7 @@ def parse_summary(lines: Sequence[Line], system: str) -> Results:
 
 
 def _figure(line: Line) -> Figure:
-    """The figure of a line."""
+    """Return the figure of a line."""
     text = line.text.rstrip()
     match = _AVERAGE.fullmatch(text)
     if match is not None:
@@ -80,12 +80,12 @@ def _figure(line: Line) -> Figure:
         )
     name, rest = named.groups()
     if name.startswith("ASV-") and (fields := attack_fields(name.removeprefix("ASV-"))):
-        found = list(attack_values(line, rest))
+        values = list(attack_values(line, rest))
         attacker = challenge_attacker(
             "ASV_eval^anon" if fields["condition"] == "aa" else "ASV_eval", fields["condition"]
         )
-        if [metric for metric, _, _ in found] == ["eer"]:
-            return Figure("eer", found[0][1], **attacker, **fields)  # type: ignore[arg-type]
+        if [metric for metric, _, _ in values] == ["eer"]:
+            return Figure("eer", values[0][1], **attacker, **fields)  # type: ignore[arg-type]
     elif name.startswith("ASR-") and (fields := speech_fields(name.removeprefix("ASR-"))):
         return wer_figure(line, rest, fields)
     elif fields := trial_fields(name):
@@ -106,10 +106,16 @@ def _average(line: Line, match: re.Match[str]) -> Figure:
 
 
 def summary_text(results: Results, *, attacker: str | None = None) -> str:
-    """The summary as the challenge's scripts write it; averages are computed from the figures as printed.
+    """Return the summary as the challenge's scripts write it; averages are computed from the figures as printed.
 
-    ``attacker`` is the one whose EERs on anonymized speech are written, by default the semi-informed one. An average
-    whose datasets are not all there is left out.
+    An average whose datasets are not all there is left out.
+
+    Parameters
+    ----------
+    results : Results
+        The figures.
+    attacker : str, optional
+        Attacker whose EERs on anonymized speech are written; by default the semi-informed one.
     """
     lines: list[str] = []
     printed: dict[tuple[str, str, str], dict[str, float]] = {}
@@ -122,7 +128,7 @@ def summary_text(results: Results, *, attacker: str | None = None) -> str:
             group = printed.setdefault((figure.metric, figure.split, condition), {})
             where = dataset_of(figure)
             if where in group:
-                raise InputError(f"{figure}: there twice", fix="name the attacker or recogniser that counts")
+                raise InputError(f"{figure}: there twice", fix="name the attacker or recognizer that counts")
             group[where] = _as_printed(figure)
 
     add(sorted(results.find("eer", condition="oo"), key=set_order), _asv, lambda f: f"EER: {eer_text(f.value)}%")
@@ -149,7 +155,7 @@ def _asv(figure: Figure) -> str:
 
 
 def _anonymized_order(figure: Figure) -> tuple[object, ...]:
-    """On anonymized speech the common trials of each gender follow its other trials."""
+    """Return the sort key on anonymized speech: the common trials of each gender follow its other trials."""
     first, corpus, subset, gender, dataset = set_order(figure)
     return (first, corpus, gender, subset, dataset)
 

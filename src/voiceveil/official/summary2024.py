@@ -46,7 +46,7 @@ _TRANSCRIBED = ("libri_dev", "libri_test", "IEMOCAP_dev", "IEMOCAP_test")
 
 
 def parse_summary(lines: Sequence[Line], system: str) -> Results:
-    """The results in the lines of a summary."""
+    """Return the results in the lines of a summary."""
     figures: list[Figure] = []
     layout: Layout = []
     rest = list(lines)
@@ -104,10 +104,18 @@ def _parse_table(title: str, line: Line, rest: list[Line], figures: list[Figure]
 def summary_text(
     results: Results, *, part: Part = "rank", time: datetime | None = None, attacker: str | None = None
 ) -> str:
-    """The summary as the challenge's scripts write it.
+    """Return the summary as the challenge's scripts write it.
 
-    Results that were read from a summary keep their layout unless ``time`` or ``attacker`` is given. ``attacker`` is
-    the one whose EERs stand as ``ASV_eval^anon``, by default the semi-informed one.
+    Parameters
+    ----------
+    results : Results
+        The figures; those read from a summary keep their layout unless another argument is given.
+    part : {"orig", "anon", "rank"}
+        Which of the three files.
+    time : datetime, optional
+        Time in the heading; now by default.
+    attacker : str, optional
+        Attacker whose EERs stand as ``ASV_eval^anon``; by default the semi-informed one.
     """
     layout = results.info.get("layout")
     if not isinstance(layout, list) or time is not None or attacker is not None or part != "rank":
@@ -147,7 +155,7 @@ def _table_lines(results: Results, item: Mapping[str, Any], attacker: str | None
 
 
 def _figures(results: Results, title: str, attacker: str | None) -> dict[tuple[str, ...], Figure]:
-    """The figures that a table shows: of an attacker, those of one condition."""
+    """Return keys -> figure for a table; EERs of one attacker in one condition."""
     if title not in _SHOWN:
         return choose(results.figures, KINDS[title])
     figures = results.find("eer", condition=_SHOWN[title])
@@ -157,7 +165,7 @@ def _figures(results: Results, title: str, attacker: str | None) -> dict[tuple[s
 
 
 def _default_layout(results: Results, part: Part, time: datetime, attacker: str | None) -> Layout:
-    """The layout of a run of the challenge's scripts."""
+    """Return the layout of a run of the challenge's scripts."""
     layout: Layout = []
     for titles in _BLOCKS[part]:
         layout += [""] if layout else []
@@ -172,7 +180,7 @@ def _default_layout(results: Results, part: Part, time: datetime, attacker: str 
 
 
 def _default_table(title: str, chosen: Mapping[tuple[str, ...], Figure]) -> dict[str, Any]:
-    """Rows sorted by dataset and split, and the place of each in the table that it is a part of."""
+    """Return the rows, sorted by dataset and split, with the number of each in the challenge's larger table."""
     kind: Kind = KINDS[title]
     if title == "SER":
         places = {key: place for place, key in enumerate(sorted(chosen))}
@@ -189,5 +197,5 @@ def _default_table(title: str, chosen: Mapping[tuple[str, ...], Figure]) -> dict
 
 
 def _ordered(items: Iterable[Any]) -> list[Any]:
-    """Each item once, in the order of their first appearance."""
+    """Return each item once, in the order of first appearance."""
     return list(dict.fromkeys(items))

@@ -1,10 +1,10 @@
-"""What was heard, as the scripts of 2024 leave it below ``exp/asr``.
+"""Transcripts and word errors as the scripts of 2024 write them below ``exp/asr``.
 
     asr/<set>/text    <utterance> <words>, sorted
     asr/<set>/wer     %WER 9.99 [ 3 / 30, 1 ins, 1 del, 1 sub ]; sentence errors; then each utterance aligned
 
-Conventions: rates in the file are percent. In an alignment the words of the reference stand above those that were
-heard, with ``=``, ``S``, ``D`` or ``I`` between them.
+Conventions: rates in the file are percent. In an alignment the words of the reference stand above the recognized
+words, with ``=``, ``S``, ``D`` or ``I`` between them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WER = re.compile(r"%WER (\S+) \[ (\d+) / (\d+), \d+ ins, \d+ del, \d+ sub \]", 
 
 
 def write_transcripts(folder: Path, errors: WordErrors) -> list[Path]:
-    """Write ``text`` and ``wer``; the files that were written."""
+    """Write ``text`` and ``wer``, and return their paths."""
     for name, text in (("text", text_of(errors)), ("wer", wer_text(errors))):
         with atomic_path(folder / name) as file:
             file.write_text(text, encoding="utf-8")
@@ -34,14 +34,14 @@ def write_transcripts(folder: Path, errors: WordErrors) -> list[Path]:
 
 
 def text_of(errors: WordErrors) -> str:
-    """The transcripts."""
+    """Return the transcripts, one utterance per line, sorted."""
     rows = zip(errors.utterances, errors.alignments, strict=True)
-    heard = {key: " ".join([key, *(edit.hyp for edit in edits if edit.hyp is not None)]) for key, edits in rows}
-    return "".join(f"{heard[key]}\n" for key in sorted(heard))
+    transcripts = {key: " ".join([key, *(edit.hyp for edit in edits if edit.hyp is not None)]) for key, edits in rows}
+    return "".join(f"{transcripts[key]}\n" for key in sorted(transcripts))
 
 
 def wer_text(errors: WordErrors) -> str:
-    """The summary and the alignments."""
+    """Return the summary and the alignments."""
     wrong = round(errors.sentence_error_rate * len(errors.utterances))
     lines = [
         _rate(errors.counts.sum(axis=0).tolist()),
@@ -69,7 +69,7 @@ def _aligned(edits: tuple[Edit, ...]) -> Iterator[str]:
 
 
 def parse_wer(path: Path) -> tuple[Line, int, int]:
-    """The first line of a ``wer`` file, with its errors and words; the rate must agree with them."""
+    """Return the first line of a ``wer`` file, its errors and its words; the rate must agree with them."""
     with path.open("rb") as file:  # the alignments below it may be long
         first = Line(path, 1, file.readline(1000).decode("utf-8", "replace").rstrip("\r\n"))
     match = _WER.fullmatch(first.text.rstrip())
@@ -79,5 +79,5 @@ def parse_wer(path: Path) -> tuple[Line, int, int]:
     errors, words = (int(first.value(number, "a count", most=1e12)) for number in match.groups()[1:])
     rate = first.percent(match[1], "WER", most=1e6)
     if not words or abs(rate - errors / words) > 0.000051:
-        raise first.error(f"{errors} errors in {words} words is not a WER of {match[1]} %")
+        raise first.error(f"{errors} errors in {words} words is not a WER of {match[1]}%")
     return first, errors, words

@@ -1,7 +1,7 @@
 """The result files of the challenge's own scripts, beside ``results.json``: the same figures in the official layout.
 
-What was written is listed in ``info["official"]``, with who stands for whom (see :mod:`.labels`); a later run of the
-same evaluation removes those of the listed files that it does not write itself, and nothing else.
+The files are listed in ``info["official"]``, with the official names of evaluators (see :mod:`.labels`). A later run of
+the same evaluation removes listed files that it does not write itself, and nothing else.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def write_tree(outcome: Outcome) -> Results:
 
 
 def _remove_others(out: Path, written: list[str]) -> None:
-    """Files that an earlier run has written and listed, and this one has not."""
+    """Remove files that an earlier run wrote and listed, and this run did not write."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         before = read_json(out / "results.json")["info"]["official"]["files"]
-        for name in {str(one) for one in before} - set(written):
+        for name in {str(name) for name in before} - set(written):
             parts = PurePosixPath(name).parts
             if parts[:1] == ("exp",) and ".." not in parts:
                 remove_if_recorded(out / name)

@@ -1,4 +1,4 @@
-"""The tree below ``exp`` that the scripts of 2020 and 2022 leave, from the figures of an evaluation.
+"""The tree below ``exp`` that the scripts of 2020 and 2022 write, from the figures of an evaluation.
 
     results-<time>.orig/  by ASV_eval, and the words of original speech; in 2020 there is ``results-<time>/`` alone
     results-<time>/       by ASV_eval^anon, and all else
@@ -8,7 +8,7 @@
         NOTE.txt                    see :mod:`.labels`
 
 Conventions: see :mod:`.lines2022`; anonymized sets have the suffix ``_anon``, whatever their own is. A line of Cllr
-needs log-likelihood ratios for scores, and is left out where there are none. minDCF is Kaldi's, with unit costs.
+needs log-likelihood ratios, and is left out if scores are none. minDCF is Kaldi's, with unit costs.
 """
 
 from __future__ import annotations

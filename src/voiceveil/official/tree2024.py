@@ -1,4 +1,4 @@
-"""The tree below ``exp`` that the scripts of 2024 leave, from the figures of an evaluation.
+"""The tree below ``exp`` that the scripts of 2024 write, from the figures of an evaluation.
 
     results_summary/eval_orig<suffix>/results_orig.txt      results_summary/result_for_rank<suffix>
     results_summary/eval_anon<suffix>/results_anon.txt      results_summary/NOTE<suffix>.txt: see :mod:`.labels`
@@ -7,7 +7,7 @@
     asr/results<suffix>.csv, asr/<set>_asr[<suffix>]/{text,wer}
     ser/results<suffix>.csv, ser/results_folds<suffix>.csv
 
-Conventions: see :mod:`.exp2024` and :mod:`.summary2024`. What there are no figures for is not written.
+Conventions: see :mod:`.exp2024` and :mod:`.summary2024`. Files without figures are not written.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _METRICS = ("eer", "wer", "uar")
 
 
 def asv_folder(attacker: str, suffix: str) -> str:
-    """The folder below ``exp`` of an attacker's scores."""
+    """Return the folder below ``exp`` of an attacker's scores."""
     return f"asv_anon{suffix}" if attacker == "ASV_eval^anon" else "asv_orig"
 
 
 def write_2024(
     results: Results, out: Path, *, suffix: str, word_errors: Mapping[tuple[str, str], WordErrors], time: datetime
 ) -> Iterator[Path]:
-    """Write the tree into ``out/exp``; ``results`` are those of :func:`.labels.as_published`. Gives what it wrote."""
+    """Write the tree into ``out/exp`` and yield its files; ``results`` are those of :func:`.labels.as_published`."""
     exp = out / "exp"
     shown = replace(results, figures=tuple(f for f in results.figures if f.metric in _METRICS), info={})
     for figure in shown.find("eer"):
@@ -86,9 +86,9 @@ def _tables(shown: Results, exp: Path, suffix: str) -> Iterator[Path]:
         of_attacker = replace(shown, figures=tuple(f for f in shown.find("eer") if f.attacker == attacker))
         tables.append((exp / asv_folder(attacker, suffix) / f"results{suffix}.csv", "asv", of_attacker))
     tables.append((exp / "asr" / f"results{suffix}.csv", "asr", replace(shown, figures=shown.find("wer"))))
-    judged = replace(shown, figures=shown.find("uar"))
-    tables.append((exp / "ser" / f"results{suffix}.csv", "ser", judged))
-    tables.append((exp / "ser" / f"results_folds{suffix}.csv", "ser_folds", judged))
+    emotions = replace(shown, figures=shown.find("uar"))
+    tables.append((exp / "ser" / f"results{suffix}.csv", "ser", emotions))
+    tables.append((exp / "ser" / f"results_folds{suffix}.csv", "ser_folds", emotions))
     for path, table, figures in tables:
         if figures.figures:
             write_csv(figures, path, table)
