@@ -175,7 +175,6 @@ def pitch(small: Inventory, anonymized: Mapping[str, Corpus], run: RunContext) -
 def speed(system: Anonymizer, utterances: Sequence[Utterance]) -> Column:
     """Processor seconds for a second of audio, in this process."""
     waves = [vv.load(u.path, rate=system.rate) for u in utterances]
-    del os.environ["VOICEVEIL_FEATURES"]  # nothing that was heard before
     rng = np.random.default_rng(SEED)
     system.convert(waves[0], rng)  # loads the models
     start = time.process_time()
@@ -232,12 +231,14 @@ def results_of(spec: str, args: argparse.Namespace) -> Path:
 
 def measure(spec: str, args: argparse.Namespace) -> Columns:
     """All of one system; returns the column of the original speech and that of the system."""
-    os.environ["VOICEVEIL_FEATURES"] = str(args.scratch / "features.sqlite")  # of the originals, for all systems
     name, *settings = spec.split(",")
     system = find_system(name, settings)
     system.models()  # what is missing is said now
     folder = folder_of(spec, args)
     evaluation = prepare(args.data, folder, protocol=development(args.data), system=system)
+    evaluation = replace(
+        evaluation, feature_cache=args.scratch / "features.sqlite"
+    )  # of the originals, for all systems
     cache_file = args.scratch / "cache.sqlite"
     results = evaluate(
         evaluation,

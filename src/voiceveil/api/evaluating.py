@@ -23,7 +23,6 @@ from voiceveil.run.executor import Jobs, check_jobs
 from voiceveil.run.outputs import recorded, refuse_corpora
 from voiceveil.systems.contract import Anonymizer
 from voiceveil.systems.resolve import find_system
-from voiceveil.systems.resynthesis.pipeline import kept_features
 
 __all__ = [
     "EvaluationSettings", "evaluate", "evaluate_system", "evaluate_systems", "plan_evaluation", "protocol_systems",
@@ -47,6 +46,7 @@ class EvaluationSettings:
     key_file: Path | None = None
     key_namespace: str | None = None
     cache: Path | None = None
+    feature_cache: Path | None = None
     overwrite: bool = False
     report: bool = True
     jobs: Jobs = 1
@@ -115,6 +115,8 @@ def evaluate(
         Other names give other pseudo-speakers under the same key (default: the name of ``data``).
     cache : path
         SQLite file for the results of the models, which several systems may share (default: in ``out``).
+    feature_cache : path
+        SQLite file for features of the recordings that several systems may share, see :func:`voiceveil.anonymize`.
     overwrite : bool
         Start again where other results are, and replace files that are in the way; never the data.
     report : bool
@@ -143,7 +145,7 @@ def evaluate(
     unknown = [name for name in options if name not in EvaluationSettings.__dataclass_fields__]
     if unknown:
         raise TypeError(f"evaluate() got an unexpected keyword argument {unknown[0]!r}")
-    for name in ("key_file", "cache"):
+    for name in ("key_file", "cache", "feature_cache"):
         options[name] = None if options.get(name) is None else Path(options[name])
     chosen = protocol if isinstance(protocol, Protocol) else load_protocol(os.fspath(protocol))
     settings = EvaluationSettings(Path(data), chosen, None if out is None else Path(out), **options)
@@ -207,7 +209,12 @@ def systems_folder(settings: EvaluationSettings) -> Path:
 def settings_of_system(settings: EvaluationSettings, name: str) -> EvaluationSettings:
     """Return the settings of one of several systems: a folder of its own, and a cache for all."""
     home = systems_folder(settings)
-    return replace(settings, out=home / name.replace(":", "_"), cache=settings.cache or home / "cache.sqlite")
+    return replace(
+        settings,
+        out=home / name.replace(":", "_"),
+        cache=settings.cache or home / "cache.sqlite",
+        feature_cache=settings.feature_cache or home / "features.sqlite",
+    )
 
 
 def evaluate_systems(settings: EvaluationSettings, systems: Sequence[Sequence[str]]) -> Comparison:
@@ -234,8 +241,7 @@ def evaluate_systems(settings: EvaluationSettings, systems: Sequence[Sequence[st
         for number, (name, *parameters) in enumerate(systems, 1):
             settings.say(f"[{number}/{len(systems)}] {' '.join([name, *parameters])}")
             try:
-                with kept_features(home / "features.sqlite"):
-                    measured.append(evaluate_system(settings_of_system(settings, name), name, parameters))
+                measured.append(evaluate_system(settings_of_system(settings, name), name, parameters))
             except OutputError:  # there is no room for the others either
                 raise
             except InputError as error:
@@ -268,7 +274,7 @@ def _prepared(
         resolved, out = _resolved(settings, system, parameters, planned=planned)
         if not planned:
             resolved.models()  # a missing model is found before the data are read
-    return evaluation.prepare(
+    prepared = evaluation.prepare(
         settings.data,
         out,
         protocol=settings.protocol,
@@ -278,6 +284,7 @@ def _prepared(
         emotion=settings.emotion,
         overwrite=settings.overwrite,
     )
+    return replace(prepared, feature_cache=settings.feature_cache)
 
 
 def _resolved(

@@ -89,6 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     audio.add_argument("--rate", type=int, metavar="HZ", help="sampling rate of the output (default: the system's)")
     audio.add_argument("--format", choices=["wav", "flac"], help="file format of the output (default: wav)")
     audio.add_argument("--encoding", choices=["int16", "int24"], default="int16", help="sample format (default: int16)")
+    parser.add_argument(
+        "--feature-cache",
+        type=Path,
+        metavar="FILE",
+        help="keep features of the recordings for other systems (embeddings among them: biometric data!)",
+    )
     parser.add_argument("--suffix", help="end of the name of an output Kaldi directory (default: _SYSTEM)")
     add_overwrite(parser, "start again where another run left its results, replace existing files (never the input)")
     release = parser.add_argument_group("release")
@@ -125,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     options: dict[str, Any] = {
         name: getattr(args, name)
         for name in ("level", "seed", "key_file", "key_namespace", "draws", "rate", "format", "encoding", "suffix",
-                     "overwrite", "quiet")
+                     "overwrite", "feature_cache", "quiet")
     }  # fmt: skip
     summaries = []
     with chosen_jobs(args) as jobs:

@@ -63,6 +63,7 @@ class Evaluation:
     anon_data: Path
     given: Mapping[str, Corpus] = field(default_factory=dict)  # set -> speech that was anonymized elsewhere
     overwrite: bool = False  # start again, and replace files in the output that the program did not write
+    feature_cache: Path | None = None  # see `voiceveil.systems.feature_cache`
 
     @property
     def name(self) -> str:
@@ -351,6 +352,7 @@ def _anonymize(
             **key,
             suffix=evaluation.suffix,
             overwrite=evaluation.overwrite or "changed",
+            feature_cache=evaluation.feature_cache,
             quiet=quiet,
         )
         seconds = summary.seconds * executor_of(jobs).workers

@@ -10,9 +10,9 @@ import errno
 import html
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -109,6 +109,7 @@ def anonymize(
     suffix: str | None = None,
     overwrite: bool | Literal["changed"] = False,
     publish: str | Path | Release | None = None,
+    feature_cache: str | Path | None = None,
     quiet: bool = True,
 ) -> Summary:
     """Anonymize a recording or a corpus into ``output``.
@@ -157,6 +158,9 @@ def anonymize(
     publish
         New folder for a release of the result without names, order and times of the input, or a
         :class:`~voiceveil.systems.release.Release`.
+    feature_cache
+        SQLite file that keeps features of the recordings for other systems, which makes these several times as fast;
+        it holds embeddings of the speakers: biometric data.
     quiet
         Show no progress.
 
@@ -200,7 +204,8 @@ def anonymize(
         encoding=encoding,
     )
     corpus: Listing = source if isinstance(source, Corpus) else open_listing(source)
-    settings = settings.in_corpus(corpus.name)
+    features = None if feature_cache is None else Path(feature_cache).absolute()
+    settings = replace(settings.in_corpus(corpus.name), features=features)
     if len(corpus) == 0:
         raise InputError("no utterances to anonymize", where=corpus.root)
     layout = plan_layout(
@@ -267,6 +272,17 @@ def _format_of(output: Path) -> Format:
     return "flac" if output.suffix.lower() == ".flac" else "wav"
 
 
+def _worker(settings: Settings) -> Callable[[Job], Done]:
+    """Return the function that converts one recording."""
+    return partial(
+        run_job,
+        system=settings.system,
+        rate=settings.rate,
+        encoding=settings.encoding,
+        features=settings.features,
+    )
+
+
 def _planned_release(
     publish: str | Path | Release, corpus: Listing, layout: Layout, settings: Settings
 ) -> PlannedRelease:
@@ -282,7 +298,7 @@ def _one_file(
     refuse_files([job.target], overwrite=overwrite, audio=True)
     start = time.monotonic()
     try:
-        done = run_job(job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
+        done = _worker(settings)(job)
         refuse_files([job.target], overwrite=overwrite, audio=True)
         job.part.replace(job.target)
     finally:
@@ -357,7 +373,7 @@ class _Batch:
         return id in self._plan.stamps and id in self._ledger.entries and id not in self.failed
 
     def run(self, waiting: Iterator[Job], settings: Settings, jobs: Jobs) -> None:
-        work = partial(run_job, system=settings.system, rate=settings.rate, encoding=settings.encoding)
+        work = _worker(settings)
         modules = ("voiceveil.systems.worker", type(settings.system).__module__, *settings.system.preload)
         executor, folder = executor_of(jobs, at_most=self._plan.waiting), self._ledger.path.parent
         outcomes = executor.run(work, waiting, folder=folder, seconds=_seconds, preload=modules)

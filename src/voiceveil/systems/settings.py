@@ -36,6 +36,7 @@ class Settings:
     format: Format
     encoding: Encoding
     models: dict[str, str]
+    features: Path | None = None  # a file for features of recordings; the output does not depend on it
 
     @property
     def can_go_on(self) -> bool:

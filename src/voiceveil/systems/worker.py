@@ -32,6 +32,7 @@ from voiceveil.core.atomic_files import part_beside, scratch_path
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
 from voiceveil.run.ledger import recording_hash, sha256_file
 from voiceveil.systems.contract import Anonymizer, Stream, check_finite
+from voiceveil.systems.feature_cache import feature_cache
 
 __all__ = ["Done", "Job", "run_job"]
 
@@ -74,8 +75,34 @@ class Done:
     sha256: str
 
 
-def run_job(job: Job, *, system: Anonymizer, rate: int | None = None, encoding: Encoding = "int16") -> Done:
-    """Convert one recording into ``job.part``; the output is at ``rate`` Hz (default: the system's)."""
+def run_job(
+    job: Job,
+    *,
+    system: Anonymizer,
+    rate: int | None = None,
+    encoding: Encoding = "int16",
+    features: Path | None = None,
+) -> Done:
+    """Convert one recording into ``job.part``.
+
+    Parameters
+    ----------
+    job
+        The recording.
+    system
+        The system that converts it.
+    rate
+        Sampling rate of the output in Hz (default: the system's).
+    encoding
+        Encoding of the output.
+    features
+        File that keeps features of recordings, see :mod:`voiceveil.systems.feature_cache`.
+    """
+    with feature_cache(features):
+        return _convert(job, system, rate, encoding)
+
+
+def _convert(job: Job, system: Anonymizer, rate: int | None, encoding: Encoding) -> Done:
     system = system.told(job.gender)
     try:
         source = _content(job.source)

@@ -22,6 +22,7 @@ from voiceveil.corpus import open_corpus
 from voiceveil.models.content.features import MoonshineContent, at_speed, normalised, on_frames
 from voiceveil.models.weights import store
 from voiceveil.systems import Anonymizer, anonymize, system, systems
+from voiceveil.systems.feature_cache import feature_cache
 from voiceveil.systems.keys import Key, keyed_rng
 from voiceveil.systems.resynthesis import pipeline as engine
 from voiceveil.systems.resynthesis.base import Resynthesis
@@ -187,16 +188,10 @@ def test_cached_features_give_the_same_output(
     samples = synthetic_voice(seconds=1.0).samples
     both = [b1b, replace(b1b, gender="other", intonation="moved")]
     plain = [system.transform(samples, np.random.default_rng(1)) for system in both]
-    monkeypatch.delenv("VOICEVEIL_FEATURES", raising=False)
-    with engine.kept_features(tmp_path / "features.sqlite"):
+    with feature_cache(tmp_path / "features.sqlite"):
         first = both[0].transform(samples, np.random.default_rng(1))
         monkeypatch.setattr(MoonshineContent, "__call__", lambda *_: pytest.fail("heard again"))
         second = both[1].transform(samples, np.random.default_rng(1))
-    assert "VOICEVEIL_FEATURES" not in os.environ
-    monkeypatch.setenv("VOICEVEIL_FEATURES", "mine")
-    with engine.kept_features(tmp_path / "other.sqlite"):
-        assert os.environ["VOICEVEIL_FEATURES"] == "mine"
-    assert os.environ["VOICEVEIL_FEATURES"] == "mine"
     assert np.array_equal(first, plain[0])
     assert np.array_equal(second, plain[1])
 

@@ -6,9 +6,8 @@ Recordings longer than 45 s go in pieces of 30 s that overlap by one second, so 
 joined where the overlap is quietest. The pseudo-speaker is drawn once, from the first piece that is not silent. The
 result has as many samples as the recording, unless its tempo is changed; digital silence stays silent.
 
-Most of the time goes into what is heard in a recording, which is the same for many systems. Where the environment
-variable ``VOICEVEIL_FEATURES`` names a file, it is kept there, and a second system on the same speech is several times
-as quick; what comes out is the same.
+Most of the time goes into features of the recording that are the same for many systems: they can be kept in a file, see
+:mod:`voiceveil.systems.feature_cache`.
 
 Conventions: 16 kHz; see :mod:`voiceveil.systems.resynthesis.synthesis` for shapes.
 """
@@ -16,14 +15,11 @@ Conventions: 16 kHz; see :mod:`voiceveil.systems.resynthesis.synthesis` for shap
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,9 +32,8 @@ from voiceveil.models.feature_extractors import FeatureExtractors, feature_extra
 from voiceveil.models.pitch import contour as pitch_frames
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
-from voiceveil.run.cache import Cache
-from voiceveil.run.extract import Evaluator
 from voiceveil.run.ledger import sha256_file
+from voiceveil.systems.feature_cache import extract_cached
 from voiceveil.systems.resynthesis.pool import Embedding, Pool, load_pool
 from voiceveil.systems.resynthesis.prosody import Disguise, at_places, stretched, with_loudness
 from voiceveil.systems.resynthesis.pseudo import Learnt, PseudoSpeaker, Strategy
@@ -48,7 +43,7 @@ from voiceveil.systems.resynthesis.synthesis import Array, LoadedStage, load_sta
 if TYPE_CHECKING:
     from voiceveil.systems.resynthesis.base import Resynthesis
 
-__all__ = ["Engine", "ResynthesisStream", "engine_of", "fingerprints", "kept_features"]
+__all__ = ["Engine", "ResynthesisStream", "engine_of", "fingerprints"]
 
 RATE = 16000
 PIECE, OVERLAP = 30 * RATE, RATE
@@ -59,7 +54,6 @@ SHORTEST = int(0.3 * RATE)
 #: Half a step of 16-bit PCM: a quieter piece is silence.
 SILENCE = 2.0**-16
 _FADE = 320
-_FEATURES = "VOICEVEIL_FEATURES"
 #: Network that hears nothing but codes -> what of the disguise needs it.
 _OF_WORDS = {"intonation": "predicted_f0_weight", "voicing": "voicing"}
 
@@ -86,7 +80,7 @@ class Engine:
             or any(stage.unprotected for stage in self.chain)
         ):
             return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
-        source = l2_normalized(_heard(self.parts.speaker, samples))
+        source = l2_normalized(extract_cached(self.parts.speaker, _audible(samples)))
         gender = known or self.gender_of(source, register)
         return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
 
@@ -96,7 +90,9 @@ class Engine:
 
     def f0(self, samples: Samples) -> Array:
         """F0 in Hz of every frame of the samples."""
-        return pitch_frames.on_frames(_heard(self.parts.pitch, samples), self.parts.pitch, len(samples))
+        return pitch_frames.on_frames(
+            extract_cached(self.parts.pitch, _audible(samples)), self.parts.pitch, len(samples)
+        )
 
     def effort(self, samples: Samples, f0: Array) -> float | None:
         """The vocal effort of a source with this F0, if it can be heard, and if it matters."""
@@ -111,7 +107,7 @@ class Engine:
         frames, heard = -(-len(samples) // FRAME), []
         for one in dict.fromkeys((speed, round(1 / speed, 2))):
             part = self.parts.content if one == 1 else at_speed(self.parts.content, one)
-            heard.append(on_frames(normalised(_heard(part, samples)), part.hop, part.offset, frames))
+            heard.append(on_frames(normalised(extract_cached(part, _audible(samples))), part.hop, part.offset, frames))
         return np.asarray(np.mean(heard, axis=0), dtype=np.float32)
 
     def synthesised(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
@@ -216,32 +212,6 @@ class ResynthesisStream:
         if engine.intonation is not None:
             expected = engine.intonation.run(content, f0, l2_normalized(pseudo.embedding), self._rng)
         return engine.disguise.f0(f0, self._register, pseudo.log_f0, heights, manner, expected)
-
-
-@contextmanager
-def kept_features(file: Path) -> Iterator[None]:
-    """Inside, what is heard in recordings is kept in ``file``, unless the user has named another."""
-    before = os.environ.get(_FEATURES)
-    os.environ.setdefault(_FEATURES, str(file.absolute()))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_FEATURES]
-
-
-def _heard(part: Evaluator[Any], samples: Samples) -> Any:
-    """What a part hears in samples; from the file of features, if there is one and it was heard before."""
-    wave, file = _audible(samples), os.environ.get(_FEATURES)
-    if not file:
-        return part(wave)
-    return _features(file, os.getpid()).remember(part.fingerprint(), [wave.samples], lambda: part(wave))
-
-
-@lru_cache(maxsize=1)
-def _features(file: str, process: int) -> Cache:
-    """A database has to be opened by the process that uses it."""
-    return Cache(Path(file))
 
 
 def _audible(samples: Samples) -> Waveform:
