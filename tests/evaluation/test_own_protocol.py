@@ -5,17 +5,33 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.small_challenge import ATTACKERS, WORDS
 from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.protocol import known_protocols, load_protocol
+from voiceveil.evaluation.protocol import (
+    Emotion,
+    Legal,
+    Official,
+    Protocol,
+    RankingRules,
+    Recognition,
+    StandIns,
+    Training,
+    TrialSet,
+    Verification,
+    known_protocols,
+    load_protocol,
+)
 from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Results
+from voiceveil.metrics import METRICS
 from voiceveil.testing import synthetic_voice
 
 FAST = ("--attackers", ",".join(ATTACKERS), "--recognizers", "counter", "--seed", "1", "--quiet")
@@ -179,3 +195,16 @@ def test_mistakes_in_a_protocol_are_explained(
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         load_protocol(path)
     assert str(path) in str(caught.value)
+
+
+def test_documented_example_and_keys_are_true(tmp_path: Path) -> None:
+    """The example of the documentation is a protocol, and every key and metric is explained."""
+    page = (ROOT / "docs" / "how-to" / "protocols.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    path = tmp_path / "mine.toml"
+    path.write_text(example)
+    protocol = load_protocol(path)
+    assert protocol.weights("eer", "test") == {"calls_test f": 2 / 3, "calls_test m": 1 / 3}
+    tables = (Protocol, Verification, TrialSet, Recognition, Emotion, Training, StandIns, RankingRules, Official, Legal)
+    names = [field.name for table in tables for field in fields(table)]
+    assert [name for name in (*names, *METRICS) if not re.search(rf"[`\[]{name}\b", page)] == []

@@ -77,6 +77,25 @@ def test_example_metric_is_found_by_entry_point(installed: dict[str, str], tmp_p
 
 
 @pytest.mark.slow
+def test_example_protocol_measures_the_example_metric(installed: dict[str, str], tmp_path: Path) -> None:
+    protocol = EXAMPLES / "digits.toml"
+    assert protocol.read_text() in re.findall(r"```toml\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
+    for speaker in range(3):
+        for digit in range(4):
+            path = tmp_path / "digits" / f"S{speaker}" / f"{digit}_00.wav"
+            save(path, synthetic_voice(speaker, digit, seconds=0.5))
+    sets, out = tmp_path / "sets", tmp_path / "out"
+    design = ("--name", "digits", "--pooled", "--enroll", "2")
+    voiceveil(installed, "corpus", "protocol", f"digits:{tmp_path / 'digits'}", sets, *design)
+    options = ("--protocol", protocol, "--system", "tilt", "--attackers", "spectrum", "--no-report", "--quiet")
+    voiceveil(installed, "evaluate", "--data", sets, "--out", out, *options)
+    figures = json.loads((out / "results.json").read_text())["figures"]
+    assert {(figure["metric"], figure["condition"]) for figure in figures} == {
+        ("eer", "oo"), ("eer", "aa"), ("auc", "oo"), ("auc", "aa"),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
 def test_attacker_and_encoder_by_entry_point(installed: dict[str, str], tmp_path: Path) -> None:
     """Speakers who differ in level alone: the attacker tells them apart, the encoder does not."""
     data = tmp_path / "data"

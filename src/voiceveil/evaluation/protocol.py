@@ -1,7 +1,7 @@
 """Protocols: the sets, metrics, weights and rules of an evaluation, all of them data in a TOML file.
 
-The protocols of the challenges are in ``protocols/``; `docs/protocols.md` explains every key. An unknown key, metric,
-role or level is an ``InputError`` with a suggestion.
+The protocols of the challenges are in ``protocols/``; `docs/how-to/protocols.md` explains every key. An unknown key,
+metric, role or level is an ``InputError`` with a suggestion.
 
 Conventions: rates are fractions in [0, 1]; a set is the name of a Kaldi directory in the folder of the data; weights
 are relative, and normalized to sum to 1 within a split.
@@ -52,7 +52,7 @@ __all__ = [
 Level = Literal["utterance", "speaker"]
 Role = Literal["enroll", "trial", "train", "emotion"]
 
-_FIX = "`docs/protocols.md` explains the keys; voiceveil/evaluation/protocols holds examples"
+_FIX = "`docs/how-to/protocols.md` explains the keys; voiceveil/evaluation/protocols holds examples"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Official:
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol; see `docs/protocols.md` for its TOML file.
+    """A protocol; see `docs/how-to/protocols.md` for its TOML file.
 
     Raises
     ------

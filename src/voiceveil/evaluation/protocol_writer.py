@@ -77,7 +77,7 @@ def protocol_text(protocol: Protocol) -> str:
     """Return a protocol as TOML; :func:`voiceveil.evaluation.protocol.load_protocol` reads it back."""
     document = protocol_document(protocol)
     plain = {key: value for key, value in document.items() if not _is_table(value) and not _is_tables(value)}
-    lines = ["# The keys are explained in docs/protocols.md. Rates are fractions, weights are relative."]
+    lines = ["# The keys are explained in docs/how-to/protocols.md. Rates are fractions, weights are relative."]
     lines += _entries(plain)
     for key, value in document.items():
         if _is_table(value):

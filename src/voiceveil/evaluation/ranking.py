@@ -141,7 +141,7 @@ def rank_systems(
 def ranking_rules(protocol: Protocol) -> RankingRules:
     """Return the rules of a protocol, which must have some."""
     if protocol.ranking is None:
-        fix = "add a table [ranking] to a copy of the protocol: `docs/protocols.md` explains it"
+        fix = "add a table [ranking] to a copy of the protocol: `docs/how-to/protocols.md` explains it"
         raise InputError(f"{protocol.name} does not rank systems: it has no [ranking]", fix=fix)
     return protocol.ranking
 
