@@ -1,23 +1,23 @@
-"""From a value and its resamples to an interval.
+"""Confidence intervals from a value and its bootstrap replicates.
 
 Conventions: see :mod:`voiceveil.stats.values`; ``replicates`` has shape (resamples,).
 
 The interval is a bias-corrected bootstrap-t on the cube-root scale. The plain percentile interval of a speaker
-bootstrap holds the true EER of 20 speakers in only 60 to 86 % of simulated worlds instead of 95 %, that of min Cllr in
-fewer; BCa and a basic interval are little better, for three reasons which are mended one by one:
+bootstrap covers the true EER of 20 speakers in only 60 to 86% of simulations instead of 95%, that of min Cllr in fewer;
+BCa and basic intervals are little better. There are three reasons, each with its remedy:
 
-1. The metrics are optimised on the data they are measured on (a hull, PAV, the best threshold), hence biased, and the
+1. The metrics are optimized on the data they are measured on (a hull, PAV, the best threshold), hence biased, and the
    resamples are biased again. The bootstrap's own estimate of the bias is subtracted. For min Cllr and ZEBRA it is
-   subtracted twice: the bootstrap is known not to reproduce the bias of an isotonic fit (Kosorok 2008), and over all
-   worlds that were simulated it shows half of it.
+   subtracted twice: the bootstrap is known not to reproduce the bias of an isotonic fit (Kosorok 2008), and in
+   all simulations it shows half of it.
 2. Errors near zero are skewed. Their cube roots are nearly symmetric (Wilson & Hilferty 1931) and, unlike logits,
    exist at zero. A metric that grows with success (D_sys) is mirrored first, so that it is an error as well.
 3. n speakers, resampled, vary too little by a factor sqrt((n - 1) / n), and their spread is itself uncertain: Student's
    t with n - 1 degrees of freedom (Hesterberg 2015).
 
-With it 93 to 96 % of worlds are covered for the EER (8 to 60 speakers, true EERs from 3 to 46 %) and 91 to 99 % for
-the other metrics; the tests redo part of the simulation. D_sys is the exception when targets are few: its interval is
-about the histogram with the bins it has, and with 4 or 5 bins that is not the D_sys of the true densities.
+The resulting coverage is 93 to 96% for the EER (8 to 60 speakers, true EERs from 3 to 46%) and 91 to 99% for the other
+metrics; the tests repeat part of the simulation. D_sys is the exception when targets are few: with 4 or 5 bins, the
+D_sys of the histogram is not that of the true densities.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Range:
-    """What values a metric can take: errors from 0 (none) to ``top``; if ``mirrored``, successes from ``top`` to 0.
+    """Range of a metric: an error from 0 (none) to ``top``, or, if ``mirrored``, a success rate from ``top`` to 0.
 
-    ``bias`` is the true bias of the metric over the one that resamples show.
+    ``bias``: ratio of the true bias of the metric to the bias that resamples show.
     """
 
     top: float = 1.0
@@ -48,11 +48,11 @@ class Range:
     bias: float = 1.0
 
     def error(self, value: Floats) -> Floats:
-        """The distance from the perfect attack, or back."""
+        """Return success rates as errors and errors as success rates, if ``mirrored``; else ``value`` itself."""
         return self.top - value if self.mirrored else value
 
 
-#: Fractions that are errors, the common case.
+#: Error rates as fractions, the common case.
 UNIT = Range()
 
 
@@ -66,10 +66,25 @@ def interval(
     unit: str = "",
     of: str = "speakers",
 ) -> Estimate:
-    """The bias-corrected t interval of ``value`` on the cube-root scale; ``n`` is the number of units resampled.
+    """Return the bias-corrected bootstrap-t interval of ``value`` on the cube-root scale.
 
-    With one unit the interval is all that is possible. When every resample is free of errors they tell nothing of how
-    rare errors are: then the upper limit is Wilson's for no error in ``n`` independent units.
+    With a single unit, the interval is the whole range. If no resample has any error, the upper limit is Wilson's for
+    no error in ``n`` independent units.
+
+    Parameters
+    ----------
+    value
+        The metric on all data.
+    replicates
+        The metric on each resample, shape (resamples,).
+    n
+        Number of units (speakers) that were resampled.
+    span
+        Range of the metric.
+    level
+        Confidence level.
+    unit, of
+        Unit of the metric ("%", "dB") and name of the resampled units, for display.
     """
     _check_level(level)
     if n < 2 or not len(replicates) or not np.isfinite(replicates).all() or not math.isfinite(value):
@@ -91,11 +106,11 @@ def interval(
 def difference_interval(
     value: float, replicates: Floats, n: int, *, level: float = 0.95, unit: str = "", of: str = "speakers"
 ) -> Difference:
-    """The t interval of a difference, and the p-value of no difference that goes with it.
+    """Return the t interval of a paired difference, and the p-value of the hypothesis that there is none.
 
-    Two systems on the same trials are biased and skewed alike, so that there is nothing to mend but the number of
-    speakers. In simulated worlds without a difference, 3 to 5 % of the p-values of EERs are below 0.05 (to correct the
-    bias here would make it 6 to 9 %); those of min Cllr and D_sys, of few speakers with few errors, up to 12 %.
+    Two systems on the same trials are biased and skewed alike, so that neither is corrected. In simulations without a
+    difference, 3 to 5% of the p-values of EERs are below 0.05 (correcting the bias would make it 6 to 9%), of min Cllr
+    and D_sys with few speakers and few errors up to 12%. Parameters are those of :func:`interval`.
     """
     from scipy.special import stdtr
 
@@ -110,9 +125,9 @@ def difference_interval(
 
 
 def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
-    """A share of ``n`` *independent* trials, with the score interval of Wilson (1927).
+    """Return the fraction of successes in ``n`` *independent* trials, with Wilson's score interval (1927).
 
-    Verification trials share speakers and are not independent: use it for counts of speakers or of listeners' answers.
+    Verification trials share speakers and are not independent: use it for counts of speakers or of answers.
 
     >>> print(wilson(15, 20))
     75.0 % [53.1, 88.8]
@@ -131,10 +146,17 @@ def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
 
 
 def minimal_detectable_difference(se: float, n: int, *, level: float = 0.95, power: float = 0.8) -> float:
-    """The true difference that a two-sided test at ``level`` finds with probability ``power``.
+    """Return the true difference that a two-sided test at ``level`` detects with probability ``power``.
 
-    ``se`` is the standard error of the difference (``Difference.se``), in whose unit the result is; for systems that
-    were tested on different speakers it is the root of the sum of both squared errors. ``n``: speakers.
+    Parameters
+    ----------
+    se
+        Standard error of the difference (``Difference.se``); for systems that were tested on different speakers, the
+        root of the sum of both squared standard errors. The result has its unit.
+    n
+        Number of speakers, at least 2.
+    level, power
+        Confidence level and power of the test.
     """
     if n < 2:
         raise InputError(f"{n} speaker(s) cannot show a difference", fix="use at least 2")
@@ -144,7 +166,7 @@ def minimal_detectable_difference(se: float, n: int, *, level: float = 0.95, pow
 
 
 def average(estimates: list[Estimate], weights: ArrayLike | None = None) -> Estimate:
-    """The weighted mean of estimates from *different* speakers, e.g. of women and men, with its interval."""
+    """Return the weighted mean of estimates from *different* speakers, e.g. women and men, with its interval."""
     if not estimates:
         raise InputError("nothing to average")
     share = np.ones(len(estimates)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -160,7 +182,7 @@ def average(estimates: list[Estimate], weights: ArrayLike | None = None) -> Esti
 
 
 def _t(share: float, n: int) -> float:
-    """The quantile of Student's t for n speakers."""
+    """Return the quantile of Student's t distribution for ``n`` speakers."""
     from scipy.special import stdtrit
 
     return float(stdtrit(n - 1, share))

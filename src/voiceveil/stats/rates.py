@@ -1,8 +1,8 @@
 """Rates over utterances (WER, UAR, accuracy) with intervals from a bootstrap over speakers.
 
-Conventions: one entry an utterance, shape (n,); ``speaker`` holds any labels, ids or numbers. Utterances of one
-speaker are alike, hence speakers are drawn, with all their utterances; everything is summed by speaker once, after
-which 1,000 resamples are one matrix product.
+Conventions: one entry per utterance, shape (n,); ``speaker`` holds labels, ids or numbers. Speakers are resampled, with
+all their utterances, since utterances of one speaker are alike. Values are summed by speaker once, so that 1,000
+resamples are one matrix product.
 
 * :func:`ratio`: sum over sum, e.g. word errors over words
 * :func:`accuracy`, :func:`uar`: of class labels
@@ -34,7 +34,7 @@ def ratio(
     level: float = 0.95,
     top: float = np.inf,
 ) -> Estimate:
-    """Sum of ``numerator`` over sum of ``denominator``, at most ``top``: WER is ``ratio(errors, words, speaker)``.
+    """Return sum(numerator) / sum(denominator), at most ``top``: ``ratio(errors, words, speaker)`` is the WER.
 
     >>> print(ratio([1, 0, 2, 1], [10, 12, 9, 11], ["a", "a", "b", "c"]).value)
     0.09523809523809523
@@ -57,7 +57,7 @@ def compare_ratios(
     seed: int = 0,
     level: float = 0.95,
 ) -> Difference:
-    """The ratio with ``other`` minus that with ``numerator``, over the same denominators and resamples."""
+    """Return the ratio of ``other`` minus that of ``numerator``, with the same denominators and resamples."""
     first, second, down = _by_speaker(speaker, numerator, other, denominator)
     if (down < 0).any() or not down.sum() > 0:
         raise InputError("the denominators must be positive in sum and not negative")
@@ -67,15 +67,15 @@ def compare_ratios(
 
 
 def accuracy(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Estimate:
-    """The share of utterances whose label is right."""
+    """Return the fraction of utterances with the right label."""
     wrong = (np.asarray(refs) != np.asarray(hyps)).astype(np.float64)
     return _mirror(ratio(wrong, np.ones(len(wrong)), speaker, resamples=resamples, seed=seed, top=1.0))
 
 
 def uar(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Estimate:
-    """Unweighted average recall: the mean over the classes in ``refs`` of the share that is recognised.
+    """Return the unweighted average recall: the mean, over classes in ``refs``, of the fraction recognized.
 
-    A class that a resample lacks is left out of that resample's mean.
+    A class that is missing in a resample is left out of the mean of that resample.
     """
     labels, klass = np.unique(np.asarray(refs), return_inverse=True)
     wrong = np.asarray(refs) != np.asarray(hyps)
@@ -92,7 +92,7 @@ def uar(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples: int 
 def mean(
     values: ArrayLike, speaker: ArrayLike, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """The mean of values that may have any sign, over utterances; a plain t interval without transform."""
+    """Return the mean of values of any sign over utterances, with a t interval without transformation."""
     total, count = _by_speaker(speaker, values, np.ones(len(np.asarray(values))))
     weights = _weights(count, resamples, seed)
     value = float(total.sum() / count.sum())
@@ -101,7 +101,7 @@ def mean(
 
 
 def _by_speaker(speaker: ArrayLike, *columns: ArrayLike) -> list[Floats]:
-    """Each column summed by speaker; speakers in an order that follows from the sums, not from their names."""
+    """Return each column summed by speaker; speakers are sorted by their sums, not by their names."""
     names = np.asarray(speaker)
     if names.ndim != 1 or not len(names):
         raise InputError("no utterances", fix="give one speaker an utterance, shape (n,)")
@@ -119,7 +119,7 @@ def _by_speaker(speaker: ArrayLike, *columns: ArrayLike) -> list[Floats]:
 
 
 def _weights(size: Floats, resamples: int, seed: int) -> Floats:
-    """How often each speaker is drawn, shape (resamples, speakers); draws of nothing but empty speakers are redone."""
+    """Return how often each speaker is drawn (resamples, speakers); resamples of empty speakers only are redrawn."""
     rng = np.random.default_rng(seed)
     n = len(size)
     weights = rng.multinomial(n, np.full(n, 1.0 / n), size=resamples).astype(np.float64)
@@ -129,7 +129,7 @@ def _weights(size: Floats, resamples: int, seed: int) -> Floats:
 
 
 def _mirror(error: Estimate) -> Estimate:
-    """The estimate of 1 - x from that of x."""
+    """Return the estimate of 1 - x, given that of x."""
     return Estimate(
         1 - error.value, 1 - error.high, 1 - error.low, error.se, error.n, error.of, error.level, error.unit
     )

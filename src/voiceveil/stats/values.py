@@ -1,8 +1,8 @@
-"""A number that knows how sure it is.
+"""Estimates: values with confidence intervals.
 
 Conventions: values, limits and standard errors are in the metric's own unit, rates as fractions in [0, 1]; a *level*
-is the share of repetitions in which the interval holds the true value, 0.95 unless said otherwise. Repetition means
-other speakers from the same population, recorded and attacked in the same way.
+is the fraction of repetitions in which the interval covers the true value, 0.95 unless said otherwise. A repetition
+has other speakers of the same population, recorded and attacked in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Difference", "Estimate"]
 
 
 def _decimals(half_width: float, scale: float) -> int:
-    """So many that the half-width shows two digits, within reason."""
+    """Return the number of decimals with which the half-width shows two digits, 1 to 4."""
     if not 0.0 < half_width < math.inf:
         return 1 if scale == 100.0 else 3
     return min(max(1 - math.floor(math.log10(half_width * scale)), 1), 4)
@@ -48,7 +48,7 @@ class Estimate:
         return f"{value}{' ' if self.unit else ''}{self.unit} [{low}, {high}]"
 
     def as_dict(self) -> dict[str, float | int | str | None]:
-        """Plain values for JSON; what is not finite is None."""
+        """Return plain values for JSON; infinities and NaN become None."""
         return {
             "value": _finite(self.value),
             "low": _finite(self.low),
@@ -75,5 +75,5 @@ class Difference(Estimate):
         return f"{super().__str__()}, {p}"
 
     def as_dict(self) -> dict[str, float | int | str | None]:
-        """Plain values for JSON; what is not finite is None."""
+        """Return plain values for JSON; infinities and NaN become None."""
         return {**super().as_dict(), "p_value": self.p_value}
