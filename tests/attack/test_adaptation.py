@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from voiceveil.attack.backends import Cosine, Lda, Wccn
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.speaker.plda import Plda
+from voiceveil.run.progress import progress_style
 
 
 def training(seed: int = 0, *, speakers: int = 40, utterances: int = 12, signal: float = 1.0) -> TrainingSet:
@@ -138,3 +140,10 @@ def test_sessions_are_not_in_both_enrollment_and_test() -> None:
     assert shared < apart - 0.1
     found = adapt(honest, PLAIN[:1])
     assert found.sessions == found.validated == 40
+
+
+def test_learning_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_style("json"):
+        adapt(training(), PLAIN, quiet=False)
+    rows = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert (rows[-1]["progress"], rows[-1]["done"], rows[-1]["items"]) == ("attacker learning", len(PLAIN), len(PLAIN))

@@ -30,7 +30,8 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time in seconds, to be set by the test."""
+    """The time in seconds, to be set by the test; the terminal is wide."""
+    monkeypatch.setenv("COLUMNS", "150")
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
@@ -198,3 +199,12 @@ def test_standard_error_by_default(capsys: pytest.CaptureFixture[str], now: list
 )
 def test_lengths_of_time(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+def test_a_bar_fits_the_terminal(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = Terminal()
+    with Progress("anonymizing", 2, stream=stream) as progress:
+        now[0] += 60
+        progress.advance(audio=3600)
+    assert max(len(line) for line in stream.getvalue().replace("\n", "\r").split("\r")) <= 60

@@ -28,6 +28,7 @@ from voiceveil.corpus import Utterance
 from voiceveil.models.speaker.covariances import Codes, Floats
 from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
+from voiceveil.run.progress import Progress
 
 __all__ = [
     "Adapted",
@@ -168,7 +169,13 @@ def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
     return tuple(chosen)
 
 
-def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, cache: Cache | None = None) -> Adapted:
+def adapt(
+    training: TrainingSet,
+    tried: Sequence[Candidate] | None = None,
+    *,
+    cache: Cache | None = None,
+    quiet: bool = True,
+) -> Adapted:
     """Compare candidates on held-out speakers, and fit the best one to all training speech.
 
     Parameters
@@ -179,6 +186,8 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
         By default those of :func:`candidates`.
     cache : Cache, optional
         Keeps the validation EERs, which take long, by the content of the training speech.
+    quiet : bool
+        Show no progress.
 
     Raises
     ------
@@ -188,10 +197,11 @@ def adapt(training: TrainingSet, tried: Sequence[Candidate] | None = None, *, ca
     tried = candidates(training) if tried is None else tried
     store = Cache(None) if cache is None else cache
     known = [training.embeddings, training.trunk, training.speaker, training.gender, training.unit]
-    rates = [
-        store.remember("validation 1", [*known, candidate], partial(validate, candidate, training))
-        for candidate in tried
-    ]
+    rates = []
+    with Progress("attacker learning", len(tried), unit="back-ends", quiet=quiet) as progress:
+        for candidate in tried:
+            rates.append(store.remember("validation 1", [*known, candidate], partial(validate, candidate, training)))
+            progress.advance()
     ranked = sorted(zip(rates, tried, strict=True), key=lambda pair: pair[0])  # stable: the simpler one of equals
     best = ranked[0][1]
     vectors = training.vectors(best.on_trunk)

@@ -13,6 +13,7 @@ not be missed, such as failures. Code that has no ``Progress`` at hand tells the
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 import time
@@ -230,12 +231,13 @@ class Progress:
         tqdm.monitor_interval = 0  # no thread of its own, and no lock in shared memory: workers are forked
         tqdm.set_lock(threading.RLock())
         stream = None if self._stream is None else unguarded(self._stream)
-        self._bar = tqdm(total=self._work or 1.0, file=stream, dynamic_ncols=True, delay=1e-9)
+        self._bar = tqdm(total=self._work or 1.0, file=stream, delay=1e-9)
         self._draw()
 
     def _draw(self) -> None:
         if self._bar is not None:
             self._bar.n = min(self._amount(), self._work)
+            self._bar.ncols = shutil.get_terminal_size().columns  # also known where the terminal does not tell it
             texts = (escaped(self._label), escaped(self._status or self._sentence("/")))
             label, text = (part.replace("{", "{{").replace("}", "}}") for part in texts)
             self._bar.bar_format = f"{label}: {{percentage:3.0f}}%|{{bar:20}}| {text}"
