@@ -190,6 +190,12 @@ def test_pitch_correlation_must_be_above_the_minimum_in_2022(tmp_path: Path) -> 
     assert ranking.standing("x").fault == "pitch correlation 0.300 on vctk_test common m, not above 0.3"
 
 
+def test_the_first_recognizer_counts() -> None:
+    first = system("x", (0.2, 0.2), 0.05)
+    both = replace(first, figures=(*first.figures, replace(first.figures[2], model="second", value=0.5)))
+    assert rank_systems([both]).standing("x").utility["wer"].value == pytest.approx(0.05)
+
+
 def test_invalid_results_are_rejected() -> None:
     good = system("x", (0.2, 0.2), 0.05)
     for results, what in (
@@ -202,7 +208,7 @@ def test_invalid_results_are_rejected() -> None:
         ([system("x", (22.0, 24.0), 0.05)], "rates are fractions"),
         ([system("x", (0.2, 0.2), float("inf"))], "rates are fractions"),
         ([replace(good, figures=good.figures[1:])], "no eer for libri_test f"),
-        ([replace(good, figures=(*good.figures, replace(good.figures[2], model="b")))], "two figures for wer"),
+        ([replace(good, figures=(*good.figures, replace(good.figures[2], value=0.1)))], "two figures for wer"),
     ):
         with pytest.raises(InputError, match=what):
             rank_systems(results)

@@ -130,3 +130,27 @@ def tiny_whisper(folder: Path, *, seed: int = 0) -> Path:
     )
     model.save_pretrained(folder)
     return folder
+
+
+def tiny_emotion(folder: Path) -> Path:
+    """Save a wav2vec2 classifier of emotions of the real architecture, tiny and random; return its folder."""
+    transformers = _transformers()
+    import torch
+
+    torch.manual_seed(0)
+    labels = {0: "Neutral", 1: "happiness", 2: "ang", 3: "SADNESS", 4: "disgust"}
+    config = transformers.Wav2Vec2Config(
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        conv_dim=(8,) * 7,
+        num_conv_pos_embeddings=4,
+        num_conv_pos_embedding_groups=2,
+        classifier_proj_size=8,
+        id2label=labels,
+        label2id={name: k for k, name in labels.items()},
+    )
+    transformers.Wav2Vec2ForSequenceClassification(config).save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
+    return folder

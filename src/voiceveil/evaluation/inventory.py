@@ -9,12 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition, Training, TrialSet, Verification
 
-__all__ = ["Inventory", "take_inventory"]
+__all__ = ["Inventory", "spread_sample", "take_inventory"]
+
+_SAMPLE_SEED = 2024
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,11 @@ class Inventory:
         """Trial set -> its enrollment set, of all verification."""
         return {trials.set: part.enroll for part in self.verification for trials in part.trials}
 
+    def recognition_ids(self, entry: Recognition, name: str) -> list[str]:
+        """Return the ids of the utterances of a set whose words are recognized: all, or the entry's ``sample``."""
+        corpus = self.corpora[name]
+        return [u.id for u in corpus] if entry.sample is None else spread_sample(corpus, entry.sample)
+
     def trial_sets(self) -> list[tuple[Verification, TrialSet]]:
         """Return each trial set once, with the entry of the protocol that it belongs to."""
         by_name = {trials.set: (entry, trials) for entry in self.verification for trials in entry.trials}
@@ -50,6 +59,21 @@ class Inventory:
     def level(self, name: str) -> str:
         """At which level a set is anonymized."""
         return self.protocol.level(self.roles[name])
+
+
+def spread_sample(corpus: Corpus, count: int) -> list[str]:
+    """Return the ids of ``count`` utterances, as many of each speaker as possible, in the order of the corpus.
+
+    The choice depends on the corpus alone, and a smaller sample is part of a larger one.
+    """
+    rng = np.random.default_rng(_SAMPLE_SEED)
+    ranked = [
+        (rank, float(rng.random()), utterances[index].id)
+        for _, utterances in sorted(corpus.by_speaker.items(), key=lambda item: str(item[0]))
+        for rank, index in enumerate(rng.permutation(len(utterances)))
+    ]
+    chosen = {id for *_, id in sorted(ranked)[:count]}
+    return [u.id for u in corpus if u.id in chosen]
 
 
 def take_inventory(

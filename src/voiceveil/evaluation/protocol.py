@@ -81,13 +81,17 @@ class Verification:
 
 @dataclass(frozen=True)
 class Recognition:
-    """Sets whose words are recognized and counted together, for one WER."""
+    """Sets whose words are recognized and counted together, for one WER.
+
+    ``sample``: recognize at most this many utterances of each set, spread over its speakers; None recognizes all.
+    """
 
     dataset: str
     split: str
     sets: tuple[str, ...]
     weight: float = 1.0
     words: int | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.metrics.catalog import metric_info
+from voiceveil.metrics.catalog import METRICS, MetricInfo, metric_info
 
 if TYPE_CHECKING:
     from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition
 
-__all__ = ["check_protocol"]
+__all__ = ["check_protocol", "protocol_metric"]
 
 _NAME = re.compile(r"[^\s/\\.][^\s/\\]*")
 _ROLES = ("enroll", "trial", "train", "emotion")
@@ -41,11 +41,26 @@ def _problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
         yield from _official_problems(protocol)
 
 
+def protocol_metric(name: str) -> MetricInfo:
+    """Return a metric of the catalog or of a task.
+
+    Raises
+    ------
+    InputError
+        If neither knows it.
+    """
+    if name not in METRICS:
+        from voiceveil.evaluation.tasks import all_tasks  # here: tasks use protocols
+
+        all_tasks()  # registers the tasks' own metrics
+    return metric_info(name)
+
+
 def _metric_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     if not protocol.metrics:
         yield "metrics is empty", 'name what to measure, e.g. metrics = ["eer", "wer"]'
     for metric in protocol.metrics:
-        part = metric_info(metric).part
+        part = protocol_metric(metric).part
         if not getattr(protocol, part):
             table = f"[{part}]" if part == "legal" else f"[[{part}]]"
             yield f"metrics has {metric!r}, but there is no {table}", f"add {table} with its sets, or remove it"
@@ -76,6 +91,9 @@ def _set_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     for weight in weights:
         if not weight > 0:
             yield f"a weight is {weight:g}", "weights are positive numbers; remove a set that is not to count"
+    for entry in protocol.recognition:
+        if entry.sample is not None and entry.sample < 1:
+            yield f"the sample of {entry.dataset!r} is {entry.sample}", "give 1 or more utterances, or leave it out"
     for one in protocol.verification:
         if not one.trials:
             yield f"the verification of {one.dataset!r} has no trials", "list them: trials = [{ set = ... }]"

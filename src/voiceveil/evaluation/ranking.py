@@ -207,14 +207,11 @@ def _standing(results: Results, protocol: Protocol, split: str, attacker: str | 
 def _utility_figures(results: Results, metric: str, split: str, side: str) -> list[Figure]:
     """Return the figures of a utility metric of original (``side`` "o") or anonymized ("a") speech.
 
-    Metrics that compare both (pitch correlation, G_VD) are of the anonymized speech. Of two language models (result
-    files of 2022) the large one counts.
+    Metrics that compare both (pitch correlation, G_VD) are of the anonymized speech.
     """
     if metric_info(metric).part == "verification":
         return list(results.find(metric, split=split)) if side == "a" else []
-    figures = results.find(metric, split=split, condition=side)
-    large = [figure for figure in figures if figure.detail.get("language_model") == "tglarge"]
-    return large or list(figures)
+    return list(results.primary(metric, split=split, condition=side))
 
 
 def _fault(results: Results, rules: RankingRules) -> str:

@@ -19,13 +19,14 @@ from voiceveil.core.checks import Check, check_lines
 from voiceveil.core.documents import Extended, build, read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.tables import Table, Tabular
+from voiceveil.metrics.catalog import METRICS
 
 __all__ = ["Figure", "Results", "attacker_label", "challenge_attacker", "upgraded_figure"]
 
 _FORMAT, _FORMAT_1 = "voiceveil results 2", "voiceveil results 1"
 _FIX = "give a results.json as `voiceveil evaluate` has written it"
 _MOST_FIGURES = 10_000
-_PERCENT = frozenset({"eer", "wer", "uar", "deid"})  # metrics that are shown in percent
+_PERCENT = frozenset(info.name for info in METRICS.values() if info.unit == "%")
 _FARTHEST, _ROUNDING = 1000.0, 1e-6
 #: Metric -> the least and the largest value that it can have.
 _LIMITS = {
@@ -89,6 +90,16 @@ class Results(Tabular):
             for figure in self.figures
             if figure.metric == metric and all(getattr(figure, key) == value for key, value in wanted.items())
         )
+
+    def primary(self, metric: str, **wanted: str) -> tuple[Figure, ...]:
+        """Return those of :meth:`find` that count: of several models the first, of two language models the large one.
+
+        Result files of 2022 have WERs with a small and a large language model.
+        """
+        figures = self.find(metric, **wanted)
+        large = tuple(figure for figure in figures if figure.detail.get("language_model") == "tglarge")
+        figures = large or figures
+        return tuple(figure for figure in figures if figure.model == figures[0].model)
 
     def one(self, metric: str, **wanted: str) -> Figure:
         """The only such figure; an ``InputError`` if there is none or more than one."""

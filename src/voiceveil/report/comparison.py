@@ -100,7 +100,7 @@ def _row(results: Results, split: str) -> Row:
         {
             "eer_oa": _eer(results, split, "oa", "ignorant"),
             "eer_aa": _eer(results, split, "aa", "lazy-informed"),
-            "wer": results.find("wer", split=split, condition="a"),
+            "wer": results.primary("wer", split=split, condition="a"),
             "deid": results.find("deid", split=split),
             "gvd": results.find("gvd", split=split),
         },
@@ -111,7 +111,7 @@ def _row(results: Results, split: str) -> Row:
 def _original(results: Results, split: str) -> Row:
     """Nobody is hidden: both attackers are one, and G_VD and DeID are 0 by definition."""
     eer = _eer(results, split, "oo", "unprotected")
-    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": results.find("wer", split=split, condition="o")})
+    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": results.primary("wer", split=split, condition="o")})
     return Row(ORIGINAL, {**row.values, "deid": Average(0.0), "gvd": Average(0.0)})
 
 

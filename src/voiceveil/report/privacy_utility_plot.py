@@ -62,9 +62,7 @@ def planes(material: Material, others: Sequence[Results] = ()) -> list[Plane]:
 
 
 def _anonymized(results: Results, metric: str, split: str, condition: str = "a") -> list[Figure]:
-    found = results.find(metric, split=split, condition=condition)
-    large = [figure for figure in found if figure.detail.get("language_model") == "tglarge"]
-    return large or list(found)
+    return list(results.primary(metric, split=split, condition=condition))
 
 
 def _plane(material: Material, metric: str, split: str, measured: list[Figure], others: Sequence[Results]) -> Plane:

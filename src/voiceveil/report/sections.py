@@ -11,6 +11,8 @@ from shlex import quote
 from typing import Any
 
 from voiceveil.evaluation.results import Figure
+from voiceveil.evaluation.tasks import all_tasks
+from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.plots import Dot, dots_svg
 from voiceveil.report.report_data import Material, set_name
 from voiceveil.report.speakers import SpeakerEer, by_speaker
@@ -19,14 +21,6 @@ from voiceveil.report.task_parts import NO_DETAILS, Panel
 __all__ = ["command", "further", "genders", "health", "notes", "speakers"]
 
 _SHOWN = 40  # speakers of a dot plot
-_FURTHER = {
-    "cllr": "Cllr",
-    "min_cllr": "min Cllr",
-    "d_sys": "linkability D_sys",
-    "zebra_population": "ZEBRA, population: mean disclosure",
-    "zebra_individual": "ZEBRA, individual: worst case",
-    "eer_rocch": "EER by the convex hull",
-}
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,10 @@ def speakers(material: Material) -> Speakers:
 
 def further(material: Material) -> Part:
     """What else the protocol has measured."""
-    rows = tuple((_FURTHER[f.metric], f) for f in material.results.figures if f.metric in _FURTHER)
+    shown = {metric for task in all_tasks() for metric in task.metrics}
+    titles = {"eer_rocch": "EER by the convex hull"} | {name: info.title for name, info in METRICS.items()}
+    figures = [figure for figure in material.results.figures if figure.metric in titles and figure.metric not in shown]
+    rows = tuple((titles[figure.metric], figure) for figure in figures)
     return Part(rows=rows, missing="" if rows else f"{material.results.protocol} has no further metrics.")
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.results import Figure
+from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.report_data import Attack, Material
 from voiceveil.stats import Estimate, average
 
@@ -34,7 +35,7 @@ KNOWLEDGE = {
 }
 #: The answer where failed checks make figures doubtful.
 UNKNOWN = "Not known: read the warnings first"
-_RATES = ("eer", "wer", "uar", "deid", "eer_rocch", "average_eer", "average_wer")
+_OTHER_RATES = ("eer_rocch", "average_eer", "average_wer")  # of official files
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,10 @@ def shown(figure: Figure | Estimate | int) -> str:
         if isinstance(figure, Estimate) and figure.unit == "%":
             return percent(figure.value, figure.low, figure.high)
         return str(figure)
-    if figure.metric in _RATES:
+    info = METRICS.get(figure.metric)
+    if figure.metric in _OTHER_RATES or (info is not None and info.unit == "%"):
         return percent(figure.value, figure.low, figure.high)
-    unit = {"gvd": " dB", "zebra_population": " bit", "cllr": " bit", "min_cllr": " bit"}.get(figure.metric, "")
+    unit = f" {info.unit}" if info is not None and info.unit else ""
     interval = "" if figure.low is None or figure.high is None else f" [{figure.low:.3g}, {figure.high:.3g}]"
     return f"{figure.value:.3g}{unit}{interval}"
 
@@ -192,11 +194,10 @@ def _intonation(material: Material) -> Finding:
 def _before_and_after(material: Material, metric: str) -> tuple[Average, Average] | None:
     sides = []
     for condition in ("o", "a"):
-        found = material.results.find(metric, condition=condition)
-        large = [f for f in found if f.detail.get("language_model") == "tglarge"] or list(found)
-        if not large:
+        figures = material.results.primary(metric, condition=condition)
+        if not figures:
             return None
-        sides.append(mean_of(large))
+        sides.append(mean_of(figures))
     return sides[0], sides[1]
 
 

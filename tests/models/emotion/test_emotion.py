@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.tiny_models import tiny_emotion
 from voiceveil.audio import Waveform, save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, open_corpus
@@ -404,30 +405,7 @@ def test_uar_of_real_emotions_is_above_the_target(speech: Path, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wav2vec2 classifier of the real architecture, tiny and random."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    transformers.Wav2Vec2ForSequenceClassification(tiny_config(transformers)).save_pretrained(folder)
-    transformers.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
-    return folder
-
-
-def tiny_config(transformers: Any) -> Any:
-    labels = {0: "Neutral", 1: "happiness", 2: "ang", 3: "SADNESS", 4: "disgust"}
-    return transformers.Wav2Vec2Config(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        conv_dim=(8,) * 7,
-        num_conv_pos_embeddings=4,
-        num_conv_pos_embedding_groups=2,
-        classifier_proj_size=8,
-        id2label=labels,
-        label2id={name: k for k, name in labels.items()},
-    )
+    return tiny_emotion(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def test_model_probabilities_equal_transformers(model: Path) -> None:

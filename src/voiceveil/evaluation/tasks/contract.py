@@ -28,9 +28,10 @@ from voiceveil.core.registry import Registry
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.evaluation.details import Column, Similarity
 from voiceveil.evaluation.inventory import Inventory
-from voiceveil.evaluation.protocol import Verification
+from voiceveil.evaluation.protocol import Recognition, Verification
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics import WordErrors
+from voiceveil.metrics.catalog import METRICS, MetricInfo
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.stats import Estimate
@@ -50,6 +51,7 @@ __all__ = [
     "both_sides",
     "figure",
     "place",
+    "recognition_parts",
     "tasks",
 ]
 
@@ -127,6 +129,13 @@ class TaskContext:
     def speech(self, condition: str) -> Mapping[str, Corpus]:
         """Return name -> corpus: the original sets for the condition ``o``, the anonymized ones for ``a``."""
         return self.anonymized if condition == "a" else self.inventory.corpora
+
+    def recognition_speech(self, entry: Recognition, condition: str) -> dict[str, list[Utterance]]:
+        """Return set -> utterances of a recognition entry: all, or the sample that the protocol asks for."""
+        return {
+            name: [self.speech(condition)[name][id] for id in self.inventory.recognition_ids(entry, name)]
+            for name in entry.sets
+        }
 
     def pairs(self, name: str, utterances: Iterable[Utterance] | None = None) -> list[tuple[Utterance, Utterance]]:
         """Return (original, anonymized) of all utterances of a set, or of some of its original utterances."""
@@ -207,6 +216,8 @@ class Task(ABC):
     name: ClassVar[str] = ""  # given by the registry
     #: Metrics of a protocol that ask for the task.
     metrics: ClassVar[tuple[str, ...]] = ()
+    #: Metrics that the catalog (:mod:`voiceveil.metrics.catalog`) does not have yet: registered with the task.
+    own_metrics: ClassVar[tuple[MetricInfo, ...]] = ()
     #: Place among the tasks in results and reports.
     order: ClassVar[int] = 100
     #: Columns that it adds to the tables of details.
@@ -252,7 +263,7 @@ class Task(ABC):
 
 
 class _Tasks(Registry[type[Task]]):
-    """The registry; a registered class gets its name."""
+    """The registry; a registered class gets its name, and its own metrics become known."""
 
     def register(self, name: str):  # type: ignore[no-untyped-def]
         """Return a decorator that adds a class under a name."""
@@ -260,6 +271,7 @@ class _Tasks(Registry[type[Task]]):
 
         def named(task: type[Task]) -> type[Task]:
             task.name = name
+            METRICS.update({info.name: info for info in task.own_metrics})
             return add(task)
 
         return named
@@ -295,6 +307,12 @@ def figure(metric: str, value: Estimate, place: Mapping[str, Any], detail: Mappi
 def place(entry: Verification, gender: str, **fields: str) -> dict[str, Any]:
     """Return the fields of a figure that was measured on a trial set; ``fields`` are further ones."""
     return {"dataset": entry.dataset, "split": entry.split, "subset": entry.subset, "gender": gender, **fields}
+
+
+def recognition_parts(inventory: Inventory) -> list[SpeechPart]:
+    """Return the original and the anonymized speech whose words are recognized."""
+    ids = {name: inventory.recognition_ids(entry, name) for entry in inventory.recognition for name in entry.sets}
+    return [SpeechPart(name, side, ids[name]) for name in ids for side in SIDES]
 
 
 def both_sides(corpora: Mapping[str, Corpus], names: Iterable[str]) -> Iterator[SpeechPart]:

@@ -63,6 +63,10 @@ class Distinctiveness(Task):
         names = [trials.set for _, trials in setup.inventory.trial_sets()]
         yield ModelWork(_ENCODER, audio_model(make_encoder(_ENCODER)), list(both_sides(setup.inventory.corpora, names)))
 
+    def models(self, setup: TaskSetup) -> dict[str, str]:
+        """Return the fingerprint of the encoder, of which ``work`` runs the part whose results are cached."""
+        return {_ENCODER: make_encoder(_ENCODER).fingerprint()}
+
     def run(self, context: TaskContext) -> TaskResult:
         """Compare all utterances of each set with each other."""
         figures: list[Figure] = []

@@ -17,10 +17,11 @@ from voiceveil.evaluation.tasks.contract import (
     TaskContext,
     TaskResult,
     TaskSetup,
-    both_sides,
     figure,
+    recognition_parts,
     tasks,
 )
+from voiceveil.metrics.catalog import MetricInfo
 from voiceveil.run.cache import Cache
 
 __all__ = ["Naturalness"]
@@ -31,6 +32,7 @@ class Naturalness(Task):
     """DNSMOS of each recognition set. It takes about half a second for each second beyond nine of an utterance."""
 
     metrics = ("dnsmos",)
+    own_metrics = (MetricInfo("dnsmos", "DNSMOS, overall", "", "higher", "recognition"),)
     order = 60
     columns = (Column("dnsmos_original", low=0.0, high=6.0), Column("dnsmos_anonymized", low=0.0, high=6.0))
 
@@ -48,8 +50,7 @@ class Naturalness(Task):
 
     def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
         """Yield DNSMOS, on all recognition sets."""
-        names = [name for entry in setup.inventory.recognition for name in entry.sets]
-        yield ModelWork("dnsmos", models.DNSMOS(), list(both_sides(setup.inventory.corpora, names)))
+        yield ModelWork("dnsmos", models.DNSMOS(), recognition_parts(setup.inventory))
 
     def run(self, context: TaskContext) -> TaskResult:
         """Rate both sides of each set."""
@@ -57,15 +58,15 @@ class Naturalness(Task):
         columns: dict[str, dict[str, dict[str, float]]] = {}
         for entry in context.inventory.recognition:
             for condition, side in CONDITIONS.items():
-                corpora = context.speech(condition)
-                utterances = [u for name in entry.sets for u in corpora[name]]
+                speech = context.recognition_speech(entry, condition)
+                utterances = [u for listed in speech.values() for u in listed]
                 result = models.evaluate_naturalness(utterances, **context.run.options())
                 place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": "dnsmos"}
                 detail = {"signal": result.sig.value, "background": result.bak.value}
                 figures.append(figure("dnsmos", result.ovr, place, detail))
-                for name in entry.sets:
+                for name, listed in speech.items():
                     rows = columns.setdefault(name, {})
-                    for utterance in corpora[name]:
+                    for utterance in listed:
                         rows.setdefault(utterance.id, {})[f"dnsmos_{side}"] = result.of[utterance.id]["ovr"]
         return TaskResult(figures, columns=columns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from voiceveil import models
@@ -18,8 +18,8 @@ from voiceveil.evaluation.tasks.contract import (
     TaskContext,
     TaskResult,
     TaskSetup,
-    both_sides,
     figure,
+    recognition_parts,
     tasks,
 )
 from voiceveil.metrics import WordErrors
@@ -60,9 +60,8 @@ class Words(Task):
 
     def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
         """Yield each recognizer, on all recognition sets."""
-        names = [name for entry in setup.inventory.recognition for name in entry.sets]
         for spec in setup.options.recognizers:
-            yield ModelWork(spec, models.recogniser(spec), list(both_sides(setup.inventory.corpora, names)))
+            yield ModelWork(spec, models.recogniser(spec), recognition_parts(setup.inventory))
 
     def run(self, context: TaskContext) -> TaskResult:
         """Transcribe both sides of each set, and compare with the references."""
@@ -73,18 +72,20 @@ class Words(Task):
             is_first = spec == context.setup.options.recognizers[0]
             for entry in context.inventory.recognition:
                 for condition in CONDITIONS:
-                    corpora = context.speech(condition)
-                    utterances = [u for name in entry.sets for u in corpora[name]]
+                    speech = context.recognition_speech(entry, condition)
+                    utterances = [u for listed in speech.values() for u in listed]
                     transcripts = models.transcribe(utterances, recognizer, **context.run.options())
                     result = models.word_error_rate(utterances, transcripts)
                     place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": spec}
                     figures.append(figure("wer", result.wer, place, _counts(result.errors)))
                     if is_first:
                         word_errors[entry.dataset, condition] = result.errors
-                        for name in entry.sets:
+                        for name, listed in speech.items():
                             rows = columns.setdefault(name, {})
-                            _add_transcripts(rows, corpora[name], transcripts, condition)
-        return TaskResult(figures, columns=columns, word_errors=word_errors)
+                            _add_transcripts(rows, listed, transcripts, condition)
+        sampled = [entry for entry in context.inventory.recognition if entry.sample is not None]
+        notes = [f"WER of {entry.dataset}: of at most {entry.sample} utterances of each set" for entry in sampled]
+        return TaskResult(figures, notes, columns, word_errors=word_errors)
 
     def section(self, results: Results) -> Section:
         """Return the table of WERs."""
@@ -109,11 +110,10 @@ def _counts(errors: WordErrors) -> dict[str, Any]:
 
 
 def _add_transcripts(
-    rows: dict[str, dict[str, str]], utterances: Any, transcripts: Mapping[str, str], condition: str
+    rows: dict[str, dict[str, str]], utterances: Sequence[Utterance], transcripts: Mapping[str, str], condition: str
 ) -> None:
     """Add normalized words to the rows of a set: the reference with the original, and the words recognized."""
     plain = normaliser("plain")
-    utterance: Utterance
     for utterance in utterances:
         row = rows.setdefault(utterance.id, {})
         if condition == "o":
