@@ -30,10 +30,10 @@ from voiceveil.report.tdsv import write_page
 from voiceveil.run.cache import Cache
 from voiceveil.stats import Estimate
 from voiceveil.tdsv.challenge import Challenge, open_challenge
-from voiceveil.tdsv.challenge_design import Plan, design
+from voiceveil.tdsv.challenge_design import ChallengePlan, design
 from voiceveil.tdsv.challenge_writer import write_challenge
 from voiceveil.tdsv.evaluation import Evaluation, evaluate, scored_trials
-from voiceveil.tdsv.features import measure
+from voiceveil.tdsv.features import extract_features
 from voiceveil.tdsv.lists import Key, Trial
 from voiceveil.tdsv.scoring import TrialScores, anonymized_tests, score, score_trials
 from voiceveil.tdsv.serialization import save_system
@@ -47,7 +47,7 @@ SEED = 1
 def challenge_of(task: int, digits: Path, scratch: Path, jobs: int) -> Challenge:
     folder = scratch / f"d{task}"
     if not folder.exists():
-        made = design(open_corpus(digits), Plan(task=task, join=(4, 6), language="English"))
+        made = design(open_corpus(digits), ChallengePlan(task=task, join=(4, 6), language="English"))
         write_challenge(made, folder, source="AudioMNIST", jobs=jobs)
     return open_challenge(folder)
 
@@ -88,14 +88,16 @@ def speed(system: System, challenge: Challenge, keys: Sequence[Key], cache: Cach
     claimed, wanted = {key.model for key in keys}, {key.test for key in keys}
     free = {file for model in models.values() for file in model.free_text}
     files = {file for key in claimed for file in models[key].files}
-    enrolled = measure(
+    enrolled = extract_features(
         [u for u in challenge.enrollment("eval") if u.id in files],
         network,
         system.content,
         voice_only=free,
         cache=cache,
     )
-    heard = measure([u for u in challenge.tests("eval") if u.id in wanted], network, system.content, cache=cache)
+    heard = extract_features(
+        [u for u in challenge.tests("eval") if u.id in wanted], network, system.content, cache=cache
+    )
     listed = (trials_of(keys) * (50_000 // len(keys) + 1))[:50_000]
     wall, cpu = time.perf_counter(), time.process_time()
     score_trials(system, models, listed, enrolled, heard)

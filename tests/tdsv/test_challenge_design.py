@@ -12,7 +12,7 @@ from voiceveil.audio import Waveform, load, save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.tdsv.challenge import check
-from voiceveil.tdsv.challenge_design import Design, Plan, design
+from voiceveil.tdsv.challenge_design import ChallengePlan, Design, design
 from voiceveil.tdsv.challenge_writer import join, write_challenge
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
@@ -33,7 +33,7 @@ def corpus(speakers: int = 16, repetitions: int = 7, words: list[str] = WORDS) -
 
 @pytest.fixture(scope="module", params=[1, 2])
 def made(request: pytest.FixtureRequest) -> Design:
-    return design(corpus(), Plan(task=request.param, join=(3, 5), impostor_wrong=4, language="English"))
+    return design(corpus(), ChallengePlan(task=request.param, join=(3, 5), impostor_wrong=4, language="English"))
 
 
 def test_speakers_are_in_one_part_only(made: Design) -> None:
@@ -85,7 +85,7 @@ def test_keys_are_correct(made: Design) -> None:
 
 
 def test_task_2_has_unknown_passphrases_and_free_text_of_other_words() -> None:
-    made = design(corpus(), Plan(task=2, join=(3, 5), free=4))
+    made = design(corpus(), ChallengePlan(task=2, join=(3, 5), free=4))
     known = {one.phrase for one in made.train.values()}
     asked = {key.phrase for keys in made.keys.values() for key in keys}
     assert known == {"01", "02", "03", "04", "05", "06", "FT"}
@@ -100,14 +100,14 @@ def test_task_2_has_unknown_passphrases_and_free_text_of_other_words() -> None:
 
 
 def test_draws_depend_on_seed_and_names_only() -> None:
-    plan = Plan(join=(3, 5))
+    plan = ChallengePlan(join=(3, 5))
     one, again = design(corpus(), plan), design(Corpus("r", corpus().utterances[::-1]), plan)
     assert one == again
-    assert design(corpus(), Plan(join=(3, 5), seed=1)) != one
+    assert design(corpus(), ChallengePlan(join=(3, 5), seed=1)) != one
 
 
 def test_without_joining_a_passphrase_is_a_phrase_of_the_corpus() -> None:
-    made = design(corpus(words=WORDS[:4]), Plan(task=2, phrases=4, known=2, free=4))
+    made = design(corpus(words=WORDS[:4]), ChallengePlan(task=2, phrases=4, known=2, free=4))
     assert [p.units for p in made.passphrases] == [("one",), ("three",), ("two",), ("zero",)]
     model = made.models["eval"][0]
     assert {made.enrollment[f].parts[0].phrase for f in model.free_text}.isdisjoint(
@@ -128,18 +128,18 @@ def test_without_joining_a_passphrase_is_a_phrase_of_the_corpus() -> None:
 )
 def test_impossible_plans_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Plan(**options)  # type: ignore[arg-type]
+        ChallengePlan(**options)  # type: ignore[arg-type]
 
 
 def test_unsuitable_corpora_are_rejected() -> None:
     with pytest.raises(InputError, match="0 passphrases with 6 recordings by every speaker, not 10"):
-        design(corpus(repetitions=5), Plan())
+        design(corpus(repetitions=5), ChallengePlan())
     with pytest.raises(InputError, match="8 passphrases with 6 recordings by every speaker, not 10"):
-        design(corpus(), Plan())
+        design(corpus(), ChallengePlan())
     with pytest.raises(InputError, match="no utterance with speaker and phrase"):
-        design(Corpus("none", (Utterance("a", Path("a.wav"), "s"),)), Plan())
+        design(Corpus("none", (Utterance("a", Path("a.wav"), "s"),)), ChallengePlan())
     with pytest.raises(InputError, match="no gender of 1 speaker"):
-        design(Corpus("none", (Utterance("a", Path("a.wav"), "s", phrase="x"),)), Plan(phrases=1, tests=1))
+        design(Corpus("none", (Utterance("a", Path("a.wav"), "s", phrase="x"),)), ChallengePlan(phrases=1, tests=1))
 
 
 def test_recordings_are_joined_with_pauses(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_written_challenge_is_valid_and_complete(tmp_path: Path) -> None:
                 path = tmp_path / "in" / f"s{s}-{word}-{r}.wav"
                 save(path, Waveform(rng.normal(0, 0.05, 800).astype(np.float32), 8000))
                 utterances.append(Utterance(path.stem, path, f"s{s}", "fm"[s % 2], phrase=word))
-    made = design(Corpus("noise", tuple(utterances)), Plan(task=2, join=(2, 3), phrases=3, known=1, tests=2))
+    made = design(Corpus("noise", tuple(utterances)), ChallengePlan(task=2, join=(2, 3), phrases=3, known=1, tests=2))
     out = write_challenge(made, tmp_path / "out", source="noise")
     challenge, faults = check(out)
     assert list(faults) == []

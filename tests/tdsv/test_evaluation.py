@@ -166,15 +166,15 @@ def test_answers_round_trip(tmp_path: Path) -> None:
 
 BAD_ANSWERS = [
     (b"score\n1\n2\n", "answer.txt:1: a header: 'score' (remove it: the first line is the first score)"),
-    (b"1\n2\n", "answer.txt: 2 scores for 3 trials (give one score a trial)"),
-    (b"1\n2\n3\n4\n", "answer.txt: 4 scores for 3 trials (give one score a trial)"),
-    (b"1\nnan\n3\n", "answer.txt:2: 'nan' is not a finite number (mend the system: every trial needs a score)"),
-    (b"1\n2\n-inf\n", "answer.txt:3: '-inf' is not a finite number (mend the system: every trial needs a score)"),
-    (b"1\n2\n1e999\n", "answer.txt:3: '1e999' is not a finite number (mend the system: every trial needs a score)"),
-    (b"1\n\n3\n", "answer.txt:2: a blank line (remove it: one score a line, nothing else)"),
+    (b"1\n2\n", "answer.txt: 2 scores for 3 trials (give one score per trial)"),
+    (b"1\n2\n3\n4\n", "answer.txt: 4 scores for 3 trials (give one score per trial)"),
+    (b"1\nnan\n3\n", "answer.txt:2: 'nan' is not a finite number (repair the system: every trial needs a score)"),
+    (b"1\n2\n-inf\n", "answer.txt:3: '-inf' is not a finite number (repair the system: every trial needs a score)"),
+    (b"1\n2\n1e999\n", "answer.txt:3: '1e999' is not a finite number (repair the system: every trial needs a score)"),
+    (b"1\n\n3\n", "answer.txt:2: a blank line (remove it: write one score per line, nothing else)"),
     (b"m t 1\n2\n3\n", "answer.txt:1: 3 columns: 'm t 1' (the scores alone, in the order of the trial file)"),
     (b"1\n1_0\n3\n", "answer.txt:2: '1_0' is not a number (write floats such as -6.1284)"),
-    (b"", "answer.txt: no scores (write one number a line)"),
+    (b"", "answer.txt: no scores (write one number per line)"),
 ]
 
 

@@ -14,12 +14,17 @@ from scipy.optimize import minimize
 
 from voiceveil.attack.backends import Centered, SNorm
 from voiceveil.core.errors import InputError
-from voiceveil.tdsv import dtw
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD
-from voiceveil.tdsv.features import Measured
+from voiceveil.tdsv.features import RecordingFeatures
 from voiceveil.tdsv.fusion import PRIOR, Fusion, Logistic
 from voiceveil.tdsv.lists import Label, Model, Trial
-from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Projection
+from voiceveil.tdsv.phrase_models import (
+    PhraseClassifier,
+    PhraseMatch,
+    Projection,
+    mean_warped_distance,
+    warped_distance,
+)
 from voiceveil.tdsv.scoring import score_trials
 from voiceveil.tdsv.serialization import load_system, save_system
 from voiceveil.tdsv.speaker_models import VoiceSpace
@@ -57,16 +62,16 @@ def slow_dtw(a: Array, b: Array) -> float:
 def test_dtw_equals_the_best_of_all_paths(n: int, m: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = unit(rng, n), unit(rng, m)
-    assert dtw.distance(a, b) == pytest.approx(slow_dtw(a, b), abs=1e-6)
-    assert dtw.distance(a, b) == pytest.approx(dtw.distance(b, a), abs=1e-6)
-    assert dtw.distance(a, a) == pytest.approx(0.0, abs=1e-6)
-    assert dtw.distance(np.repeat(a, 3, axis=0), a) == pytest.approx(0.0, abs=1e-6)  # three times slower
+    assert warped_distance(a, b) == pytest.approx(slow_dtw(a, b), abs=1e-6)
+    assert warped_distance(a, b) == pytest.approx(warped_distance(b, a), abs=1e-6)
+    assert warped_distance(a, a) == pytest.approx(0.0, abs=1e-6)
+    assert warped_distance(np.repeat(a, 3, axis=0), a) == pytest.approx(0.0, abs=1e-6)  # three times slower
 
 
 def test_score_is_the_mean_over_templates() -> None:
     rng = np.random.default_rng(0)
     parts, test = [unit(rng, n) for n in (5, 3, 8)], unit(rng, 6)
-    found = dtw.mean_distance(np.concatenate(parts), np.array([5, 8, 16]), test)
+    found = mean_warped_distance(np.concatenate(parts), np.array([5, 8, 16]), test)
     assert found == pytest.approx(np.mean([slow_dtw(part, test) for part in parts]), abs=1e-6)
 
 
@@ -78,7 +83,7 @@ def test_speaker_scores_equal_adaptive_s_norm() -> None:
     scorer = SNorm(Centered(), top=20).fit(train, speakers)
     models, tests = rng.standard_normal((4, 3, 16)), rng.standard_normal((5, 16))
     expected = scorer(models.mean(axis=1), np.full(4, 3), tests)
-    found = [[space.score(space.place(m), space.place(t[None])) for t in tests] for m in models]
+    found = [[space.score(space.represent(m), space.represent(t[None])) for t in tests] for m in models]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     with pytest.raises(InputError, match=r"unknown back-end 'wcn' \(did you mean wccn\?\)"):
         VoiceSpace.fit(train, ["a"] * 180, "wcn")
@@ -107,7 +112,7 @@ def test_logistic_regression_of_gaussians_finds_their_likelihood_ratio() -> None
     assert found.bias == pytest.approx(0.0, abs=0.08)
     apart = Logistic.fit(np.full((5, 1), 1.0), np.full((9, 1), -1.0))
     assert np.isfinite(apart.weights).all()
-    with pytest.raises(InputError, match="nothing to calibrate on"):
+    with pytest.raises(InputError, match="no trials to calibrate on"):
         Logistic.fit(np.zeros((0, 2)), np.zeros((3, 2)))
 
 
@@ -133,8 +138,8 @@ def test_phrase_match_distinguishes_the_order_of_sounds() -> None:
     training = [sounds(rng, rng.permutation(8)[:5].tolist()) for _ in range(40)]
     match = PhraseMatch.fit(training, ["FT"] * 40)
     templates = match.enroll([sounds(rng, [0, 1, 2, 3]) for _ in range(3)])
-    right = [match.score(templates, match.hear(sounds(rng, [0, 1, 2, 3]))) for _ in range(20)]
-    wrong = [match.score(templates, match.hear(sounds(rng, [3, 2, 1, 0]))) for _ in range(20)]
+    right = [match.score(templates, match.analyze(sounds(rng, [0, 1, 2, 3]))) for _ in range(20)]
+    wrong = [match.score(templates, match.analyze(sounds(rng, [3, 2, 1, 0]))) for _ in range(20)]
     assert min(right) > max(wrong)
 
 
@@ -144,28 +149,28 @@ def test_classifier_recognizes_known_phrases_only() -> None:
     training = [(sounds(rng, course), phrase) for phrase, course in courses.items() for _ in range(20)]
     classifier = PhraseClassifier.fit([c for c, _ in training], [p for _, p in training])
     for phrase, course in courses.items():
-        heard = classifier.hear(sounds(rng, course))
+        heard = classifier.analyze(sounds(rng, course))
         own = classifier.score(classifier.enroll([], phrase), heard)
         assert own > 0
         assert all(classifier.score(classifier.enroll([], other), heard) < 0 for other in courses if other != phrase)
         p = np.exp(classifier.classifier.scores(np.zeros((1, len(classifier.classifier.mean)))))[0]
         assert len(p) == 3
-    with pytest.raises(InputError, match="phrase '04' is not among those of the training"):
+    with pytest.raises(InputError, match="phrase '04' is not among the phrases of the training"):
         classifier.enroll([], "04")
     with pytest.raises(InputError, match="fewer than two phrases"):
         PhraseClassifier.fit([training[0][0]], ["01"])
-    with pytest.raises(InputError, match="too short to say anything"):
+    with pytest.raises(InputError, match="too short for content features"):
         Projection.fit([training[0][0]])(np.zeros((0, 40)))
 
 
-def measured(rng: np.random.Generator, voice: Array, course: list[int]) -> Measured:
-    return Measured(voice + 0.25 * rng.standard_normal(len(voice)), sounds(rng, course))
+def measured(rng: np.random.Generator, voice: Array, course: list[int]) -> RecordingFeatures:
+    return RecordingFeatures(voice + 0.25 * rng.standard_normal(len(voice)), sounds(rng, course))
 
 
 @pytest.fixture(scope="module", params=[1, 2])
 def world(
     request: pytest.FixtureRequest,
-) -> tuple[System, dict[str, Model], list[Trial], dict[str, Measured], list[str]]:
+) -> tuple[System, dict[str, Model], list[Trial], dict[str, RecordingFeatures], list[str]]:
     """A trained system, and trials of other people."""
     task: int = request.param
     rng = np.random.default_rng(7)
@@ -198,7 +203,7 @@ def world(
     return system, models, trials, tests, types
 
 
-World = tuple[System, dict[str, Model], list[Trial], dict[str, Measured], list[str]]
+World = tuple[System, dict[str, Model], list[Trial], dict[str, RecordingFeatures], list[str]]
 
 
 def test_system_accepts_only_the_right_speaker_with_the_right_words(world: World) -> None:
@@ -246,9 +251,9 @@ def test_free_text_enrolls_the_voice_and_has_its_own_calibration(world: World) -
             system.enroll(said, extra, "01")
         return
     assert system.fusion_free is not None
-    test = system.hear(files[trials[0].test])
+    test = system.analyze(files[trials[0].test])
     with_free, without = system.enroll(said, extra), system.enroll(said)
-    expected = system.voices.place(np.stack([one.voice for one in [*said, *extra]]))
+    expected = system.voices.represent(np.stack([one.voice for one in [*said, *extra]]))
     np.testing.assert_array_equal(with_free.voice.direction, expected.direction)
     score = system.score(with_free, test)
     assert score.llr == system.fusion_free(score.voice, score.wording)
@@ -289,7 +294,7 @@ def test_too_little_training_data_is_rejected() -> None:
     rng = np.random.default_rng(8)
     labels = [Label(f"{s}-{k}", f"s{s}", f"0{k % 2}") for s in range(8) for k in range(6)]
     files = {label.file: measured(rng, rng.standard_normal(12), [0, 1]) for label in labels}
-    with pytest.raises(InputError, match="7 training speakers: a back-end and its calibration need 8"):
+    with pytest.raises(InputError, match="7 training speakers are too few: a back-end and its calibration need 8"):
         fit_system(1, [label for label in labels if label.speaker != "s0"], files)
     with pytest.raises(InputError, match="give no trials of type TC to calibrate on"):
         fit_system(1, labels, files)

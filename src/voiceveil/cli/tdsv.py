@@ -180,10 +180,10 @@ def _check(args: argparse.Namespace) -> int:
 def _make(args: argparse.Namespace) -> int:
     from voiceveil.corpus import open_corpus
     from voiceveil.corpus.readers import find_reader
-    from voiceveil.tdsv.challenge_design import Plan, design
+    from voiceveil.tdsv.challenge_design import ChallengePlan, design
     from voiceveil.tdsv.challenge_writer import write_challenge
 
-    plan = Plan(
+    plan = ChallengePlan(
         task=args.task,
         join=_range(args.join),
         phrases=args.phrases,

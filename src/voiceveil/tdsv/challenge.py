@@ -20,10 +20,10 @@ from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.model import Utterance
 from voiceveil.tdsv.lists import Key, Label, Model, Trial, read_keys, read_labels, read_models, read_trials
 
-__all__ = ["SUBSETS", "Challenge", "Part", "Subset", "audio_faults", "check", "open_challenge"]
+__all__ = ["SUBSETS", "AudioFolder", "Challenge", "Subset", "audio_faults", "check", "open_challenge"]
 
 SUBSETS = ("dev", "eval")
-Part = Literal["enrollment", "evaluation", "train"]
+AudioFolder = Literal["enrollment", "evaluation", "train"]
 _RATE = 16000
 
 
@@ -46,31 +46,31 @@ class Challenge:
     labels: tuple[Label, ...]
     subsets: Mapping[str, Subset] = field(default_factory=dict)
 
-    def path(self, part: Part, file: str) -> Path:
-        """The recording of a file id."""
+    def path(self, part: AudioFolder, file: str) -> Path:
+        """Return the path of a recording."""
         return self.root / "wav" / part / f"{file}.wav"
 
     def subset(self, name: str) -> Subset:
-        """The subset of that name; an ``InputError`` if it is not there."""
+        """Return the subset of a name; raise an ``InputError`` if it is not there."""
         if name not in self.subsets:
             there = ", ".join(self.subsets) or "none"
             raise InputError(f"no subset {name!r} (there: {there})", where=self.root / "docs")
         return self.subsets[name]
 
     def training(self) -> tuple[Utterance, ...]:
-        """The training files with speaker and phrase."""
+        """Return the training files with speaker and phrase."""
         return tuple(
             Utterance(one.file, self.path("train", one.file), speaker=one.speaker, phrase=one.phrase, role="train")
             for one in self.labels
         )
 
     def enrollment(self, subset: str) -> tuple[Utterance, ...]:
-        """The enrollment files of a subset, each once. Who speaks in them is known by the model alone."""
+        """Return the enrollment files of a subset, each once, without speakers."""
         files = dict.fromkeys(file for model in self.subset(subset).models.values() for file in model.files)
         return tuple(Utterance(f, self.path("enrollment", f), role="enroll", subset=subset) for f in files)
 
     def tests(self, subset: str) -> tuple[Utterance, ...]:
-        """The evaluation files of a subset, each once."""
+        """Return the evaluation files of a subset, each once."""
         files = dict.fromkeys(trial.test for trial in self.subset(subset).trials)
         return tuple(Utterance(f, self.path("evaluation", f), role="trial", subset=subset) for f in files)
 
@@ -103,7 +103,7 @@ def open_challenge(root: str | Path, report: Report = strict) -> Challenge:
 
 
 def _subset(docs: Path, name: str, models: dict[str, Model], files: _Files, report: Report) -> Subset:
-    """The trials and keys of a subset, held against its models."""
+    """Return the trials and keys of a subset, checked against its models."""
     listed = docs / f"{name}_model_enrollment.txt"
     for model in models.values():
         for file in model.files:
@@ -122,7 +122,7 @@ def _subset(docs: Path, name: str, models: dict[str, Model], files: _Files, repo
 
 
 def _compare(trials: tuple[Trial, ...], keys: tuple[Key, ...], path: Path, truth: Path, report: Report) -> None:
-    """Keys are for these trials, in this order."""
+    """Report keys that are not those of the trials, in the same order."""
     for trial, key in zip(trials, keys, strict=False):
         if (trial.model, trial.test) != (key.model, key.test):
             what = f"the key of {key.model} {key.test}, where {path.name}:{trial.line} has {trial.model} {trial.test}"
@@ -139,8 +139,8 @@ class _Files:
         self._root, self._report = root, report
         self._there: dict[str, set[str]] = {}
 
-    def need(self, part: Part, file: str, where: Path, line: int) -> None:
-        """Report a file that a list names and that is not there."""
+    def need(self, part: AudioFolder, file: str, where: Path, line: int) -> None:
+        """Report a file that a list names and that is missing."""
         if part not in self._there:
             folder = self._root / "wav" / part
             self._there[part] = _listed(folder)
@@ -150,7 +150,7 @@ class _Files:
 
 
 def check(root: str | Path, *, audio: bool = True) -> tuple[Challenge, Iterator[Fault]]:
-    """The challenge as far as it can be read, and all faults: those of the lists first, then of each recording."""
+    """Return the challenge as far as it can be read, and all faults: those of the lists, then of the recordings."""
     found: list[Fault] = []
     challenge = open_challenge(root, found.append)
 
@@ -163,7 +163,7 @@ def check(root: str | Path, *, audio: bool = True) -> tuple[Challenge, Iterator[
 
 
 def audio_faults(challenge: Challenge) -> Iterator[Fault]:
-    """What is wrong with the recordings, each by the first line that names it; unused ones are a note."""
+    """Yield the faults of recordings, each at the first line that names it; unused recordings give a note."""
     named: dict[str, set[str]] = {"train": set(), "enrollment": set(), "evaluation": set()}
     for part, file, where, line in _mentions(challenge):
         if file in named[part]:
@@ -184,7 +184,7 @@ def _listed(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _mentions(challenge: Challenge) -> Iterator[tuple[Part, str, Path, int]]:
+def _mentions(challenge: Challenge) -> Iterator[tuple[AudioFolder, str, Path, int]]:
     docs = challenge.root / "docs"
     for label in challenge.labels:
         yield "train", label.file, docs / "train_labels.txt", label.line
@@ -197,7 +197,7 @@ def _mentions(challenge: Challenge) -> Iterator[tuple[Part, str, Path, int]]:
 
 
 def _fault_of(path: Path) -> str:
-    """What is wrong with a recording, in words; a note if it can be used all the same."""
+    """Return the fault of a recording in words, or a note if it can be used all the same."""
     try:
         found = info(path)
     except InputError as error:

@@ -21,13 +21,13 @@ from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.tdsv.lists import Key, Label, Model, Trial
 from voiceveil.tdsv.phrases import FREE_TEXT
 
-__all__ = ["Design", "Passphrase", "Plan", "Spoken", "design"]
+__all__ = ["ChallengePlan", "Design", "Passphrase", "PlannedRecording", "design"]
 
 ENROLLED = 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChallengePlan:
     """How to make a challenge; ``shares`` are those of the speakers in training, development and evaluation.
 
     ``phrases``: how many passphrases; ``known``: of them in the training of task 2. ``tests``: recordings of each
@@ -76,7 +76,7 @@ class Passphrase:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class PlannedRecording:
     """A recording to be made: who says what, and the recordings that it is joined of."""
 
     speaker: str
@@ -88,21 +88,21 @@ class Spoken:
 class Design:
     """A challenge on paper: the lists, and what each file id is to hold."""
 
-    plan: Plan
+    plan: ChallengePlan
     passphrases: tuple[Passphrase, ...] = ()
     labels: list[Label] = field(default_factory=list)
     models: dict[str, list[Model]] = field(default_factory=dict)
     keys: dict[str, list[Key]] = field(default_factory=dict)
-    train: dict[str, Spoken] = field(default_factory=dict)
-    enrollment: dict[str, Spoken] = field(default_factory=dict)
-    evaluation: dict[str, Spoken] = field(default_factory=dict)
+    train: dict[str, PlannedRecording] = field(default_factory=dict)
+    enrollment: dict[str, PlannedRecording] = field(default_factory=dict)
+    evaluation: dict[str, PlannedRecording] = field(default_factory=dict)
 
     def trials(self, subset: str) -> list[Trial]:
-        """The trials behind the keys."""
+        """Return the trials of the keys."""
         return [Trial(key.model, key.test) for key in self.keys[subset]]
 
 
-def design(corpus: Corpus, plan: Plan) -> Design:
+def design(corpus: Corpus, plan: ChallengePlan) -> Design:
     """Draw a challenge; the same corpus, plan and seed give the same one."""
     tokens = _tokens(corpus, plan.seed)
     genders = {u.speaker: u.gender for u in corpus if u.speaker is not None and u.gender is not None}
@@ -126,7 +126,7 @@ Tokens = dict[str, list[Utterance]]  # unit -> recordings of it by one speaker, 
 
 
 def _tokens(corpus: Corpus, seed: int) -> dict[str, Tokens]:
-    """Speaker -> unit -> recordings."""
+    """Return speaker -> unit -> recordings."""
     found: dict[str, Tokens] = {}
     for utterance in shuffled_utterances(corpus, seed, "recordings"):
         if utterance.speaker is not None and utterance.phrase is not None:
@@ -136,8 +136,8 @@ def _tokens(corpus: Corpus, seed: int) -> dict[str, Tokens]:
     return found
 
 
-def _passphrases(corpus: Corpus, tokens: Mapping[str, Tokens], plan: Plan) -> tuple[Passphrase, ...]:
-    """Those of which every speaker has enough recordings: drawn, or the first units by name."""
+def _passphrases(corpus: Corpus, tokens: Mapping[str, Tokens], plan: ChallengePlan) -> tuple[Passphrase, ...]:
+    """Return the passphrases of which every speaker has enough recordings: drawn, or the first units by name."""
     need = max(ENROLLED + plan.tests, plan.repetitions)
     units = sorted({unit for one in tokens.values() for unit in one} - {FREE_TEXT})
     full = [u for u in units if all(len(one.get(u, ())) >= need for one in tokens.values())]
@@ -156,7 +156,7 @@ def _passphrases(corpus: Corpus, tokens: Mapping[str, Tokens], plan: Plan) -> tu
 
 
 def _sequences(units: Sequence[str], join: tuple[int, int], seed: int, count: int) -> Iterator[tuple[str, ...]]:
-    """Different sequences of different units."""
+    """Return different sequences of different units."""
     low, high = join[0], min(join[1], len(units))
     seen: set[tuple[str, ...]] = set()
     for attempt in range(100 * count if low <= high else 0):
@@ -167,8 +167,8 @@ def _sequences(units: Sequence[str], join: tuple[int, int], seed: int, count: in
             yield sequence
 
 
-def _split(tokens: Mapping[str, Tokens], genders: Mapping[str, str], plan: Plan) -> dict[str, list[str]]:
-    """Training, development and evaluation speakers, in each gender by the shares."""
+def _split(tokens: Mapping[str, Tokens], genders: Mapping[str, str], plan: ChallengePlan) -> dict[str, list[str]]:
+    """Return training, development and evaluation speakers, by the shares in each gender."""
     parts: dict[str, list[str]] = {"train": [], "dev": [], "eval": []}
     for gender in ("f", "m"):
         people = shuffled((s for s in tokens if genders[s] == gender), plan.seed, "speakers")
@@ -180,24 +180,24 @@ def _split(tokens: Mapping[str, Tokens], genders: Mapping[str, str], plan: Plan)
     return parts
 
 
-def _say(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], time: int) -> Spoken:
-    return Spoken(speaker, phrase, tuple(tokens[unit][time] for unit in units))
+def _say(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], time: int) -> PlannedRecording:
+    return PlannedRecording(speaker, phrase, tuple(tokens[unit][time] for unit in units))
 
 
 def _free(
     result: Design, speaker: str, tokens: Tokens, times: range, count: int, avoid: Sequence[str] = ()
-) -> list[Spoken]:
-    """Free text of a speaker: sequences of units that are not in ``avoid``, from the given repetitions."""
+) -> list[PlannedRecording]:
+    """Return free text of a speaker: sequences of units that are not in ``avoid``, from the given repetitions."""
     plan = result.plan
     if plan.join is None:
-        own = [Spoken(speaker, FREE_TEXT, (u,)) for u in tokens.get(FREE_TEXT, ())]
+        own = [PlannedRecording(speaker, FREE_TEXT, (u,)) for u in tokens.get(FREE_TEXT, ())]
         other = [_say(speaker, tokens, FREE_TEXT, (u,), t) for u in sorted(tokens) for t in times
                  if plan.task == 2 and u != FREE_TEXT and u not in avoid and t < len(tokens[u])]  # fmt: skip
         return (own[times.start :: 2] + other)[:count]
     units = [u for u in tokens if u not in avoid and u != FREE_TEXT and len(tokens[u]) >= times.stop]
     purpose = f"free text {speaker} {times.start} {' '.join(avoid)}"
     sequences = _sequences(sorted(units), (min(plan.join[0], len(units)), plan.join[1]), plan.seed, count)
-    texts: list[Spoken] = []
+    texts: list[PlannedRecording] = []
     for number, sequence in zip(range(count), sequences, strict=False):
         order = shuffled(sequence, plan.seed, f"{purpose} {number}")
         if all(tuple(order) != p.units for p in result.passphrases):  # by chance it can be one
@@ -207,7 +207,7 @@ def _free(
 
 def _add_training(result: Design, people: Mapping[str, Tokens], phrases: Sequence[Passphrase]) -> None:
     plan = result.plan
-    said: list[Spoken] = []
+    said: list[PlannedRecording] = []
     for speaker, tokens in people.items():
         said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in range(plan.repetitions)]
         said += _free(result, speaker, tokens, range(plan.repetitions), plan.free)
@@ -222,10 +222,10 @@ def _add_trials(
     genders: Mapping[str, str],
     phrases: Sequence[Passphrase],
 ) -> None:
-    """The models of a subset, their tests and trials."""
+    """Add the models of a subset, their tests and trials."""
     plan = result.plan
     times = range(ENROLLED, ENROLLED + plan.tests)
-    said: list[Spoken] = []
+    said: list[PlannedRecording] = []
     for speaker, tokens in people.items():
         said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in times]
         said += _free(result, speaker, tokens, times, plan.free // 2)
@@ -243,7 +243,7 @@ def _models(
     genders: Mapping[str, str],
     phrases: Sequence[Passphrase],
 ) -> tuple[list[Model], dict[str, tuple[str, str]]]:
-    """The models of a subset, and speaker and phrase of each."""
+    """Return the models of a subset, and speaker and phrase of each."""
     plan = result.plan
     pairs = shuffled((f"{speaker}\0{p.id}" for speaker in people for p in phrases), plan.seed, "models")
     by_id = {p.id: p for p in phrases}
@@ -252,7 +252,7 @@ def _models(
         speaker, phrase = pair.split("\0")
         tokens, passphrase = people[speaker], by_id[phrase]
         enrolled = [_say(speaker, tokens, phrase, passphrase.units, t) for t in range(ENROLLED)]
-        free: list[Spoken] = []
+        free: list[PlannedRecording] = []
         if plan.task == 2:
             free = _free(result, speaker, tokens, range(ENROLLED), max(1, plan.free // 2), passphrase.units)
             if not free:
@@ -269,9 +269,13 @@ def _models(
 
 
 def _keys(
-    plan: Plan, model: Model, owner: tuple[str, str], tests: Mapping[str, Spoken], genders: Mapping[str, str]
+    plan: ChallengePlan,
+    model: Model,
+    owner: tuple[str, str],
+    tests: Mapping[str, PlannedRecording],
+    genders: Mapping[str, str],
 ) -> list[Key]:
-    """The trials of a model, at most so many of each type, shuffled."""
+    """Return the trials of a model, at most a given number of each type, shuffled."""
     speaker, phrase = owner
     kinds: dict[str, list[str]] = {kind: [] for kind in ("TC", "TW", "IC", "IW")}
     for file, said in tests.items():
@@ -286,7 +290,7 @@ def _keys(
     ]
 
 
-def _numbered(said: Sequence[Spoken], prefix: str, seed: int, start: int = 0) -> dict[str, Spoken]:
-    """File ids in an order that tells nothing."""
+def _numbered(said: Sequence[PlannedRecording], prefix: str, seed: int, start: int = 0) -> dict[str, PlannedRecording]:
+    """Return file ids in random order."""
     order = shuffled(map(str, range(len(said))), seed, prefix)
     return {f"{prefix}_{start + number:06d}": said[int(k)] for number, k in enumerate(order, start=1)}

@@ -21,7 +21,7 @@ from voiceveil.core.errors import InputError, OutputError
 from voiceveil.corpus.lines import write_lines
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
-from voiceveil.tdsv.challenge_design import Design, Spoken
+from voiceveil.tdsv.challenge_design import Design, PlannedRecording
 from voiceveil.tdsv.lists import write_keys, write_labels, write_models, write_trials
 
 __all__ = ["join", "write_challenge"]
@@ -38,7 +38,7 @@ docs/*_keys.txt has the truth about each trial; docs/phrases.txt has what the pa
 
 
 def join(parts: list[Samples]) -> Waveform:
-    """One recording of several, at 16 kHz."""
+    """Return one recording of several, at 16 kHz, with its peak at half of full scale."""
     ramp = np.linspace(0.0, 1.0, _FADE, dtype=np.float32)
     pieces = []
     for part in parts:
@@ -57,7 +57,7 @@ def join(parts: list[Samples]) -> Waveform:
 def write_challenge(
     design: Design, out: str | Path, *, source: str = "a corpus", jobs: int = 1, quiet: bool = True
 ) -> Path:
-    """Write the challenge to ``out``, a folder that is not there yet or is empty."""
+    """Write the challenge to ``out``, a folder that is new or empty, and return its path."""
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("it is there already", where=out, fix="remove it, or name another folder")
@@ -79,9 +79,9 @@ def write_challenge(
 
 
 def _write_audio(design: Design, folder: Path, jobs: int, quiet: bool) -> None:
-    """By speakers, so that each part is decoded about once."""
-    by_speaker: dict[str, list[tuple[Path, Spoken]]] = {}
-    parts: dict[str, Mapping[str, Spoken]] = {
+    """Write all recordings, speaker by speaker, so that each part is decoded about once."""
+    by_speaker: dict[str, list[tuple[Path, PlannedRecording]]] = {}
+    parts: dict[str, Mapping[str, PlannedRecording]] = {
         "train": design.train, "enrollment": design.enrollment, "evaluation": design.evaluation
     }  # fmt: skip
     for part, files in parts.items():
@@ -97,8 +97,8 @@ def _write_audio(design: Design, folder: Path, jobs: int, quiet: bool) -> None:
                 progress.advance(audio=result / len(items))
 
 
-def _write_speaker(items: list[tuple[Path, Spoken]]) -> float:
-    """Write a speaker's recordings; their seconds."""
+def _write_speaker(items: list[tuple[Path, PlannedRecording]]) -> float:
+    """Write the recordings of a speaker, and return their duration in seconds."""
 
     @cache  # of this speaker alone
     def samples(path: Path, start: float, duration: float | None) -> Samples:

@@ -28,7 +28,7 @@ __all__ = [
     "NONTARGETS",
     "Acceptance",
     "Evaluation",
-    "Part",
+    "PartResult",
     "complete_keys",
     "evaluate",
     "scored_trials",
@@ -46,7 +46,7 @@ NONTARGETS = {
 
 
 @dataclass(frozen=True)
-class Part:
+class PartResult:
     """The figures of some trials; ``group`` is "all", "type", "language", "gender" or "phrase"."""
 
     group: str
@@ -88,19 +88,19 @@ class Evaluation:
     """All figures of one answer."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[PartResult, ...]
     acceptance: tuple[Acceptance, ...]
     scores: NDArray[np.float64]
     types: NDArray[np.str_]
     units: str  # what the intervals are over: speakers or models
 
     @property
-    def overall(self) -> Part:
+    def overall(self) -> PartResult:
         """All trials."""
         return self.parts[0]
 
-    def group(self, name: str) -> tuple[Part, ...]:
-        """The parts of a group."""
+    def group(self, name: str) -> tuple[PartResult, ...]:
+        """Return the parts of a group."""
         return tuple(part for part in self.parts if part.group == name)
 
     def as_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Evaluation:
 
 
 def complete_keys(keys: Sequence[Key], models: Mapping[str, Model] | None = None) -> tuple[Key, ...]:
-    """Keys with gender and phrase from the enrollment list, and the language of the challenge's own phrases."""
+    """Return keys with gender and phrase from the enrollment list, and the language of the challenge's own phrases."""
     completed = []
     for key in keys:
         model = (models or {}).get(key.model)
@@ -128,7 +128,7 @@ def complete_keys(keys: Sequence[Key], models: Mapping[str, Model] | None = None
 def evaluate(
     scores: ArrayLike, keys: Sequence[Key], *, name: str = "answer", resamples: int = 1000, seed: int = 0
 ) -> Evaluation:
-    """All figures of scores (n,) under their keys (n,)."""
+    """Return all figures of scores (n,) with their keys (n,)."""
     values = np.asarray(scores, dtype=np.float64)
     if len(values) != len(keys):
         raise InputError(f"{len(values)} scores for {len(keys)} keys")
@@ -153,14 +153,14 @@ def evaluate(
 def _acceptance(
     kind: str, scores: NDArray[np.float64], claimed: NDArray[np.int64], resamples: int, seed: int
 ) -> Acceptance:
-    """Of trials of one type; resampled are those whose models are claimed."""
+    """Return the rate of acceptance of trials of one type; the interval is over claimed models."""
     accepted = scores > BAYES_THRESHOLD
     share = ratio(accepted, np.ones(len(accepted)), claimed, resamples=resamples, seed=seed, top=1.0)
     return Acceptance(kind, len(accepted), share, float(scores.mean()))
 
 
 def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTrials:
-    """The trials with who speaks in them, as far as the keys tell."""
+    """Return the trials with their speakers, as far as the keys tell them."""
     known = all(key.speaker and (key.test_speaker or key.type[0] == "T") for key in keys)
     if known:
         enroll = np.array([key.speaker for key in keys])
@@ -175,7 +175,7 @@ def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTri
 
 
 def _masks(keys: Sequence[Key], types: NDArray[np.str_]) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Group, name and trials of each part."""
+    """Yield group, name and mask of each part."""
     yield "all", "all trials", np.ones(len(keys), dtype=bool)
     for kind in NONTARGETS:
         yield "type", kind, (types == "TC") | (types == kind)
@@ -196,7 +196,7 @@ def _chosen(trials: ScoredTrials, mask: NDArray[np.bool_]) -> ScoredTrials:
     )
 
 
-def _part(group: str, name: str, trials: ScoredTrials, resamples: int, seed: int) -> Part:
+def _part(group: str, name: str, trials: ScoredTrials, resamples: int, seed: int) -> PartResult:
     figures = estimate_all(trials, [m.min_dcf(), m.act_dcf(), m.eer()], resamples=resamples, seed=seed)
     targets = int(trials.target.sum())
-    return Part(group, name, targets, len(trials.target) - targets, figures[0], figures[1], figures[2])
+    return PartResult(group, name, targets, len(trials.target) - targets, figures[0], figures[1], figures[2])

@@ -1,7 +1,7 @@
-"""What is measured in a recording: an embedding of the voice, and content, a vector for each twentieth of a second.
+"""Features of a recording: an embedding of the voice, and its content, a vector for about each twentieth of a second.
 
-Conventions: an embedding has shape (d,), a content (frames, k) at about 21 frames a second, float16 where it is kept.
-A :class:`Measured` is one recording and knows nothing of any other.
+Conventions: an embedding has shape (d,), a content (frames, k) at about 21 frames per second, float16 in the cache.
+:class:`RecordingFeatures` depend on one recording alone.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from voiceveil.models.speaker.encoders import SpeakerEncoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
-__all__ = ["CONTENT", "Measured", "PassphraseContent", "measure"]
+__all__ = ["CONTENT", "PassphraseContent", "RecordingFeatures", "extract_features"]
 
-#: The content features that a system has unless told otherwise.
+#: Default content features.
 CONTENT = "moonshine:3"
 Frames = NDArray[np.float16]
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """A recording: the embedding (d,) of its voice and its content (frames, k); None if only the voice is needed."""
+class RecordingFeatures:
+    """Features of a recording: the embedding (d,) of its voice, and its content (frames, k), or None if not needed."""
 
     voice: NDArray[np.float64]
     content: Frames | None = None
@@ -38,7 +38,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class PassphraseContent:
-    """Content features at half their frame rate, the mean of two frames: a passphrase is told by its sounds' order."""
+    """Content features at half their frame rate, means of two frames: the order of sounds identifies a passphrase."""
 
     spec: str = CONTENT
 
@@ -50,26 +50,26 @@ class PassphraseContent:
 
     @property
     def rate(self) -> int:
-        """Hz."""
+        """Sampling rate in Hz."""
         return self._inner.rate
 
     @property
     def minimum(self) -> float:
-        """Seconds: two frames."""
+        """Shortest recording in seconds: two frames."""
         return self._inner.minimum + self._inner.hop / self._inner.rate
 
     def fingerprint(self) -> str:
-        """That of the features."""
+        """Return the fingerprint of the content features."""
         return f"tdsv content 1 {self._inner.fingerprint()}"
 
     def __call__(self, wave: Waveform) -> Frames:
-        """The content (frames, k) of one recording."""
+        """Return the content of one recording, shape (frames, k), float16."""
         frames: NDArray[Any] = self._inner(wave).astype(np.float32)
         pairs = frames[: len(frames) // 2 * 2].reshape(-1, 2, frames.shape[1])
         return np.asarray(pairs.mean(axis=1), dtype=np.float16)
 
 
-def measure(
+def extract_features(
     utterances: Iterable[Utterance],
     encoder: SpeakerEncoder,
     content: str,
@@ -78,12 +78,25 @@ def measure(
     cache: Cache | None = None,
     jobs: int = 1,
     quiet: bool = True,
-) -> Mapping[str, Measured]:
-    """Utterance id -> what is measured in it; of those in ``voice_only`` (free text) no content is needed."""
-    listed = list(utterances)
+) -> Mapping[str, RecordingFeatures]:
+    """Return utterance id -> features.
+
+    Parameters
+    ----------
+    utterances : iterable of Utterance
+        The recordings.
+    encoder : SpeakerEncoder
+        Computes embeddings.
+    content : str
+        Name of the content features.
+    voice_only : iterable of str
+        Ids of recordings, of free text, whose content is not needed.
+    cache, jobs, quiet
+        See :class:`~voiceveil.run.context.RunContext`.
+    """
+    recordings = list(utterances)
     skip = set(voice_only)
     context = RunContext(Cache(None) if cache is None else cache, jobs, quiet)
-    voices = embed(listed, encoder, context)
-    heard = [u for u in listed if u.id not in skip]
-    contents = context.extract(heard, PassphraseContent(content))
-    return {u.id: Measured(voices.vectors[voices.row[u.id]], contents.get(u.id)) for u in listed}
+    voices = embed(recordings, encoder, context)
+    contents = context.extract([u for u in recordings if u.id not in skip], PassphraseContent(content))
+    return {u.id: RecordingFeatures(voices.vectors[voices.row[u.id]], contents.get(u.id)) for u in recordings}

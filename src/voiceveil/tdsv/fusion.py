@@ -1,15 +1,15 @@
-"""One log-likelihood ratio out of two scores.
+"""Fusion of two scores into one log-likelihood ratio.
 
 Conventions: scores have shape (n, 2): voice, wording. LLRs are natural logarithms; a logistic regression with classes
 weighted to a prior gives log-odds, from which the log-odds of the prior are subtracted.
 
-What is not to be accepted is of two kinds, and one straight line parts neither well from the rest: the right person
-with wrong words has a high voice score, an impostor with the right words a high wording score. So there is a regression
-for each kind, both on both scores, and the likelihood ratio against their mixture is exactly
+Nontarget trials are of two kinds, and no straight line separates both from the targets: the right speaker with wrong
+words has a high voice score, an impostor with the right words a high wording score. Each kind has a regression of its
+own on both scores, and the likelihood ratio against their mixture is exactly
 
     1 / (1/2 p(x | IC) / p(x | TC) + 1/2 p(x | TW) / p(x | TC)),
 
-a soft minimum of the two. (An impostor with wrong words is worse in both, and rejected all the more.)
+a soft minimum of the two. (An impostor with wrong words has low scores in both.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RIDGE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """``x @ weights + bias`` is the LLR of scores x."""
+    """Logistic regression: ``x @ weights + bias`` is the LLR of scores x."""
 
     weights: Floats  # (f,)
     bias: float
@@ -46,7 +46,7 @@ class Logistic:
         """
         if not len(target) or not len(other):
             raise InputError(
-                "nothing to calibrate on", fix="give training speakers with several phrases and recordings"
+                "no trials to calibrate on", fix="give training speakers with several phrases and recordings"
             )
         x = np.concatenate([target, other]).astype(np.float64)
         mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-9)
@@ -59,25 +59,25 @@ class Logistic:
         return cls(weights, log_odds - float(np.log(prior / (1 - prior))) - float(weights @ mean))
 
     def __call__(self, scores: Floats) -> Floats:
-        """LLRs (n,) of scores (n, f), or one of (f,)."""
+        """Return LLRs (n,) of scores (n, f), or the LLR of scores (f,)."""
         return np.asarray(scores @ self.weights + self.bias)
 
 
 @dataclass(frozen=True, eq=False)
 class Fusion:
-    """The regressions of TC against IC and of TC against TW."""
+    """Regressions of TC against IC and of TC against TW."""
 
     impostor: Logistic
     wrong: Logistic
 
     @classmethod
     def fit(cls, scores: Floats, types: NDArray[np.str_]) -> Fusion:
-        """Learn from scores (n, 2) of trials of training speakers and their types (n,)."""
+        """Fit to scores (n, 2) of trials of training speakers and their types (n,)."""
         right = scores[types == "TC"]
         return cls(Logistic.fit(right, scores[types == "IC"]), Logistic.fit(right, scores[types == "TW"]))
 
     def __call__(self, voice: float, wording: float) -> float:
-        """The LLR of one trial."""
+        """Return the LLR of one trial."""
         i, w = self.impostor, self.wrong
         against_impostor = voice * i.weights[0] + wording * i.weights[1] + i.bias
         against_wrong = voice * w.weights[0] + wording * w.weights[1] + w.bias

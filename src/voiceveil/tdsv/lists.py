@@ -98,7 +98,7 @@ Record = TypeVar("Record", Model, Trial, Label, Key)
 
 
 def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Model]]:
-    """The task, 1 or 2, which the header tells, and the models by id."""
+    """Return the task, 1 or 2, from the header, and the models by id."""
     task = 0
     found: dict[str, Model] = {}
     for line, fields in _rows(path, "model-id", report):
@@ -142,7 +142,7 @@ def _model(path: Path, line: int, fields: list[str], task: int, report: Report) 
 
 
 def read_trials(path: Path, report: Report = strict) -> tuple[Trial, ...]:
-    """The trials in their order; one that is there twice is a fault."""
+    """Return the trials in their order; a repeated trial is a fault."""
     return _distinct(
         path,
         (
@@ -155,7 +155,7 @@ def read_trials(path: Path, report: Report = strict) -> tuple[Trial, ...]:
 
 
 def read_labels(path: Path, report: Report = strict) -> tuple[Label, ...]:
-    """The labels of the training files in their order."""
+    """Return the labels of the training files in their order."""
     return _distinct(
         path,
         (
@@ -168,7 +168,7 @@ def read_labels(path: Path, report: Report = strict) -> tuple[Label, ...]:
 
 
 def read_keys(path: Path, report: Report = strict) -> tuple[Key, ...]:
-    """The keys in their order."""
+    """Return the keys in their order."""
     return _distinct(path, _keys(path, report), lambda key: f"{key.model} {key.test}", report)
 
 
@@ -209,7 +209,7 @@ def _keys(path: Path, report: Report) -> Iterator[Key]:
 
 
 def _body(path: Path, header: str, columns: int, form: str, report: Report) -> Iterator[tuple[int, list[str]]]:
-    """The rows behind the header that have so many fields."""
+    """Yield the rows after the header that have the given number of fields."""
     rows = _rows(path, header, report)
     next(rows, None)
     for line, fields in rows:
@@ -220,7 +220,7 @@ def _body(path: Path, header: str, columns: int, form: str, report: Report) -> I
 
 
 def _rows(path: Path, header: str, report: Report) -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of each line, the header first; what stands in no list of the challenge is a fault."""
+    """Yield number and fields of each line, the header first; malformed lines are faults."""
     first = True
     for number, line in read_lines(path, report):
         fields = line.split(" ")

@@ -32,7 +32,7 @@ class Phrase:
 
 @lru_cache(maxsize=1)
 def phrases() -> dict[str, Phrase]:
-    """Phrase id -> phrase, in the order of the tables.
+    """Return phrase id -> phrase, in the order of the tables.
 
     >>> phrases()["07"].words
     (('OW', 'K', 'EY'), ('G', 'UW', 'G', 'AH', 'L'))
@@ -46,6 +46,6 @@ def phrases() -> dict[str, Phrase]:
 
 
 def language_of(phrase: str) -> str | None:
-    """The language of a phrase of the challenge; None for any other."""
+    """Return the language of a phrase of the challenge; None for any other phrase."""
     known = phrases().get(phrase)
     return None if known is None else known.language

@@ -1,7 +1,7 @@
-"""The trials of a challenge, scored by a system one by one.
+"""Scores of the trials of a challenge, each computed independently of the others.
 
-The test recordings can be anonymized first: whoever verifies, or attacks, has the original enrollment and hears what
-an anonymization system has let through.
+The test recordings can be anonymized first: the verifier, or attacker, then compares original enrollment with
+anonymized tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.cache import Cache
 from voiceveil.tdsv.challenge import Challenge
-from voiceveil.tdsv.features import Measured, measure
+from voiceveil.tdsv.features import RecordingFeatures, extract_features
 from voiceveil.tdsv.lists import Model, Trial
 from voiceveil.tdsv.system import System
 
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TrialScores:
-    """Voice, wording and LLR of each trial (n,), in the order of the list."""
+    """Scores of voice and wording and LLR of each trial, shape (n,), in the order of the list."""
 
     voice: Floats
     wording: Floats
@@ -49,13 +49,36 @@ def score(
     jobs: int = 1,
     quiet: bool = True,
 ) -> TrialScores:
-    """Score a subset of a challenge.
+    """Score the trials of a subset of a challenge.
 
-    ``free_text``: whether the free text of task 2 helps to enroll a voice. ``tests``: file id -> recording to hear in
-    place of the challenge's own. ``trials``: others than those of the list, with the same models and files.
+    Parameters
+    ----------
+    system : System
+        A trained system.
+    challenge : Challenge
+        The challenge.
+    subset : str
+        ``dev`` or ``eval``.
+    free_text : bool
+        Use the free text of task 2 to enroll voices.
+    tests : mapping, optional
+        File id -> recording that replaces the test recording of the challenge.
+    trials : iterable of Trial, optional
+        Trials that replace those of the list, with the same models and files.
+    cache, jobs, quiet
+        See :class:`~voiceveil.run.context.RunContext`.
+
+    Raises
+    ------
+    InputError
+        If the system is for another task, or its encoder has changed.
     """
     if system.task != (challenge.task or system.task):
-        raise InputError(f"a system for task {system.task}, a challenge of task {challenge.task}", where=challenge.root)
+        raise InputError(
+            f"the system is for task {system.task}, the challenge is of task {challenge.task}",
+            where=challenge.root,
+            fix="train a system on data of this task",
+        )
     part = challenge.subset(subset)
     listed = part.trials if trials is None else tuple(trials)
     claimed = {trial.model for trial in listed}
@@ -65,29 +88,34 @@ def score(
     network = encoder_of(system.encoder)
     network.check()
     if network.fingerprint() != system.fingerprint:
-        raise InputError(f"the encoder {system.encoder} is not the one of the training", fix="train the system again")
+        raise InputError(
+            f"the encoder {system.encoder} is not the one that the system was trained with",
+            fix="train the system again",
+        )
     files = {file for model in models.values() for file in model.files}
     free = {file for model in models.values() for file in model.free_text}
     enrolled = [u for u in challenge.enrollment(subset) if u.id in files]
     wanted = {trial.test for trial in listed}
-    heard = [u for u in challenge.tests(subset) if u.id in wanted]
+    tested = [u for u in challenge.tests(subset) if u.id in wanted]
     if tests is not None:
-        heard = [replace(u, path=tests[u.id]) for u in heard]
+        tested = [replace(u, path=tests[u.id]) for u in tested]
 
-    def measured(utterances: list[Utterance]) -> Mapping[str, Measured]:
-        return measure(utterances, network, system.content, voice_only=free, cache=cache, jobs=jobs, quiet=quiet)
+    def measured(utterances: list[Utterance]) -> Mapping[str, RecordingFeatures]:
+        return extract_features(
+            utterances, network, system.content, voice_only=free, cache=cache, jobs=jobs, quiet=quiet
+        )
 
-    return score_trials(system, models, listed, measured(enrolled), measured(heard))
+    return score_trials(system, models, listed, measured(enrolled), measured(tested))
 
 
 def score_trials(
     system: System,
     models: Mapping[str, Model],
     trials: Iterable[Trial],
-    enrollment: Mapping[str, Measured],
-    tests: Mapping[str, Measured],
+    enrollment: Mapping[str, RecordingFeatures],
+    tests: Mapping[str, RecordingFeatures],
 ) -> TrialScores:
-    """Score trials of measured recordings; each model is enrolled and each test heard once, by itself."""
+    """Return the scores of trials from the features of recordings; each model and test is processed once."""
     listed = list(trials)
     enrolled = {
         key: system.enroll(
@@ -97,8 +125,8 @@ def score_trials(
         )
         for key in dict.fromkeys(trial.model for trial in listed)
     }
-    heard = {file: system.hear(tests[file]) for file in dict.fromkeys(trial.test for trial in listed)}
-    rows = [system.score(enrolled[trial.model], heard[trial.test]) for trial in listed]
+    analyzed = {file: system.analyze(tests[file]) for file in dict.fromkeys(trial.test for trial in listed)}
+    rows = [system.score(enrolled[trial.model], analyzed[trial.test]) for trial in listed]
     table = np.array(rows, dtype=np.float64).reshape(-1, 3)
     return TrialScores(table[:, 0], table[:, 1], table[:, 2])
 
@@ -115,11 +143,29 @@ def anonymized_tests(
     jobs: int = 1,
     quiet: bool = True,
 ) -> dict[str, Path]:
-    """Anonymize the test recordings of a subset, each as an utterance of its own, into a folder; file id -> recording.
+    """Anonymize the test recordings of a subset, each with a pseudo-speaker of its own; return file id -> recording.
 
-    ``trials``: only those of these trials.
+    An interrupted run goes on where it stopped, if a seed is given.
 
-    A run that was interrupted goes on where it stopped, if a seed is given.
+    Parameters
+    ----------
+    challenge : Challenge
+        The challenge.
+    subset : str
+        ``dev`` or ``eval``.
+    system : str
+        Anonymization system.
+    folder : path
+        Output folder.
+    trials : iterable of Trial, optional
+        Only the tests of these trials.
+    seed, overwrite, jobs, quiet
+        See :func:`voiceveil.anonymize`.
+
+    Raises
+    ------
+    InputError
+        If a recording cannot be anonymized.
     """
     root = challenge.root / "wav" / "evaluation"
     wanted = None if trials is None else {trial.test for trial in trials}

@@ -19,7 +19,7 @@ from voiceveil.core.files import exists
 from voiceveil.core.zip_files import read_npz
 from voiceveil.stats.logistic import LinearClassifier
 from voiceveil.tdsv.fusion import Fusion, Logistic
-from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Projection, Wording
+from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, PhraseModel, Projection
 from voiceveil.tdsv.speaker_models import VoiceSpace
 from voiceveil.tdsv.system import System
 
@@ -73,7 +73,7 @@ def save_system(path: str | Path, system: System) -> Path:
 
 
 def _coefficients(fusion: Fusion) -> NDArray[np.float64]:
-    """Shape (2, 3): against impostors, against wrong words; two weights and the bias."""
+    """Return two weights and the bias, against impostors and against wrong words, shape (2, 3)."""
     return np.array([[*one.weights, one.bias] for one in (fusion.impostor, fusion.wrong)])
 
 
@@ -141,7 +141,7 @@ def _check_arrays(arrays: Arrays, record: _Record) -> None:
 
 def _system(arrays: Arrays, record: _Record) -> System:
     projection = Projection(arrays["content_mean"], arrays["content_matrix"])
-    wording: Wording = PhraseMatch(projection)
+    wording: PhraseModel = PhraseMatch(projection)
     if record.wording == PhraseClassifier.kind:
         names = ("class_mean", "class_scale", "class_weights", "class_bias")
         wording = PhraseClassifier(projection, LinearClassifier(record.labels, *(arrays[name] for name in names)))

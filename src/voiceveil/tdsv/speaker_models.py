@@ -1,9 +1,9 @@
-"""Who speaks: embeddings compared with each other and with the voices of the training speakers.
+"""Speaker models: embeddings are compared with each other and with a cohort of training speakers.
 
-Conventions: d dimensions of an embedding, c training speakers. A voice is *placed* once, by itself: where it stands in
-the space where angles are compared, and how it scores against the cohort of training speakers. Two placed voices give
-a score: their cosine, in standard deviations above each one's highest scores with the cohort (adaptive symmetric
-normalisation, Matejka et al. 2017). No other model or test has a part in it.
+Conventions: d dimensions of an embedding, c training speakers. Each voice is represented once, independently of all
+others: by its direction in the space of the back-end, and by its scores with the cohort. The score of two voices is
+their cosine, in standard deviations above each one's highest scores with the cohort (adaptive symmetric score
+normalization, Matejka et al. 2017).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from voiceveil.attack.backends import Backend, Centered, Cosine, Lda, Linear, Wc
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 
-__all__ = ["BACKENDS", "Placed", "VoiceSpace"]
+__all__ = ["BACKENDS", "VoiceSpace", "VoiceVector"]
 
 Floats = NDArray[np.float64]
 
-#: Name -> what is learned from the training speakers before angles are compared.
+#: Name -> back-end that is fitted to the training speakers; scores are cosines.
 BACKENDS: dict[str, Backend] = {
     "cosine": Cosine(),
     "centered": Centered(),
@@ -32,8 +32,8 @@ BACKENDS: dict[str, Backend] = {
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Placed:
-    """A voice: its direction (k,), and mean and deviation of its highest scores with the cohort."""
+class VoiceVector:
+    """A voice: its direction (k,), and mean and standard deviation of its highest scores with the cohort."""
 
     direction: Floats
     mean: float
@@ -42,7 +42,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class VoiceSpace:
-    """A fitted back-end, the directions of the training speakers (c, k) and how many of them count, ``top``."""
+    """A fitted back-end, the directions (c, k) of training speakers, and the number of them that count, ``top``."""
 
     linear: Linear
     cohort: Floats
@@ -50,24 +50,24 @@ class VoiceSpace:
 
     @classmethod
     def fit(cls, embeddings: Floats, speakers: Sequence[str], backend: str, top: int = 20) -> VoiceSpace:
-        """Learn from embeddings (n, d) of the training speakers (n,)."""
+        """Fit to embeddings (n, d) of training speakers (n,); ``backend`` is a key of :data:`BACKENDS`."""
         if backend not in BACKENDS:
             raise InputError(f"unknown back-end {backend!r}", fix=did_you_mean(backend, list(BACKENDS)))
         names, codes = np.unique(np.asarray(speakers), return_inverse=True)
         linear = BACKENDS[backend].fit(embeddings, codes)
         if not isinstance(linear, Linear):
-            raise InputError(f"the back-end {backend} gives no angles")
+            raise InputError(f"the back-end {backend} gives no cosines", fix=did_you_mean("", list(BACKENDS)))
         means = np.stack([embeddings[codes == c].mean(axis=0) for c in range(len(names))])
         return cls(linear, linear.project(means), min(top, len(names)))
 
-    def place(self, embeddings: Floats) -> Placed:
-        """The voice of one or several recordings (n, d) of one person: their unweighted mean."""
+    def represent(self, embeddings: Floats) -> VoiceVector:
+        """Return the voice of one speaker from recordings (n, d): their unweighted mean."""
         direction = self.linear.project(embeddings.mean(axis=0))
         highest = np.sort(self.cohort @ direction)[-self.top :]
-        return Placed(direction, float(highest.mean()), float(highest.std()) + 1e-9)
+        return VoiceVector(direction, float(highest.mean()), float(highest.std()) + 1e-9)
 
     @staticmethod
-    def score(one: Placed, other: Placed) -> float:
-        """The higher, the more alike; the order does not matter."""
-        cosine = float(one.direction @ other.direction)
-        return 0.5 * ((cosine - one.mean) / one.spread + (cosine - other.mean) / other.spread)
+    def score(voice: VoiceVector, other: VoiceVector) -> float:
+        """Return the normalized cosine of two voices, in any order; a higher score says "the same speaker"."""
+        cosine = float(voice.direction @ other.direction)
+        return 0.5 * ((cosine - voice.mean) / voice.spread + (cosine - other.mean) / other.spread)

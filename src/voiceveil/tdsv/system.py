@@ -1,9 +1,9 @@
-"""A system of text-dependent verification: enroll a model, hear a test, score the two.
+"""A system of text-dependent verification: enroll a model, analyze a test, score both.
 
 The rules of the challenge say that a trial is decided from its test and the enrollment of its model alone. The
-interface leaves nothing else to use: :meth:`System.enroll` sees the recordings of one model, :meth:`System.hear` one
-test, :meth:`System.score` what came of the two; a system is frozen, its arrays are read-only, and all it knows besides
-was learned from training data.
+interface allows nothing else: :meth:`System.enroll` gets the recordings of one model, :meth:`System.analyze` one test,
+:meth:`System.score` the results of both. A system is frozen, its arrays are read-only, and everything else in it was
+learned from training data.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.tdsv.features import Measured
+from voiceveil.tdsv.features import RecordingFeatures
 from voiceveil.tdsv.fusion import Fusion
-from voiceveil.tdsv.phrase_models import Templates, Wording
-from voiceveil.tdsv.speaker_models import Placed, VoiceSpace
+from voiceveil.tdsv.phrase_models import PhraseModel, Templates
+from voiceveil.tdsv.speaker_models import VoiceSpace, VoiceVector
 
-__all__ = ["Enrolled", "Heard", "Score", "System"]
+__all__ = ["EnrolledModel", "Score", "System", "TestFeatures"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Enrolled:
-    """What is kept of a model; ``free_text``: whether its voice is of free text too."""
+class EnrolledModel:
+    """An enrolled model; ``free_text`` tells whether free text was used for its voice."""
 
-    voice: Placed
+    voice: VoiceVector
     wording: Templates
     free_text: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Heard:
-    """What is kept of a test."""
+class TestFeatures:
+    """Features of a test recording."""
 
-    voice: Placed
+    voice: VoiceVector
     wording: NDArray[Any]
 
 
 class Score(NamedTuple):
-    """A trial: the scores of voice and wording, and the LLR of both."""
+    """Scores of one trial: voice, wording, and the LLR of both."""
 
     voice: float
     wording: float
@@ -51,9 +51,24 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What was learned from training data; ``fusion``: enrollment by the passphrase, ``fusion_free``: with free text.
+    """A trained system of text-dependent verification.
 
-    ``encoder`` and ``content`` name what measures recordings; ``fingerprint`` is the encoder's, to be held against.
+    Parameters
+    ----------
+    task : int
+        1 or 2.
+    encoder, fingerprint : str
+        Name of the speaker encoder, and its fingerprint, which must not change.
+    content : str
+        Name of the content features.
+    voices : VoiceSpace
+        Compares voices.
+    wording : PhraseModel
+        Verifies the passphrase.
+    fusion, fusion_free : Fusion
+        Calibration for enrollment by the passphrase, and with free text (None if it was not trained).
+    record : mapping
+        Facts about the training.
     """
 
     task: int
@@ -61,7 +76,7 @@ class System:
     fingerprint: str
     content: str
     voices: VoiceSpace
-    wording: Wording
+    wording: PhraseModel
     fusion: Fusion
     fusion_free: Fusion | None
     record: Mapping[str, Any]
@@ -71,35 +86,38 @@ class System:
             array.flags.writeable = False
 
     def enroll(
-        self, passphrase: Sequence[Measured], free_text: Sequence[Measured] = (), phrase: str | None = None
-    ) -> Enrolled:
-        """One model, from its own recordings."""
+        self,
+        passphrase: Sequence[RecordingFeatures],
+        free_text: Sequence[RecordingFeatures] = (),
+        phrase: str | None = None,
+    ) -> EnrolledModel:
+        """Return a model, enrolled from its own recordings."""
         if free_text and self.fusion_free is None:
             raise InputError("this system was not trained for free text", fix="train it on data of task 2")
-        voices = np.stack([one.voice for one in (*passphrase, *free_text)])
-        contents = [_content(one) for one in passphrase]
-        return Enrolled(self.voices.place(voices), self.wording.enroll(contents, phrase), bool(free_text))
+        voices = np.stack([features.voice for features in (*passphrase, *free_text)])
+        contents = [_content(features) for features in passphrase]
+        return EnrolledModel(self.voices.represent(voices), self.wording.enroll(contents, phrase), bool(free_text))
 
-    def hear(self, test: Measured) -> Heard:
-        """One test."""
-        return Heard(self.voices.place(test.voice[None]), self.wording.hear(_content(test)))
+    def analyze(self, test: RecordingFeatures) -> TestFeatures:
+        """Return the features of one test recording."""
+        return TestFeatures(self.voices.represent(test.voice[None]), self.wording.analyze(_content(test)))
 
-    def score(self, model: Enrolled, test: Heard) -> Score:
-        """One trial."""
+    def score(self, model: EnrolledModel, test: TestFeatures) -> Score:
+        """Return the scores of one trial."""
         voice = self.voices.score(model.voice, test.voice)
         wording = self.wording.score(model.wording, test.wording)
         fusion = self.fusion_free if model.free_text and self.fusion_free is not None else self.fusion
         return Score(voice, wording, fusion(voice, wording))
 
 
-def _content(measured: Measured) -> NDArray[Any]:
-    if measured.content is None:
-        raise InputError("a recording of the passphrase without content")
-    return measured.content
+def _content(features: RecordingFeatures) -> NDArray[Any]:
+    if features.content is None:
+        raise InputError("a recording of the passphrase has no content features", fix="extract its content too")
+    return features.content
 
 
 def _arrays(part: object) -> Iterator[NDArray[Any]]:
-    """All arrays in a tree of dataclasses."""
+    """Yield all arrays in a tree of dataclasses."""
     values: Iterable[object] = vars(part).values() if hasattr(part, "__dict__") else ()
     for value in values:
         if isinstance(value, np.ndarray):

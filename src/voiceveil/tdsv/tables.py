@@ -1,4 +1,4 @@
-"""Answers and their keys from files, and the figures as a person reads them on a terminal."""
+"""Keys of trials and texts of phrases from files, and tables of figures for the terminal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ __all__ = ["phrase_texts", "read_matching_keys", "shown", "table"]
 
 
 def read_matching_keys(trials: Path, keys: Path) -> tuple[Key, ...]:
-    """The keys in the order of the trials; each trial must have one."""
-    found = {(key.model, key.test): key for key in read_keys(keys)}
+    """Return the keys in the order of the trials.
+
+    Raises
+    ------
+    InputError
+        If there are no trials, or a trial has no key.
+    """
+    by_trial = {(key.model, key.test): key for key in read_keys(keys)}
     ordered = []
     for trial in read_trials(trials):
-        key = found.get((trial.model, trial.test))
+        key = by_trial.get((trial.model, trial.test))
         if key is None:
-            what = f"no key for {trial.model} {trial.test} in {keys.name}"
-            raise InputError(what, where=trials, line=trial.line, fix="give the keys of these trials")
+            fault = f"no key for {trial.model} {trial.test} in {keys.name}"
+            raise InputError(fault, where=trials, line=trial.line, fix="give the keys of these trials")
         ordered.append(key)
     if not ordered:
         raise InputError("no trials", where=trials)
@@ -33,7 +39,7 @@ def read_matching_keys(trials: Path, keys: Path) -> tuple[Key, ...]:
 
 
 def phrase_texts(docs: Path, keys: Sequence[Key]) -> dict[str, str]:
-    """Phrase id -> what it says: from ``phrases.txt`` beside the keys, or the challenge's own; none if unknown."""
+    """Return phrase id -> text, from ``phrases.txt`` beside the keys or from the challenge; empty if unknown."""
     path = docs / "phrases.txt"
     if path.is_file():
         rows = [line.split(" ", 2) for number, line in read_lines(path, strict) if number > 1]
@@ -44,26 +50,26 @@ def phrase_texts(docs: Path, keys: Sequence[Key]) -> dict[str, str]:
 
 
 def shown(estimate: Estimate) -> str:
-    """Rates in percent, costs with three digits; with their interval."""
+    """Return an estimate with its interval: rates in percent, costs with three digits."""
     if estimate.unit == "%":
         return f"{str(estimate).replace(' %', '', 1)} %"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def table(evaluations: Sequence[Evaluation]) -> str:
-    """All parts of all answers, and what is accepted."""
+    """Return a table of all parts of all answers, and the rates of acceptance."""
     lines = []
-    for one in evaluations:
-        first = one.overall
-        lines.append(f"{one.name}: {first.targets + first.nontargets} trials, intervals over {one.units}")
+    for evaluation in evaluations:
+        first = evaluation.overall
+        lines.append(f"{evaluation.name}: {first.targets + first.nontargets} trials, intervals over {evaluation.units}")
         cells = [("", "minDCF [95 %]", "actual DCF [95 %]", "EER [95 %]")]
-        for part in one.parts:
+        for part in evaluation.parts:
             title = (
                 NONTARGETS.get(part.name, part.name) if part.group in ("all", "type") else f"{part.group} {part.name}"
             )
             cells.append((title, shown(part.min_dcf), shown(part.act_dcf), shown(part.eer)))
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-        accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in one.acceptance)
+        accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in evaluation.acceptance)
         lines += [f"  accepted at the challenge's costs: {accepted}", ""]
     return "\n".join(map(escaped, lines[:-1]))

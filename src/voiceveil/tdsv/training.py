@@ -1,11 +1,11 @@
-"""Learning a system from the training part of a challenge, and from nothing else.
+"""Training of a system on the training part of a challenge, and on nothing else.
 
-Back-end, cohort, phrases and the calibration of the fusion come from the training speakers. Scores to calibrate on must
-be those of people whom the back-end does not know: the speakers are cut into four, each part is scored by a back-end
-that learned from the others, and the fusion learns from the trials of all four. Then everything is fitted to all.
+Back-end, cohort, phrases and the calibration of the fusion come from the training speakers. Calibration needs scores of
+speakers whom the back-end was not trained on: the speakers are divided into four folds, each is scored by a back-end
+trained on the others, and the fusion is fitted to the trials of all four. Then the rest is fitted to all speakers.
 
-Training labels do not tell the gender, and the challenge has no trials across it: as impostors of a speaker serve
-the half of the others whose voices are nearest.
+Training labels do not tell the gender, and the challenge has no trials across genders: the impostors of a speaker are
+the half of the other speakers whose voices are nearest.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from voiceveil.corpus.model import Corpus
 from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.cache import Cache
 from voiceveil.tdsv.challenge import Challenge
-from voiceveil.tdsv.features import CONTENT, Measured, measure
+from voiceveil.tdsv.features import CONTENT, RecordingFeatures, extract_features
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.lists import Label
-from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, Wording
+from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, PhraseModel
 from voiceveil.tdsv.phrases import FREE_TEXT
 from voiceveil.tdsv.speaker_models import VoiceSpace
-from voiceveil.tdsv.system import Enrolled, Heard, System
+from voiceveil.tdsv.system import EnrolledModel, System, TestFeatures
 
 __all__ = ["DEFAULT_BACKEND", "fit_system", "train", "training_corpus"]
 
 DEFAULT_BACKEND = "wccn"
 _FOLDS = 4
-_ROTATIONS = 4  # recordings of a phrase that are tests in turn
+_ROTATIONS = 4  # recordings of a phrase that are tested in turn
 _ENROLLED = 3
 _NO_FUSION = Fusion(Logistic(np.zeros(2), 0.0), Logistic(np.zeros(2), 0.0))
 
@@ -50,12 +50,27 @@ def train(
     jobs: int = 1,
     quiet: bool = True,
 ) -> System:
-    """A system for the task of the challenge, from its training files."""
+    """Train a system for the task of a challenge on its training files.
+
+    Parameters
+    ----------
+    challenge : Challenge
+        The challenge.
+    encoder, backend, content : str
+        Names of the speaker encoder, of its back-end, and of the content features.
+    cache, jobs, quiet
+        See :class:`~voiceveil.run.context.RunContext`.
+
+    Raises
+    ------
+    InputError
+        If there are no training labels, or too few speakers or recordings.
+    """
     if not challenge.labels:
         raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
     network = encoder_of(encoder)
     network.check()
-    measured = measure(challenge.training(), network, content, cache=cache, jobs=jobs, quiet=quiet)
+    measured = extract_features(challenge.training(), network, content, cache=cache, jobs=jobs, quiet=quiet)
     return fit_system(
         challenge.task or 1,
         challenge.labels,
@@ -82,17 +97,38 @@ def training_corpus(challenge: Challenge) -> Corpus:
 def fit_system(
     task: int,
     labels: Sequence[Label],
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, RecordingFeatures],
     *,
     backend: str = DEFAULT_BACKEND,
     names: tuple[str, str, str] = ("", "", ""),
     where: Path | None = None,
 ) -> System:
-    """Fit a system to measured training files; ``names``: encoder, its fingerprint, content features."""
+    """Fit a system to the features of training files.
+
+    Parameters
+    ----------
+    task : int
+        1 or 2.
+    labels : sequence of Label
+        Speaker and phrase of each training file.
+    measured : mapping
+        File id -> features.
+    backend : str
+        Name of the back-end.
+    names : tuple of str
+        Encoder, its fingerprint, content features.
+    where : Path, optional
+        File of the labels, for errors.
+
+    Raises
+    ------
+    InputError
+        If there are too few speakers or recordings.
+    """
     people = _people(labels)
     if len(people) < 2 * _FOLDS:
-        what = f"{len(people)} training speakers: a back-end and its calibration need {2 * _FOLDS}"
-        raise InputError(what, where=where)
+        few = f"{len(people)} training speakers are too few: a back-end and its calibration need {2 * _FOLDS}"
+        raise InputError(few, where=where, fix="give labels of more speakers")
     with_free = task == 2 and all(len(said.get(FREE_TEXT, ())) > 1 for said in people.values())
     order = shuffled(people, 0, "folds")
     scores: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
@@ -108,17 +144,17 @@ def fit_system(
     kinds = np.array(types)
     missing = [kind for kind in ("TC", "TW", "IC") if not (kinds == kind).any()]
     if missing:
-        what = f"the training files give no trials of type {missing[0]} to calibrate on"
-        raise InputError(what, where=where, fix="give each speaker two phrases with four recordings each")
+        fault = f"the training files give no trials of type {missing[0]} to calibrate on"
+        raise InputError(fault, where=where, fix="give each speaker two phrases with four recordings each")
     fusions = [Fusion.fit(np.array(scores[free]), kinds) for free in ((False, True) if with_free else (False,))]
-    found = _fitted(task, labels, measured, backend, names)
+    fitted = _fitted(task, labels, measured, backend, names)
     counts = {kind: int((kinds == kind).sum()) for kind in ("TC", "TW", "IC")}
     record = {"speakers": len(people), "recordings": len(labels), "backend": backend, "calibration_trials": counts}
-    return System(task, *names, found.voices, found.wording, fusions[0], fusions[1] if with_free else None, record)
+    return System(task, *names, fitted.voices, fitted.wording, fusions[0], fusions[1] if with_free else None, record)
 
 
 def _people(labels: Sequence[Label]) -> dict[str, dict[str, list[str]]]:
-    """Speaker -> phrase -> files."""
+    """Return speaker -> phrase -> files."""
     people: dict[str, dict[str, list[str]]] = {}
     for label in labels:
         people.setdefault(label.speaker, {}).setdefault(label.phrase, []).append(label.file)
@@ -126,14 +162,18 @@ def _people(labels: Sequence[Label]) -> dict[str, dict[str, list[str]]]:
 
 
 def _fitted(
-    task: int, labels: Sequence[Label], measured: Mapping[str, Measured], backend: str, names: tuple[str, str, str]
+    task: int,
+    labels: Sequence[Label],
+    measured: Mapping[str, RecordingFeatures],
+    backend: str,
+    names: tuple[str, str, str],
 ) -> System:
-    """Voices and wording, not calibrated yet."""
+    """Return a system with voices and wording, not calibrated yet."""
     embeddings = np.stack([measured[label.file].voice for label in labels])
     voices = VoiceSpace.fit(embeddings, [label.speaker for label in labels], backend)
     contents = [content for label in labels if (content := measured[label.file].content) is not None]
     phrases = [label.phrase for label in labels]
-    wording: Wording = (PhraseClassifier if task == 1 else PhraseMatch).fit(contents, phrases)
+    wording: PhraseModel = (PhraseClassifier if task == 1 else PhraseMatch).fit(contents, phrases)
     return System(task, *names, voices, wording, _NO_FUSION, _NO_FUSION, {})
 
 
@@ -148,8 +188,10 @@ class _Trial:
     type: str
 
 
-def _trials(people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str, Measured]) -> Iterator[_Trial]:
-    """Each recording of a phrase is a test in turn, three others enroll; half of the free text enrolls, half tests."""
+def _trials(
+    people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str, RecordingFeatures]
+) -> Iterator[_Trial]:
+    """Yield trials: each recording of a phrase is tested in turn, three others enroll; half of the free text tests."""
     near = _nearest(people, measured)
     for speaker, said in people.items():
         free = said.get(FREE_TEXT, [])
@@ -167,8 +209,10 @@ def _trials(people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str
                 yield from (_Trial(enroll, enrolling, phrase, test, kind) for test, kind in tests)
 
 
-def _nearest(people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str, Measured]) -> dict[str, list[str]]:
-    """For each speaker so many others, half of all, whose mean embeddings are nearest in angle."""
+def _nearest(
+    people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[str, RecordingFeatures]
+) -> dict[str, list[str]]:
+    """Return for each speaker the half of the other speakers whose mean embeddings are nearest in angle."""
     names = list(people)
     means = np.stack([np.mean([measured[f].voice for fs in people[n].values() for f in fs], axis=0) for n in names])
     means = means - means.mean(axis=0)
@@ -181,19 +225,19 @@ def _nearest(people: Mapping[str, Mapping[str, list[str]]], measured: Mapping[st
 
 
 def _scored(
-    system: System, trials: Sequence[_Trial], measured: Mapping[str, Measured], free: bool
+    system: System, trials: Sequence[_Trial], measured: Mapping[str, RecordingFeatures], free: bool
 ) -> list[tuple[float, float]]:
-    """Voice and wording of each trial; what is enrolled or heard twice is so once."""
-    models: dict[tuple[tuple[str, ...], str], Enrolled] = {}
-    heard: dict[str, Heard] = {}
+    """Return the scores of voice and wording of each trial; models and tests are processed once."""
+    models: dict[tuple[tuple[str, ...], str], EnrolledModel] = {}
+    tests: dict[str, TestFeatures] = {}
     scores = []
     for trial in trials:
         key = (trial.enroll, trial.phrase)
         if key not in models:
             extra = [measured[file] for file in trial.free] if free else []
             models[key] = system.enroll([measured[file] for file in trial.enroll], extra, trial.phrase)
-        if trial.test not in heard:
-            heard[trial.test] = system.hear(measured[trial.test])
-        score = system.score(models[key], heard[trial.test])
+        if trial.test not in tests:
+            tests[trial.test] = system.analyze(measured[trial.test])
+        score = system.score(models[key], tests[trial.test])
         scores.append((score.voice, score.wording))
     return scores
