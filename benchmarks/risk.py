@@ -25,9 +25,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.corpus.drawing import shuffled_utterances
 from voiceveil.corpus.legal_sets import design_legal_sets
-from voiceveil.corpus.protocol import write_design
+from voiceveil.corpus.sampling import shuffled_utterances
+from voiceveil.corpus.trial_design import write_design
 from voiceveil.risk import Assessment, AttackPart, RiskAttack, RiskPlan, assess, read_split
 from voiceveil.testing.embeddings import EmbeddingWorld
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from voiceveil.audio import save
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError
-from voiceveil.corpus import Corpus, Trials, Utterance, open_listing, read_manifest, write_manifest
+from voiceveil.corpus import Corpus, Trials, Utterance, read_manifest, stream_corpus, write_manifest
 from voiceveil.testing import synthetic_voice
 
 # Surrogates too: they stand in file names that are not UTF-8.
@@ -107,7 +107,7 @@ def manifest(folder: Path, suffix: str) -> Path:
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_streamed_manifest_equals_the_corpus(tmp_path: Path, suffix: str) -> None:
     path = manifest(tmp_path, suffix)
-    stream, corpus = open_listing(path), read_manifest(path)
+    stream, corpus = stream_corpus(path), read_manifest(path)
     assert not isinstance(stream, Corpus)
     for _ in range(2):
         assert tuple(stream) == corpus.utterances
@@ -131,15 +131,15 @@ def test_streaming_reports_faults_in_the_first_pass(tmp_path: Path, suffix: str)
     text = path.read_text()
     path.write_text(text + text.splitlines()[-1] + "\n" if suffix == "jsonl" else text + "u1,a.wav,s,t,0\n")
     with pytest.raises(InputError, match=r"is there twice, first on line \d+ \(give each utterance its own id\)"):
-        open_listing(path)
+        stream_corpus(path)
     path.write_bytes(text.encode() + b"\xff\n")
     with pytest.raises(InputError, match="UTF-8"):
-        open_listing(path)
+        stream_corpus(path)
 
 
 def test_manifest_changed_between_passes_is_rejected(tmp_path: Path) -> None:
     path = manifest(tmp_path, "jsonl")
-    stream = open_listing(path)
+    stream = stream_corpus(path)
     path.write_text(path.read_text() + json.dumps({"id": "new", "path": "new.wav"}) + "\n")
     with pytest.raises(InputError, match=r"list\.jsonl: changed during the run \(run the same command again\)"):
         list(stream)
@@ -147,4 +147,4 @@ def test_manifest_changed_between_passes_is_rejected(tmp_path: Path) -> None:
 
 def test_other_inputs_are_opened_as_a_corpus(tmp_path: Path) -> None:
     save(tmp_path / "in" / "a.wav", synthetic_voice(1, seconds=0.1))
-    assert isinstance(open_listing(tmp_path / "in"), Corpus)
+    assert isinstance(stream_corpus(tmp_path / "in"), Corpus)

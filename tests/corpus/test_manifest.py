@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voiceveil.core.errors import InputError
-from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, open_listing, read_manifest, write_manifest
+from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, read_manifest, stream_corpus, write_manifest
 from voiceveil.corpus.faults import Fault
 
 
@@ -46,7 +46,7 @@ def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch
     assert open_corpus("lists/m.csv").utterances[0].path == Path("audio/a.wav")
     (tmp_path / "lists/audio").mkdir()
     (tmp_path / "lists/audio/a.wav").touch()
-    for read in (open_corpus, open_listing):
+    for read in (open_corpus, stream_corpus):
         with pytest.raises(
             InputError, match=r"m\.csv:2: .*two different files: /.*/lists/audio/a\.wav and /.*/audio/a\.wav"
         ):

@@ -26,9 +26,9 @@ from voiceveil.corpus.convert import FORMATS, write_corpus
 from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.model import Corpus
-from voiceveil.corpus.protocol import Design, design_trials, write_design
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
+from voiceveil.corpus.trial_design import Design, design_trials, write_design
 from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_of_legal_sets, protocol_text
 from voiceveil.run.outputs import refuse_corpora
 from voiceveil.run.progress import Progress

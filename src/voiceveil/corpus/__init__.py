@@ -11,22 +11,22 @@ from voiceveil.corpus.checking import check
 from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.kaldi import read_kaldi, write_kaldi
 from voiceveil.corpus.manifest import read_manifest, write_manifest
-from voiceveil.corpus.model import Corpus, Listing, Trials, Utterance
+from voiceveil.corpus.manifest_stream import stream_corpus
+from voiceveil.corpus.model import Corpus, CorpusLike, Trials, Utterance
 from voiceveil.corpus.readers import corpora, open_corpus
-from voiceveil.corpus.stream import open_listing
 
 __all__ = [
     "Corpus",
+    "CorpusLike",
     "Fault",
-    "Listing",
     "Trials",
     "Utterance",
     "check",
     "corpora",
     "open_corpus",
-    "open_listing",
     "read_kaldi",
     "read_manifest",
+    "stream_corpus",
     "write_kaldi",
     "write_manifest",
 ]

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from voiceveil.audio import info
+from voiceveil.corpus.distributed import sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
-from voiceveil.corpus.layout import finished
 from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
@@ -46,7 +46,7 @@ def read_commonvoice(path: Path, report: Report = strict) -> Corpus:
         )
         for row in rows
     )
-    corpus = finished("commonvoice", table.parent, utterances, "validated.tsv and clips/", report)
+    corpus = sorted_corpus("commonvoice", table.parent, utterances, "validated.tsv and clips/", report)
     return draw_subsets(corpus) if len(corpus) and all(u.seconds is not None for u in corpus) else corpus
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from voiceveil.corpus.distributed import sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
-from voiceveil.corpus.layout import finished
 from voiceveil.corpus.lines import gender_of, is_id, read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
@@ -26,7 +26,7 @@ __all__ = ["read_deepmine"]
 @corpora.register("deepmine")
 def read_deepmine(path: Path, report: Report = strict) -> Corpus:
     """Read the folder that holds ``docs`` and ``wav``."""
-    return finished("deepmine", path, _utterances(path, report), "docs/train_labels.txt and wav/", report)
+    return sorted_corpus("deepmine", path, _utterances(path, report), "docs/train_labels.txt and wav/", report)
 
 
 def _utterances(path: Path, report: Report) -> Iterator[Utterance]:

@@ -1,7 +1,7 @@
-"""Where a reader reports what is wrong: one parser, two ways to listen to it.
+"""Faults of a corpus: each reader reports them, and the caller decides whether to stop.
 
-``open_corpus`` listens with :func:`strict`, which raises the first fault; ``check`` collects them all.
-A note is worth telling but stops nobody.
+``open_corpus`` passes :func:`strict`, which raises the first fault; ``check`` collects all. A note is shown to the user
+and stops nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ __all__ = ["Fault", "Report", "strict"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: ``file`` and ``line`` (from 1), ``what`` it is, how to ``fix`` it."""
+    """One fault of a corpus.
+
+    Parameters
+    ----------
+    file, line
+        The place; lines count from 1. None if it is unknown.
+    what, fix
+        The problem, and how to fix it.
+    note
+        True for a remark that stops nothing.
+    """
 
     file: Path | None
     line: int | None
@@ -26,14 +36,14 @@ class Fault:
     note: bool = False
 
     def error(self) -> InputError:
-        """The fault as the exception that stops a reader."""
+        """Return the fault as an exception."""
         return InputError(self.what, where=self.file, line=self.line, fix=self.fix)
 
     def __str__(self) -> str:
         return str(self.error())
 
 
-#: What a reader calls for each fault; it goes on if the call returns.
+#: Called by a reader for each fault; the reader continues if the call returns.
 Report = Callable[[Fault], None]
 
 

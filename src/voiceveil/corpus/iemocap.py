@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from voiceveil.corpus.distributed import sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
-from voiceveil.corpus.layout import finished
 from voiceveil.corpus.lines import read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
@@ -40,7 +40,7 @@ _NAME = re.compile(r"(Ses0([1-5]))[FM]_\w+_([FM])\d+")
 @corpora.register("iemocap")
 def read_iemocap(path: Path, report: Report = strict) -> Corpus:
     """Read IEMOCAP; the path holds ``Session1`` to ``Session5``."""
-    return finished("iemocap", path, _utterances(path, report), "SessionN/dialog/EmoEvaluation/*.txt", report)
+    return sorted_corpus("iemocap", path, _utterances(path, report), "SessionN/dialog/EmoEvaluation/*.txt", report)
 
 
 def _utterances(path: Path, report: Report) -> Iterator[Utterance]:

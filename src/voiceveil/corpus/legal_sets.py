@@ -16,9 +16,9 @@ from typing import Literal
 
 from voiceveil.audio import info
 from voiceveil.core.errors import InputError
-from voiceveil.corpus.drawing import shuffled_utterances
 from voiceveil.corpus.model import Corpus, Utterance
-from voiceveil.corpus.protocol import Design, set_name
+from voiceveil.corpus.sampling import shuffled_utterances
+from voiceveil.corpus.trial_design import Design, set_name
 
 __all__ = ["design_legal_sets"]
 

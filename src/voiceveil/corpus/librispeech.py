@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from voiceveil.core.files import resolved
+from voiceveil.corpus.distributed import find_upward, sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.folder import walk_files
-from voiceveil.corpus.layout import find_upward, finished
 from voiceveil.corpus.lines import gender_of, read_lines, read_table
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
@@ -28,7 +28,7 @@ def read_librispeech(path: Path, report: Report = strict) -> Corpus:
     """Read LibriSpeech, or one of its subsets."""
     speakers = find_upward(path, "SPEAKERS.TXT")
     genders = read_speakers(speakers, report) if speakers else {}
-    return finished(
+    return sorted_corpus(
         "librispeech", path, _utterances(path, genders, report), "<subset>/<speaker>/<chapter>/*.flac", report
     )
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from voiceveil.core.files import resolved
+from voiceveil.corpus.distributed import find_upward, read_text, sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.folder import walk_files
-from voiceveil.corpus.layout import find_upward, finished, read_text
 from voiceveil.corpus.librispeech import read_speakers
 from voiceveil.corpus.lines import read_lines
 from voiceveil.corpus.model import Corpus, Utterance
@@ -30,7 +30,9 @@ def read_libritts(path: Path, report: Report = strict) -> Corpus:
     """Read LibriTTS, or one of its subsets."""
     speakers = find_upward(path, "SPEAKERS.txt", "SPEAKERS.TXT")
     genders = read_speakers(speakers, report) if speakers else {}
-    return finished("libritts", path, _utterances(path, genders, report), "<subset>/<speaker>/<chapter>/*.wav", report)
+    return sorted_corpus(
+        "libritts", path, _utterances(path, genders, report), "<subset>/<speaker>/<chapter>/*.wav", report
+    )
 
 
 def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator[Utterance]:

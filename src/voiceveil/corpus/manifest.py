@@ -27,7 +27,7 @@ from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.lines import gender_of, read_lines
-from voiceveil.corpus.model import Corpus, Trials, Utterance, Utterances, paused_collector
+from voiceveil.corpus.model import Corpus, Trials, Utterance, UtteranceSource, paused_collector
 from voiceveil.corpus.paths import PathFinder, relative_below
 from voiceveil.corpus.readers import corpora
 
@@ -223,7 +223,7 @@ def manifest_files(path: Path) -> tuple[Path, ...]:
     return path, path.with_suffix(".trials.csv")
 
 
-def write_manifest(corpus: Utterances, path: Path) -> None:
+def write_manifest(corpus: UtteranceSource, path: Path) -> None:
     """Write a ``.csv`` or ``.jsonl`` manifest (by the suffix), atomically, with the trials beside it.
 
     Paths below the manifest's folder are written relative to it, others absolute. A CSV file has the columns that

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.core.errors import InputError
 
-__all__ = ["Corpus", "Listing", "Trials", "Utterance", "Utterances", "paused_collector"]
+__all__ = ["Corpus", "CorpusLike", "Trials", "Utterance", "UtteranceSource", "paused_collector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Trials:
         return Trials(self.enroll[index], self.utterance[index], self.target[index])
 
 
-class Utterances(Protocol):
+class UtteranceSource(Protocol):
     """Utterances, to be gone through as often as need be, and their trials."""
 
     @property
@@ -102,7 +102,7 @@ class Utterances(Protocol):
     def __iter__(self) -> Iterator[Utterance]: ...
 
 
-class Listing(Utterances, Protocol):
+class CorpusLike(UtteranceSource, Protocol):
     """What a batch asks of a corpus; unlike a :class:`Corpus`, it need not hold its utterances in memory."""
 
     @property
@@ -122,7 +122,7 @@ class Listing(Utterances, Protocol):
 
     def __len__(self) -> int: ...
 
-    def filter(self, keep: Callable[[Utterance], bool]) -> Listing:
+    def filter(self, keep: Callable[[Utterance], bool]) -> CorpusLike:
         """The utterances for which ``keep`` is true, and the trials of those utterances."""
         ...
 

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from voiceveil.corpus.distributed import find_upward, read_text, sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.folder import walk_files
-from voiceveil.corpus.layout import find_upward, finished, read_text
 from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
@@ -34,7 +34,7 @@ def read_vctk(path: Path, report: Report = strict, *, mic: int = 2) -> Corpus:
     """Read VCTK; ``mic`` is the microphone, 1 or 2."""
     audio = path / "wav48_silence_trimmed"
     utterances = _utterances(path, audio if audio.is_dir() else path, mic, report)
-    return finished("vctk", path, utterances, f"wav48_silence_trimmed/pXXX/pXXX_NNN_mic{mic}.flac", report)
+    return sorted_corpus("vctk", path, utterances, f"wav48_silence_trimmed/pXXX/pXXX_NNN_mic{mic}.flac", report)
 
 
 corpora.register("vctk")(read_vctk)  # not as a decorator, which would hide the type of ``mic``

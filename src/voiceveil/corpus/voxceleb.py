@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from voiceveil.corpus.distributed import find_upward, sorted_corpus
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.folder import walk_files
-from voiceveil.corpus.layout import find_upward, finished
 from voiceveil.corpus.lines import gender_of, read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
@@ -33,7 +33,7 @@ def read_voxceleb(path: Path, report: Report = strict) -> Corpus:
         meta = find_upward(path, name)
         if meta is not None:
             genders.update(_genders(meta, report))
-    return finished("voxceleb", path, _utterances(path, genders, report), "idXXXXX/<video>/NNNNN.wav", report)
+    return sorted_corpus("voxceleb", path, _utterances(path, genders, report), "idXXXXX/<video>/NNNNN.wav", report)
 
 
 def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator[Utterance]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from voiceveil.corpus.protocol import Design
+from voiceveil.corpus.trial_design import Design
 from voiceveil.evaluation.protocol import (
     Legal,
     Protocol,
@@ -31,7 +31,7 @@ def protocol_of_design(design: Design) -> Protocol:
     Parameters
     ----------
     design
-        Sets of :func:`voiceveil.corpus.protocol.design_trials`: one of role "enroll", the others with trials.
+        Sets of :func:`voiceveil.corpus.trial_design.design_trials`: one of role "enroll", the others with trials.
     """
     enroll = next(name for name, corpus in design.sets.items() if corpus.trials is None)
     name = enroll.removesuffix("_enrolls")

@@ -21,7 +21,7 @@ from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, read_kaldi
 from voiceveil.corpus.ids import with_safe_ids
-from voiceveil.corpus.protocol import Design
+from voiceveil.corpus.trial_design import Design
 from voiceveil.evaluation.protocol import Legal, load_protocol
 from voiceveil.metrics.legal import Voices, voices
 from voiceveil.risk.embeddings import EmbeddingTable, Names

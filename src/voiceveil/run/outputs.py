@@ -14,7 +14,7 @@ from typing import Any
 from voiceveil.core.atomic_files import RECORDS, guarded
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import folder_of, refuse_existing, refuse_no_folder, refuse_overlap, refuse_same_files
-from voiceveil.corpus import Listing, open_listing
+from voiceveil.corpus import CorpusLike, stream_corpus
 from voiceveil.corpus.readers import find_reader
 from voiceveil.run.ledger import open_ledger
 
@@ -29,7 +29,7 @@ def ledger_of(folder: Path) -> Path:
     return folder / RECORDS / "ledger.jsonl"
 
 
-def refuse_corpora(output: Path, corpora: Iterable[Listing], paths: Iterable[Path] = ()) -> None:
+def refuse_corpora(output: Path, corpora: Iterable[CorpusLike], paths: Iterable[Path] = ()) -> None:
     """Raise ``InputError`` if the output is, holds or lies in one of the corpora; see :func:`refuse_overlap`.
 
     ``paths``: what was opened: a manifest is not known from the corpus that it lists.
@@ -45,7 +45,7 @@ def refuse_corpora(output: Path, corpora: Iterable[Listing], paths: Iterable[Pat
 def refuse_inputs(output: Path, specs: Iterable[str | Path]) -> None:
     """Raise ``InputError`` if the output is, holds or lies in one of the corpora, given as the user names them."""
     named = list(specs)
-    refuse_corpora(output, [open_listing(spec) for spec in named], [find_reader(spec)[1] for spec in named])
+    refuse_corpora(output, [stream_corpus(spec) for spec in named], [find_reader(spec)[1] for spec in named])
 
 
 def refuse_before_start(

@@ -25,7 +25,7 @@ from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp
 from voiceveil.core.output_guard import refuse_existing, refuse_files
 from voiceveil.core.terminal import clock, escaped
-from voiceveil.corpus import Corpus, Listing, Utterance, open_listing
+from voiceveil.corpus import Corpus, CorpusLike, Utterance, stream_corpus
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
 from voiceveil.run.outputs import refuse_before_start
@@ -203,7 +203,7 @@ def anonymize(
         format=chosen_format,
         encoding=encoding,
     )
-    corpus: Listing = source if isinstance(source, Corpus) else open_listing(source)
+    corpus: CorpusLike = source if isinstance(source, Corpus) else stream_corpus(source)
     features = None if feature_cache is None else Path(feature_cache).absolute()
     settings = replace(settings.in_corpus(corpus.name), features=features)
     if len(corpus) == 0:
@@ -284,7 +284,7 @@ def _worker(settings: Settings) -> Callable[[Job], Done]:
 
 
 def _planned_release(
-    publish: str | Path | Release, corpus: Listing, layout: Layout, settings: Settings
+    publish: str | Path | Release, corpus: CorpusLike, layout: Layout, settings: Settings
 ) -> PlannedRelease:
     """Check what is to be published, before the work begins."""
     output = next(layout.target(u.id) for u in corpus) if corpus.kind == "file" else layout.folder
@@ -292,7 +292,7 @@ def _planned_release(
 
 
 def _one_file(
-    job: Job, corpus: Listing, layout: Layout, settings: Settings, release: PlannedRelease | None, *, overwrite: bool
+    job: Job, corpus: CorpusLike, layout: Layout, settings: Settings, release: PlannedRelease | None, *, overwrite: bool
 ) -> Summary:
     """Convert a single file, which needs no ledger; what is wrong with it is raised."""
     refuse_files([job.target], overwrite=overwrite, audio=True)
@@ -333,7 +333,7 @@ class _Plan:
         return self.stamps[id]
 
 
-def _plan(corpus: Listing, layout: Layout, ledger: Ledger | None, secret: bytes) -> _Plan:
+def _plan(corpus: CorpusLike, layout: Layout, ledger: Ledger | None, secret: bytes) -> _Plan:
     """Look at every recording, and into those that the ledger has."""
     plan = _Plan(DiskDict())
     for utterance in corpus:
@@ -418,7 +418,7 @@ class _Batch:
         return done
 
 
-def _jobs(corpus: Listing, layout: Layout, settings: Settings) -> Iterator[Job]:
+def _jobs(corpus: CorpusLike, layout: Layout, settings: Settings) -> Iterator[Job]:
     for index, u in enumerate(corpus):
         rng = settings.rng(index, u)
         yield Job(u.id, u.path, u.start, u.duration, layout.target(u.id), rng, u.length, u.gender)

@@ -21,11 +21,11 @@ from voiceveil.core.atomic_files import PART_PREFIX, RECORDS
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import folder_of, refuse_no_folder, refuse_overlap, refuse_same_files
-from voiceveil.corpus import Corpus, Listing, Trials, Utterance, write_kaldi, write_manifest
+from voiceveil.corpus import Corpus, CorpusLike, Trials, Utterance, write_kaldi, write_manifest
 from voiceveil.corpus.kaldi import kaldi_files
 from voiceveil.corpus.lhotse import lhotse_files, write_lhotse
 from voiceveil.corpus.manifest import manifest_files
-from voiceveil.corpus.model import Utterances
+from voiceveil.corpus.model import UtteranceSource
 from voiceveil.run.outputs import ledger_of
 
 __all__ = ["Layout", "plan_layout"]
@@ -43,11 +43,11 @@ class Layout:
 
     folder: Path
     target: Callable[[str], Path]
-    write_metadata: Callable[[Utterances], None]
+    write_metadata: Callable[[UtteranceSource], None]
     metadata: tuple[Path, ...] = ()
     folders: frozenset[Path] = frozenset()
 
-    def outputs(self, corpus: Listing, seconds: Callable[[str], float]) -> Utterances:
+    def outputs(self, corpus: CorpusLike, seconds: Callable[[str], float]) -> UtteranceSource:
         """Return the utterances as the output has them; ``seconds`` gives the length of an output file by its id.
 
         Where the input states a length, the output states its own: the original one may be what the system hides.
@@ -59,13 +59,13 @@ class Layout:
         """Where the record of finished items and of written files is kept."""
         return ledger_of(self.folder)
 
-    def targets(self, corpus: Listing) -> Iterator[Path]:
+    def targets(self, corpus: CorpusLike) -> Iterator[Path]:
         """All files that a run on the corpus may write: audio, then metadata."""
         return chain((self.target(utterance.id) for utterance in corpus), self.metadata)
 
 
 def plan_layout(
-    corpus: Listing,
+    corpus: CorpusLike,
     out: Path,
     *,
     suffix: str,
@@ -96,7 +96,7 @@ def plan_layout(
     return replace(layout, folders=_protect_input(corpus, layout, manifest_path, key_file))
 
 
-def _of_file(corpus: Listing, out: Path, extension: str) -> Layout:
+def _of_file(corpus: CorpusLike, out: Path, extension: str) -> Layout:
     (utterance,) = corpus
     if out.suffix.lower() in AUDIO_SUFFIXES - {".wav", ".flac"} and not out.is_dir():
         raise InputError(f"cannot write {out.suffix}", where=out, fix="use .wav or .flac")
@@ -116,7 +116,7 @@ def _below(folder: Path, extension: str, id: str) -> Path:
     return folder / path.parent / f"{path.name}{extension}"
 
 
-def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None, key_file: Path | None) -> frozenset[Path]:
+def _protect_input(corpus: CorpusLike, layout: Layout, manifest: Path | None, key_file: Path | None) -> frozenset[Path]:
     """Return the folders that audio goes to; an ``InputError`` if the input or the output is in danger."""
     # By folders, of which there are few: in flat memory, and without asking the system for every file.
     sources, targets, plain = set(), set(), True
@@ -138,13 +138,13 @@ def _protect_input(corpus: Listing, layout: Layout, manifest: Path | None, key_f
     return frozenset(targets)
 
 
-def _refuse_overlap(corpus: Listing, folder: Path, sources: set[Path], manifest: Path | None) -> None:
+def _refuse_overlap(corpus: CorpusLike, folder: Path, sources: set[Path], manifest: Path | None) -> None:
     """Refuse an output folder that holds recordings or metadata of the input, or lies in a corpus that is a folder."""
     metadata = manifest if corpus.kind in _MANIFESTS else corpus.root
     refuse_overlap(folder, [] if metadata is None else [metadata], sources)
 
 
-def _refuse_links_into_input(corpus: Listing, targets: set[Path], sources: set[Path]) -> None:
+def _refuse_links_into_input(corpus: CorpusLike, targets: set[Path], sources: set[Path]) -> None:
     """Refuse folders below the output that are links to folders of recordings, or into a corpus that is a folder."""
     recordings = {folder.resolve() for folder in sources}
     root = None if corpus.root is None or corpus.kind in _MANIFESTS else corpus.root.resolve()
@@ -155,12 +155,12 @@ def _refuse_links_into_input(corpus: Listing, targets: set[Path], sources: set[P
             raise InputError(what, where=folder, fix="remove the link, or give another output")
 
 
-def _write_kaldi(folder: Path, name: str, outputs: Utterances) -> None:
+def _write_kaldi(folder: Path, name: str, outputs: UtteranceSource) -> None:
     corpus = Corpus(name, tuple(outputs), outputs.trials)
     write_kaldi(corpus, folder, {u.id: u.path for u in corpus})
 
 
-def _write_lhotse(folder: Path, outputs: Utterances) -> None:
+def _write_lhotse(folder: Path, outputs: UtteranceSource) -> None:
     write_lhotse(Corpus(folder.name, tuple(outputs), outputs.trials), folder)
 
 
@@ -168,7 +168,7 @@ def _write_lhotse(folder: Path, outputs: Utterances) -> None:
 class _Outputs:
     """The same utterances, with the audio that was made of them and its length."""
 
-    corpus: Listing
+    corpus: CorpusLike
     target: Callable[[str], Path]
     seconds: Callable[[str], float]
 
@@ -182,5 +182,5 @@ class _Outputs:
             yield replace(u, path=self.target(u.id), start=0.0, duration=None, seconds=seconds)
 
 
-def _nothing(outputs: Utterances) -> None:
+def _nothing(outputs: UtteranceSource) -> None:
     """A folder of audio has no metadata."""

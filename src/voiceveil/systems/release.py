@@ -28,8 +28,8 @@ from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.corpus import Corpus, Listing, Utterance, write_kaldi, write_manifest
-from voiceveil.corpus.model import Utterances
+from voiceveil.corpus import Corpus, CorpusLike, Utterance, write_kaldi, write_manifest
+from voiceveil.corpus.model import UtteranceSource
 from voiceveil.systems.identity import Identity
 from voiceveil.systems.settings import Settings
 
@@ -97,7 +97,7 @@ class Published:
     fields: tuple[str, ...]
 
 
-def plan_release(release: str | Path | Release, corpus: Listing, output: Path, settings: Settings) -> PlannedRelease:
+def plan_release(release: str | Path | Release, corpus: CorpusLike, output: Path, settings: Settings) -> PlannedRelease:
     """Check a release before anything is written; ``output`` is the file or folder that the run itself writes.
 
     Raises
@@ -126,7 +126,7 @@ def plan_release(release: str | Path | Release, corpus: Listing, output: Path, s
     return planned
 
 
-def _check_folder(folder: Path, corpus: Listing, output: Path) -> None:
+def _check_folder(folder: Path, corpus: CorpusLike, output: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError("the release is to be a folder, and this is none", where=folder, fix="give another name")
     if folder.is_dir() and any(folder.iterdir()):
@@ -150,7 +150,7 @@ def _check_map(path: Path, folder: Path) -> None:
 
 
 def write_release(
-    release: PlannedRelease | None, outputs: Utterances, sha256: Callable[[str], str]
+    release: PlannedRelease | None, outputs: UtteranceSource, sha256: Callable[[str], str]
 ) -> Published | None:
     """Write the release and its map; return None if there is none to write, or nothing to write into it.
 
@@ -180,7 +180,7 @@ def write_release(
     return Published(release.folder, release.map_file, len(rows), held)
 
 
-def _shuffled(outputs: Utterances, fields: tuple[str, ...]) -> DiskDict:
+def _shuffled(outputs: UtteranceSource, fields: tuple[str, ...]) -> DiskDict:
     """Return new name -> what is known of the recording, as JSON; on disk, since a manifest may be of any length."""
     numbers = list(range(1, sum(1 for _ in outputs) + 1))
     secrets.SystemRandom().shuffle(numbers)

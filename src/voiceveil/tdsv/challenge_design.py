@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from voiceveil.core.errors import InputError
-from voiceveil.corpus.drawing import shuffled, shuffled_utterances
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Utterance
+from voiceveil.corpus.sampling import shuffled, shuffled_utterances
 from voiceveil.tdsv.lists import Key, Label, Model, Trial
 from voiceveil.tdsv.phrases import FREE_TEXT
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.corpus.drawing import shuffled
 from voiceveil.corpus.model import Corpus
+from voiceveil.corpus.sampling import shuffled
 from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.cache import Cache
 from voiceveil.tdsv.challenge import Challenge

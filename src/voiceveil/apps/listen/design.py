@@ -29,8 +29,8 @@ from voiceveil.apps.web.tokens import Seal, new_key, write_key
 from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.corpus.drawing import shuffled
 from voiceveil.corpus.model import Corpus, Utterance
+from voiceveil.corpus.sampling import shuffled
 
 __all__ = ["Plan", "design_study"]
 

@@ -13,8 +13,8 @@ from itertools import combinations
 
 from voiceveil.apps.listen.study import ORIGINAL
 from voiceveil.core.errors import InputError
-from voiceveil.corpus.drawing import shuffled
 from voiceveil.corpus.model import Utterance
+from voiceveil.corpus.sampling import shuffled
 
 __all__ = ["Balance", "Deck", "deal_cells", "deal_pairs", "panel_shape"]
 

@@ -1,13 +1,13 @@
-"""Enrollment and trial lists for any corpus, made as those of the VoicePrivacy Challenges are.
+"""Enrollment and trial sets for any corpus, designed as those of the VoicePrivacy Challenges.
 
 Conventions: a *target* trial compares an enrolled speaker with an utterance of the same speaker, a *nontarget* trial
 with one of another speaker of the same gender; every enrolled speaker meets every trial utterance of its gender. No
 utterance is both enrolled and tried, and where sessions are known (the chapters of LibriSpeech, the videos of
-VoxCeleb) no session is: an attacker should recognise the speaker, not the room or the day.
+VoxCeleb) neither is a session: an attacker should recognize the speaker, not the room or the day.
 
-Speakers of unknown gender are left out unless genders do not count, and listed in the record. Speakers who have too
-little for both sides are not enrolled; their utterances are nontarget trials, as are those of about a quarter of the
-speakers in the challenges' lists. Everything is drawn from a seed and from names (:mod:`.drawing`), so that the same
+Speakers of unknown gender are left out, unless genders are pooled, and listed in the record. Speakers with too few
+utterances for both sides are not enrolled; their utterances are nontarget trials, as are those of about a quarter of
+the speakers in the challenges' lists. All draws depend on a seed and on names (:mod:`.sampling`), so that the same
 corpus gives the same lists whatever the order of its files.
 """
 
@@ -27,11 +27,11 @@ from voiceveil.core.atomic_files import PART_PREFIX, RECORDS, atomic_path
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import exists
 from voiceveil.corpus.checking import check
-from voiceveil.corpus.drawing import Sessions, shuffled, shuffled_utterances
 from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.kaldi import kaldi_files, write_kaldi
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
+from voiceveil.corpus.sampling import Sessions, shuffled, shuffled_utterances
 
 __all__ = ["Design", "design_trials", "set_name", "write_design"]
 
@@ -61,11 +61,31 @@ def design_trials(
     session: str = "auto",
     pooled: bool = False,
 ) -> Design:
-    """Enrollment and trial sets: ``<name>_enrolls``, ``<name>_trials_f``, ``<name>_trials_m``.
+    """Divide a corpus into the sets ``<name>_enrolls``, ``<name>_trials_f`` and ``<name>_trials_m``.
 
-    ``enroll``: utterances that enroll a speaker; ``trials``: at most so many trial utterances of each speaker (None:
-    all); ``impostors``: so many speakers of each gender are drawn to be in trials only; ``session``: see
-    :class:`~voiceveil.corpus.drawing.Sessions`; ``pooled``: genders do not count, and the trials are ``<name>_trials``.
+    Parameters
+    ----------
+    corpus
+        Utterances with speakers, and with genders unless ``pooled``.
+    name
+        The first part of the sets' names; None: the name of the corpus.
+    enroll
+        Enrollment utterances of each speaker.
+    seed
+        Of all draws.
+    trials
+        At most this many trial utterances of each speaker; None: all.
+    impostors
+        This many speakers of each gender are drawn to be in trials only.
+    session
+        The session of an utterance, see :class:`~voiceveil.corpus.sampling.Sessions`.
+    pooled
+        Ignore genders: one trial set, ``<name>_trials``.
+
+    Raises
+    ------
+    InputError
+        If fewer than two speakers of a gender can be enrolled, or no gender is known.
     """
     _check_counts(enroll=(enroll, 1), trials=(1 if trials is None else trials, 1), impostors=(impostors, 0))
     label = set_name(corpus, name)
@@ -94,19 +114,20 @@ def design_trials(
         "sets": counts,
         "enrollment": {"speakers": len({u.speaker for u in enrolled}), "utterances": len(enrolled)},
         "not_enrolled": dict(sorted(left_out.items())),
-        "without_gender": [] if pooled else [s for s, said in corpus.by_speaker.items() if said[0].gender is None],
+        "without_gender": [] if pooled else [s for s, spoken in corpus.by_speaker.items() if spoken[0].gender is None],
     }
     return Design(sets, record)
 
 
 def _check_counts(**counts: tuple[int, int]) -> None:
+    """Raise an ``InputError`` for the first of name=(value, least) that is too small."""
     for option, (value, least) in counts.items():
         if value < least:
-            raise InputError(f"{option} is {value}", fix=f"give at least {least}")
+            raise InputError(f"{option} is {value}, but must be {least} or more", fix=f"give at least {least}")
 
 
 def set_name(corpus: Corpus, name: str | None) -> str:
-    """The first part of the names of the sets."""
+    """Return the first part of the names of the sets: ``name``, or that of the corpus without blanks."""
     label = "_".join(corpus.name.split()) if name is None else name
     if not is_id(label) or "/" in label or label.startswith("."):
         raise InputError(f"{label!r} cannot be the name of a set", fix="give one without blanks and slashes: --name")
@@ -114,15 +135,15 @@ def set_name(corpus: Corpus, name: str | None) -> str:
 
 
 def _by_gender(corpus: Corpus, pooled: bool) -> dict[str, list[str]]:
-    """Return gender -> speakers, without those of unknown gender; under "" all of them if genders do not count."""
+    """Return gender -> speakers, without those of unknown gender; "" -> all speakers if genders are pooled."""
     if not corpus.by_speaker:
         raise InputError("no utterance has a speaker", where=corpus.root, fix="trials need to know who speaks")
     if pooled:
         return {"": list(corpus.speakers())}
     groups: dict[str, list[str]] = {}
-    for speaker, said in corpus.by_speaker.items():
-        if said[0].gender is not None:
-            groups.setdefault(said[0].gender, []).append(speaker)
+    for speaker, spoken in corpus.by_speaker.items():
+        if spoken[0].gender is not None:
+            groups.setdefault(spoken[0].gender, []).append(speaker)
     if not groups:
         what = f"{len(corpus.by_speaker)} speaker(s) of unknown gender, and none of a known one"
         raise InputError(what, where=corpus.root, fix="add spk2gender, or say --pooled to disregard gender")
@@ -132,16 +153,16 @@ def _by_gender(corpus: Corpus, pooled: bool) -> dict[str, list[str]]:
 def _divide(
     corpus: Corpus, speakers: Sequence[str], sessions: Sessions, enroll: int, seed: int, impostors: int
 ) -> tuple[dict[str, list[Utterance]], dict[str, list[Utterance]], dict[str, str]]:
-    """Enrollment and trial utterances of each speaker, and why a speaker is not enrolled."""
+    """Return speaker -> enrollment utterances, -> trial utterances, and -> why the speaker is not enrolled."""
     chosen: dict[str, list[Utterance]] = {}
     tried: dict[str, list[Utterance]] = {}
     reasons: dict[str, str] = {}
     for speaker in speakers:
-        said = corpus.by_speaker[speaker]
-        divided = _divide_speaker(said, sessions, enroll, seed)
+        spoken = corpus.by_speaker[speaker]
+        divided = _divide_speaker(spoken, sessions, enroll, seed)
         if divided is None:
-            tried[speaker] = list(said)
-            reasons[speaker] = _reason(said, sessions, enroll)
+            tried[speaker] = list(spoken)
+            reasons[speaker] = _reason(spoken, sessions, enroll)
         else:
             chosen[speaker], tried[speaker] = divided
     for speaker in shuffled(chosen, seed, "impostors")[:impostors]:
@@ -160,17 +181,17 @@ def _divide(
 
 
 def _divide_speaker(
-    said: Sequence[Utterance], sessions: Sessions, enroll: int, seed: int
+    spoken: Sequence[Utterance], sessions: Sessions, enroll: int, seed: int
 ) -> tuple[list[Utterance], list[Utterance]] | None:
-    """Utterances to enroll and to try, from different sessions; None if there is not enough.
+    """Return the enrollment and the trial utterances of a speaker, from different sessions; None if there are too few.
 
-    Sessions are taken in the order of a draw until they hold enough; if that leaves nothing to try, the longest
-    sessions are taken first, since they are the fewest that do.
+    Sessions are taken in a drawn order until they hold enough for the enrollment. If no session is left for trials, the
+    sessions with most utterances are taken first, because these are the fewest that suffice.
     """
     groups: dict[str, list[Utterance]] = {}
-    for utterance in said:
+    for utterance in spoken:
         groups.setdefault(sessions.of(utterance), []).append(utterance)
-    drawn = shuffled(groups, seed, f"sessions of {said[0].speaker}")
+    drawn = shuffled(groups, seed, f"sessions of {spoken[0].speaker}")
     for order in (drawn, sorted(drawn, key=lambda key: -len(groups[key]))):
         taken: list[Utterance] = []
         for number, key in enumerate(order[:-1], start=1):
@@ -181,11 +202,12 @@ def _divide_speaker(
     return None
 
 
-def _reason(said: Sequence[Utterance], sessions: Sessions, enroll: int) -> str:
-    if len(said) <= enroll:
-        return f"{len(said)} utterances, not more than the {enroll} of enrollment"
-    held = len({sessions.of(u) for u in said})
-    return f"{held} session(s), which cannot be divided into {enroll} utterances of enrollment and a trial"
+def _reason(spoken: Sequence[Utterance], sessions: Sessions, enroll: int) -> str:
+    """Return why a speaker is not enrolled."""
+    if len(spoken) <= enroll:
+        return f"{len(spoken)} utterances, not more than the {enroll} of enrollment"
+    count = len({sessions.of(u) for u in spoken})
+    return f"{count} session(s), which cannot be divided into {enroll} utterances of enrollment and a trial"
 
 
 def _set(name: str, utterances: Sequence[Utterance], role: str, corpus: Corpus, trials: Trials | None = None) -> Corpus:
@@ -194,7 +216,7 @@ def _set(name: str, utterances: Sequence[Utterance], role: str, corpus: Corpus, 
 
 
 def _trial_set(name: str, speakers: Sequence[str], tried: Sequence[Utterance], corpus: Corpus) -> Corpus:
-    """Every enrolled speaker against every utterance, in the order of names."""
+    """Return a set with a trial of each enrolled speaker and each utterance, in the order of names."""
     ordered = sorted(tried, key=lambda u: u.id)
     rows = [(speaker, u.id, u.speaker == speaker) for speaker in speakers for u in ordered]
     enroll, utterance, target = zip(*rows, strict=True)
@@ -237,7 +259,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
     written = [*tables, *files]
     refuse_files(written, overwrite=overwrite)
     before = {path for path in written if os.path.lexists(path)}
-    made = [folder for folder in (out, *directories.values()) if not exists(folder)]
+    new_folders = [folder for folder in (out, *directories.values()) if not exists(folder)]
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=PART_PREFIX, dir=out) as folder:
@@ -249,7 +271,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
         for path in written:
             if path not in before:
                 path.unlink(missing_ok=True)
-        for directory in reversed(made):
+        for directory in reversed(new_folders):
             shutil.rmtree(directory / RECORDS, ignore_errors=True)
             with suppress(OSError):
                 directory.rmdir()

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, check, open_corpus
-from voiceveil.corpus.drawing import Sessions, shuffled
 from voiceveil.corpus.legal_sets import design_legal_sets
-from voiceveil.corpus.protocol import Design, design_trials, write_design
+from voiceveil.corpus.sampling import Sessions, shuffled
+from voiceveil.corpus.trial_design import Design, design_trials, write_design
 
 
 def corpus_of(sizes: dict[str, list[int]], kind: str = "folder", seconds: float | None = None) -> Corpus:

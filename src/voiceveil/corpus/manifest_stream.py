@@ -18,13 +18,13 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import file_stamp
 from voiceveil.corpus.faults import strict
 from voiceveil.corpus.manifest import listed, read_trials, twice
-from voiceveil.corpus.model import Listing, Trials, Utterance
+from voiceveil.corpus.model import CorpusLike, Trials, Utterance
 from voiceveil.corpus.readers import find_reader, open_corpus
 
-__all__ = ["ManifestStream", "open_listing"]
+__all__ = ["ManifestStream", "stream_corpus"]
 
 
-def open_listing(spec: str | Path) -> Listing:
+def stream_corpus(spec: str | Path) -> CorpusLike:
     """:func:`~voiceveil.corpus.readers.open_corpus`, but of a ``.csv`` or ``.jsonl`` manifest nothing is held."""
     name, path = find_reader(spec)
     return stream_manifest(path) if name == "manifest" else open_corpus(spec)
@@ -32,7 +32,7 @@ def open_listing(spec: str | Path) -> Listing:
 
 @dataclass(frozen=True)
 class ManifestStream:
-    """Made by :func:`open_listing`."""
+    """Made by :func:`stream_corpus`."""
 
     path: Path
     stamp: str  # of the file, when it was counted
