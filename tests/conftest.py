@@ -1,4 +1,4 @@
-"""Settings of all tests, and the fixture for real speech that is not part of the repository."""
+"""Settings of all tests, the option --quick, and the guard against the network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.loopback import loopback_only
-from tests.support.paths import ROOT, SHARED
+from tests.support.paths import ROOT
 from tests.support.quick import skip_heavy_imports
 
 # One thread a process, before anybody imports torch: threads that wait for each other make busy machines crawl.
@@ -57,12 +57,3 @@ def _offline() -> Iterator[None]:
     """No test leaves this machine; ``tests/support/loopback.py`` says what this covers and what not."""
     with loopback_only():
         yield
-
-
-@pytest.fixture(scope="session")
-def speech() -> Path:
-    """The folder with LibriSpeech dev-clean and the official trial lists; the test skips when it is absent."""
-    folder = SHARED / "speech"
-    if not folder.is_dir():
-        pytest.skip(f"no real speech at {folder} (set VOICEVEIL_SHARED)")
-    return folder

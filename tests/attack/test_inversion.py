@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import voiceveil as vv
 import voiceveil.attack as attack
 from tests.attack.test_engine import corpus
-from tests.support.paths import SHARED
+from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.attack.inversion import ALPHAS, AngleCounts, AngleModel, count_angles, invert
 from voiceveil.audio import Waveform, load, save
 from voiceveil.cli.main import main
@@ -27,8 +27,6 @@ from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
 
 pytestmark = pytest.mark.slow  # for its fixtures
-
-SPEECH = SHARED / "speech"
 
 
 @dataclass(frozen=True)
@@ -176,13 +174,9 @@ def test_inversion_is_a_default_attacker_of_mcadams_systems(tmp_path: Path) -> N
         assert "mcadams-inversion" not in default_attackers(prepare(made, tmp_path / name, system=vv.system(name)))
 
 
-@pytest.mark.skipif(not SPEECH.is_dir(), reason="needs real speech")
 def test_coefficient_of_real_speech_is_estimated() -> None:
-    enrolled = list(open_corpus(SPEECH / "libri_dev_enrolls"))[::30]
-    tried = (
-        list(open_corpus(SPEECH / "libri_dev_trials_f"))[::150]
-        + list(open_corpus(SPEECH / "libri_dev_trials_m"))[::150]
-    )
+    enrolled = list(open_corpus(SPEECH / "demo_enrolls"))[::5]
+    tried = [u for gender in "fm" for u in list(open_corpus(SPEECH / f"demo_trials_{gender}"))[::7]]
     counts = AngleCounts()
     learned = AngleModel.learn(counts(load(u.path, rate=16000)) for u in enrolled)
     rng = np.random.default_rng(4)

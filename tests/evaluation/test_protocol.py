@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.official_lists import write_official_sets
 from voiceveil.core.errors import InputError
+from voiceveil.corpus import open_corpus
 from voiceveil.evaluation.protocol import load_protocol
 
 
@@ -59,16 +61,16 @@ def test_own_protocol_file_is_read(tmp_path: Path) -> None:
         load_protocol(path)
 
 
-def test_real_data_has_the_counts_of_the_evaluation_plan(speech: Path) -> None:
-    from voiceveil.corpus import open_corpus
-
-    (dev,) = (v for v in load_protocol("vpc2024").verification if v.dataset == "libri_dev")
-    assert len(open_corpus(speech / dev.enroll)) == dev.enroll_utterances
+@pytest.mark.parametrize("name", ["libri_dev", "libri_test"])
+def test_official_lists_have_the_counts_of_the_evaluation_plan(name: str, tmp_path: Path) -> None:
+    write_official_sets(tmp_path, name)
+    (dataset,) = (v for v in load_protocol("vpc2024").verification if v.dataset == name)
+    assert len(open_corpus(tmp_path / dataset.enroll)) == dataset.enroll_utterances
     utterances = 0
-    for trials in dev.trials:
-        corpus = open_corpus(speech / trials.set)
+    for trials in dataset.trials:
+        corpus = open_corpus(tmp_path / trials.set)
         utterances += len(corpus)
         assert corpus.trials is not None
         assert int(corpus.trials.target.sum()) == trials.target
         assert int((~corpus.trials.target).sum()) == trials.nontarget
-    assert utterances == dev.trial_utterances
+    assert utterances == dataset.trial_utterances

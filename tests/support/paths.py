@@ -9,5 +9,5 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: Inputs and outputs of the official code of the challenges; README.md there says where they come from.
 GOLDEN = ROOT / "tests" / "golden"
-#: Real speech that is not part of the repository; tests that need it skip when it is absent.
+#: Recordings that may not be redistributed; the tests that need them skip when they are absent.
 SHARED = Path(os.environ.get("VOICEVEIL_SHARED", ROOT.parent / "shared"))

@@ -31,6 +31,7 @@ from voiceveil.apps.board.scoring import judge
 from voiceveil.apps.board.store import Store
 from voiceveil.apps.board.verification import draw_sample
 from voiceveil.apps.board.worker import Worker, run_worker
+from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.apps.web.database import open_database
 from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.audio import Waveform, load
@@ -493,11 +494,11 @@ def test_trained_attacker_needs_the_training_audio(data: Path, tmp_path: Path, a
     }
 
 
-def test_server_verifies_real_speech_in_its_own_process(speech: Path, tmp_path: Path) -> None:
+def test_server_verifies_real_speech_in_its_own_process(tmp_path: Path) -> None:
     """CAM++ and Moonshine, a worker that is killed in the middle, and Ctrl-C at the end."""
     chosen = {}
     for gender in "fm":
-        corpus = open_corpus(speech / f"libri_dev_trials_{gender}")
+        corpus = replace(open_corpus(SPEECH / f"demo_trials_{gender}"), name=f"libri_dev_trials_{gender}")
         trials = corpus.trials
         assert trials is not None
         speakers = sorted(set(trials.enroll.tolist()))[:3]
@@ -505,7 +506,7 @@ def test_server_verifies_real_speech_in_its_own_process(speech: Path, tmp_path: 
         keep = np.isin(trials.enroll, speakers) & np.isin(trials.utterance, [u.id for u in heard])
         listed = Trials(trials.enroll[keep], trials.utterance[keep], trials.target[keep])
         chosen[corpus.name] = replace(corpus, utterances=heard, trials=listed)
-    corpus = open_corpus(speech / "libri_dev_enrolls")
+    corpus = replace(open_corpus(SPEECH / "demo_enrolls"), name="libri_dev_enrolls")
     speakers = [who for one in chosen.values() for who in dict.fromkeys(u.speaker for u in one)]
     enrolled = tuple(u for who in speakers for u in corpus.by_speaker[str(who)][:1])
     chosen[corpus.name] = replace(corpus, utterances=enrolled)

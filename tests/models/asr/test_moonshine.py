@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import voiceveil as vv
+from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.audio import Waveform, load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
@@ -157,9 +158,9 @@ def test_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_wer_on_librispeech_is_below_six_percent(speech: Path) -> None:
-    """Every 25th trial of both genders: 80 utterances of all kinds of speakers."""
-    corpus = [u for g in "fm" for u in vv.open_corpus(speech / f"libri_dev_trials_{g}").utterances[::25]]
+def test_wer_on_librispeech_is_about_seven_percent() -> None:
+    """The trials of the demo corpus: 100 short utterances of 20 speakers, in Opus."""
+    corpus = [u for g in "fm" for u in vv.open_corpus(SPEECH / f"demo_trials_{g}")]
     result = word_error_rate(corpus, transcribe(corpus, Moonshine()))
     assert result.errors.words > 1000
-    assert 0.03 < result.wer.value < 0.06
+    assert 0.06 < result.wer.value < 0.08

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from voiceveil import metrics
+from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.attack import encoder
 from voiceveil.audio import Waveform, load
 from voiceveil.core.errors import InputError
@@ -157,11 +158,11 @@ def test_own_weights_are_used(tmp_path: Path) -> None:
     assert not np.allclose(mine(wave), CamPlusPlus()(wave))
 
 
-def test_real_speakers_are_told_apart(speech: Path) -> None:
+def test_real_speakers_are_told_apart() -> None:
     """Seven women and seven men, 3 s of two utterances to enroll, of two to compare: few errors."""
     rates = []
     for part in "fm":
-        corpus = open_corpus(speech / f"libri_dev_trials_{part}")
+        corpus = open_corpus(SPEECH / f"demo_trials_{part}")
         people = [corpus.by_speaker[name][:4] for name in corpus.speakers()[:7]]
         table = np.array([[_embedded(u.path) for u in spoken] for spoken in people])
         enrolled, test = table[:, :2].mean(axis=1), table[:, 2:].reshape(-1, 192)

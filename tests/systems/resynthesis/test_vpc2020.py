@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.tiny_decoder import write_decoder, write_two_stages
 from voiceveil import metrics
+from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.audio import Samples, Waveform, load
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
@@ -154,9 +155,9 @@ def test_every_system_converts_with_shipped_weights(name: str) -> None:
     assert level == pytest.approx(own, rel=0.05) or (at_full_scale and 0.3 * own < level < own)
 
 
-def test_copy_synthesis_lies_between_the_original_and_b1(speech: Path) -> None:
+def test_copy_synthesis_lies_between_the_original_and_b1() -> None:
     """Real speech: the ignorant attacker's EER, and how alike the embeddings of a speaker's two utterances are."""
-    corpus, by = open_corpus(speech / "libri_dev_trials_f"), encoder("campplus")
+    corpus, by = open_corpus(SPEECH / "demo_trials_f"), encoder("campplus")
     pairs = [spoken[:2] for _, spoken in sorted(corpus.by_speaker.items()) if len(spoken) > 1][:6]
     enrolled = np.array([l2_normalized(by(_four_seconds(first))) for first, _ in pairs])
     alike, rates = {}, {}
