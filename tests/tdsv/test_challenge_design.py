@@ -119,9 +119,9 @@ def test_without_joining_a_passphrase_is_a_phrase_of_the_corpus() -> None:
     ("options", "message"),
     [
         ({"task": 3}, "there is no task 3"),
-        ({"join": (5, 4)}, "passphrases of 5 to 4 units"),
-        ({"tests": 0}, "a number of phrases, tests or repetitions below 1"),
-        ({"task": 2, "known": 10}, "10 of 10 passphrases in training"),
+        ({"join": (5, 4)}, "passphrases cannot have 5 to 4 units"),
+        ({"tests": 0}, "phrases, tests, repetitions and trials must be 1 or more"),
+        ({"task": 2, "known": 10}, "10 of 10 passphrases cannot be in training"),
         ({"shares": (0.5, 0.5, 0.5)}, "give three that add up to 1"),
         ({"language": "Old English"}, "write it without blanks, e.g. English"),
     ],
@@ -138,7 +138,7 @@ def test_unsuitable_corpora_are_rejected() -> None:
         design(corpus(), ChallengePlan())
     with pytest.raises(InputError, match="no utterance with speaker and phrase"):
         design(Corpus("none", (Utterance("a", Path("a.wav"), "s"),)), ChallengePlan())
-    with pytest.raises(InputError, match="no gender of 1 speaker"):
+    with pytest.raises(InputError, match=r"1 speaker\(s\) have no gender"):
         design(Corpus("none", (Utterance("a", Path("a.wav"), "s", phrase="x"),)), ChallengePlan(phrases=1, tests=1))
 
 

@@ -192,7 +192,7 @@ def test_faults_of_a_challenge_name_file_and_line(small: Path) -> None:
     found = [str(fault).replace(str(small), "DIR") for fault in check(small)[1]]
     assert found == [
         "DIR/docs/eval_trials.txt:4: unknown file evl_000999: there is no wav/evaluation/evl_000999.wav "
-        "(mend the id, or copy the recording)",
+        "(correct the id, or copy the recording)",
         "DIR/docs/eval_trials.txt:5: unknown model nobody (it is not in eval_model_enrollment.txt)",
         "DIR/docs/train_labels.txt:2: wav/train/trn_000001.wav: an empty recording",
         "DIR/docs/train_labels.txt:3: wav/train/trn_000002.wav: 1 channel(s) at 8000 Hz; "

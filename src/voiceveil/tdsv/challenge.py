@@ -1,10 +1,10 @@
-"""A challenge as a folder (evaluation plan, section 2.5): what its lists say, and whether its recordings are there.
+"""A challenge as a folder (evaluation plan, section 2.5): its lists, and checks of its recordings.
 
     docs/{dev,eval}_model_enrollment.txt  docs/{dev,eval}_trials.txt  docs/{dev,eval}_keys.txt  docs/train_labels.txt
     wav/enrollment/*.wav  wav/evaluation/*.wav  wav/train/*.wav
 
-A subset is "dev" or "eval"; keys are there or not. :func:`open_challenge` reads with the first fault raised;
-:func:`check` lists them all and opens every recording.
+A subset is "dev" or "eval", with or without keys. :func:`open_challenge` raises the first fault; :func:`check` returns
+all faults and opens every recording.
 """
 
 from __future__ import annotations
@@ -53,15 +53,17 @@ class Challenge:
     def subset(self, name: str) -> Subset:
         """Return the subset of a name; raise an ``InputError`` if it is not there."""
         if name not in self.subsets:
-            there = ", ".join(self.subsets) or "none"
-            raise InputError(f"no subset {name!r} (there: {there})", where=self.root / "docs")
+            present = ", ".join(self.subsets) or "none"
+            raise InputError(f"no subset {name!r} (there: {present})", where=self.root / "docs")
         return self.subsets[name]
 
     def training(self) -> tuple[Utterance, ...]:
         """Return the training files with speaker and phrase."""
         return tuple(
-            Utterance(one.file, self.path("train", one.file), speaker=one.speaker, phrase=one.phrase, role="train")
-            for one in self.labels
+            Utterance(
+                label.file, self.path("train", label.file), speaker=label.speaker, phrase=label.phrase, role="train"
+            )
+            for label in self.labels
         )
 
     def enrollment(self, subset: str) -> tuple[Utterance, ...]:
@@ -76,7 +78,20 @@ class Challenge:
 
 
 def open_challenge(root: str | Path, report: Report = strict) -> Challenge:
-    """Read the lists of a challenge; no recording is opened, but each must be there."""
+    """Read the lists of a challenge; every recording must exist, but none is opened.
+
+    Parameters
+    ----------
+    root : path
+        Folder that holds ``docs`` and ``wav``.
+    report : callable
+        Gets each fault; by default the first one is raised.
+
+    Raises
+    ------
+    InputError
+        If the folder is no challenge.
+    """
     root = Path(root)
     docs = root / "docs"
     if not docs.is_dir():
@@ -125,37 +140,37 @@ def _compare(trials: tuple[Trial, ...], keys: tuple[Key, ...], path: Path, truth
     """Report keys that are not those of the trials, in the same order."""
     for trial, key in zip(trials, keys, strict=False):
         if (trial.model, trial.test) != (key.model, key.test):
-            what = f"the key of {key.model} {key.test}, where {path.name}:{trial.line} has {trial.model} {trial.test}"
-            report(Fault(truth, key.line, what, fix="bring the keys into the order of the trials"))
+            fault = f"the key of {key.model} {key.test}, where {path.name}:{trial.line} has {trial.model} {trial.test}"
+            report(Fault(truth, key.line, fault, fix="bring the keys into the order of the trials"))
             return
     if len(trials) != len(keys):
-        report(Fault(truth, None, f"{len(keys)} keys for {len(trials)} trials", fix="give one key a trial"))
+        report(Fault(truth, None, f"{len(keys)} keys for {len(trials)} trials", fix="give one key per trial"))
 
 
 class _Files:
-    """The recordings that are there, by part; each that a list names must be among them."""
+    """The recordings of each folder, in which those that lists name must exist."""
 
     def __init__(self, root: Path, report: Report) -> None:
         self._root, self._report = root, report
-        self._there: dict[str, set[str]] = {}
+        self._present: dict[str, set[str]] = {}
 
     def need(self, part: AudioFolder, file: str, where: Path, line: int) -> None:
         """Report a file that a list names and that is missing."""
-        if part not in self._there:
+        if part not in self._present:
             folder = self._root / "wav" / part
-            self._there[part] = _listed(folder)
-        if f"{file}.wav" not in self._there[part]:
-            what = f"unknown file {file}: there is no wav/{part}/{file}.wav"
-            self._report(Fault(where, line, what, fix="mend the id, or copy the recording"))
+            self._present[part] = _listed(folder)
+        if f"{file}.wav" not in self._present[part]:
+            fault = f"unknown file {file}: there is no wav/{part}/{file}.wav"
+            self._report(Fault(where, line, fault, fix="correct the id, or copy the recording"))
 
 
 def check(root: str | Path, *, audio: bool = True) -> tuple[Challenge, Iterator[Fault]]:
     """Return the challenge as far as it can be read, and all faults: those of the lists, then of the recordings."""
-    found: list[Fault] = []
-    challenge = open_challenge(root, found.append)
+    list_faults: list[Fault] = []
+    challenge = open_challenge(root, list_faults.append)
 
     def faults() -> Iterator[Fault]:
-        yield from found
+        yield from list_faults
         if audio:
             yield from audio_faults(challenge)
 
@@ -170,14 +185,14 @@ def audio_faults(challenge: Challenge) -> Iterator[Fault]:
             continue
         named[part].add(file)
         path = challenge.path(part, file)
-        if path.is_file() and (what := _fault_of(path)):
-            note = what.startswith("note: ")
-            yield Fault(where, line, f"wav/{part}/{file}.wav: {what.removeprefix('note: ')}", note=note)
-    for folder, known in named.items():
-        there = challenge.root / "wav" / folder
-        extra = sorted({name[:-4] for name in _listed(there) if name.endswith(".wav")} - known)
+        fault, is_note = _audio_fault(path) if path.is_file() else ("", False)
+        if fault:
+            yield Fault(where, line, f"wav/{part}/{file}.wav: {fault}", note=is_note)
+    for name, known in named.items():
+        folder = challenge.root / "wav" / name
+        extra = sorted({file[:-4] for file in _listed(folder) if file.endswith(".wav")} - known)
         if extra:
-            yield Fault(there, None, f"{len(extra)} recordings that no list names, e.g. {extra[0]}.wav", note=True)
+            yield Fault(folder, None, f"{len(extra)} recordings that no list names, e.g. {extra[0]}.wav", note=True)
 
 
 def _listed(folder: Path) -> set[str]:
@@ -196,14 +211,14 @@ def _mentions(challenge: Challenge) -> Iterator[tuple[AudioFolder, str, Path, in
             yield "evaluation", trial.test, docs / f"{name}_trials.txt", trial.line
 
 
-def _fault_of(path: Path) -> str:
-    """Return the fault of a recording in words, or a note if it can be used all the same."""
+def _audio_fault(path: Path) -> tuple[str, bool]:
+    """Return the fault of a recording ("" if there is none), and whether it is only a note."""
     try:
-        found = info(path)
+        header = info(path)
     except InputError as error:
-        return "an empty recording" if error.what == "the file is empty" else error.what
-    if found.frames == 0:
-        return "an empty recording"
-    if found.rate != _RATE or found.channels != 1:
-        return f"note: {found.channels} channel(s) at {found.rate} Hz; the challenge has one at {_RATE} Hz"
-    return ""
+        return ("an empty recording" if error.what == "the file is empty" else error.what), False
+    if header.frames == 0:
+        return "an empty recording", False
+    if header.rate != _RATE or header.channels != 1:
+        return f"{header.channels} channel(s) at {header.rate} Hz; the challenge has one at {_RATE} Hz", True
+    return "", False

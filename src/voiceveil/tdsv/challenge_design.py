@@ -1,11 +1,11 @@
-"""A challenge of one's own, from any corpus with speakers, genders and phrases: who enrolls, who tries, what is said.
+"""Design of a challenge from any corpus with speakers, genders and phrases: models, trials and passphrases.
 
-A *unit* is what the corpus labels as a phrase. With ``join`` a passphrase is a sequence of four to six different units
-(digits, words), each time from other recordings of them; without, it is one unit. The n-th time a speaker says a
-passphrase is made of the n-th recording of each unit. The first three enroll, the next ones are tests: no recording
-that enrolls is heard in a test. Free text is a sequence of other units; without ``join``, what is labelled "FT".
+A *unit* is a phrase of the corpus. With ``join`` a passphrase is a sequence of four to six different units (digits,
+words); without, it is one unit. The n-th recording of a passphrase is joined from the speaker's n-th recording of each
+unit. The first three recordings enroll, the next ones are tests: none is used for both. Free text is a sequence of
+other units or, without ``join``, the utterances that are labeled "FT".
 
-As in the challenge, trials are within a gender, nobody is in two of training, development and evaluation, and in
+As in the challenge, trials are within one gender, training, development and evaluation have different speakers, and in
 task 2 (``task=2``) the passphrases of the trials are not among those of the training.
 """
 
@@ -28,12 +28,28 @@ ENROLLED = 3
 
 @dataclass(frozen=True)
 class ChallengePlan:
-    """How to make a challenge; ``shares`` are those of the speakers in training, development and evaluation.
+    """Settings of a challenge.
 
-    ``phrases``: how many passphrases; ``known``: of them in the training of task 2. ``tests``: recordings of each
-    passphrase and speaker in trials; ``repetitions``: in training; ``free``: free-text recordings of a training
-    speaker, and, half as many, of one in trials (task 1: all tests; task 2: for each model). ``most``: trials of one
-    type for a model, at most. ``impostor_wrong``: trials of that type for a model; the challenge has none.
+    Parameters
+    ----------
+    task : int
+        1 or 2.
+    join : pair of int, optional
+        Fewest and most units of a passphrase; without it a passphrase is one unit.
+    phrases, known : int
+        Number of passphrases, and of those in the training of task 2.
+    tests, repetitions : int
+        Recordings of each passphrase by one speaker in trials, and in training.
+    free : int
+        Free-text recordings of a training speaker; a speaker in trials has half as many (in task 2 each model).
+    most, impostor_wrong : int
+        Trials of one type for a model at most, and of the type IW, of which the challenge has none.
+    shares : tuple of float
+        Shares of the speakers in training, development and evaluation.
+    language : str
+        Written into the keys; "" if it is unknown.
+    seed : int
+        Of all draws.
     """
 
     task: int = 1
@@ -53,22 +69,28 @@ class ChallengePlan:
         if self.task not in (1, 2):
             raise InputError(f"there is no task {self.task}", fix="use 1 or 2")
         if self.join is not None and not 1 < self.join[0] <= self.join[1]:
-            raise InputError(f"passphrases of {self.join[0]} to {self.join[1]} units", fix="e.g. --join 4-6")
+            raise InputError(
+                f"passphrases cannot have {self.join[0]} to {self.join[1]} units",
+                fix="give two or more, e.g. --join 4-6",
+            )
         if min(self.shares) < 0 or not 0.999 < sum(self.shares) < 1.001:
-            raise InputError(f"shares of {self.shares}", fix="give three that add up to 1")
+            raise InputError(f"the shares are {self.shares}", fix="give three that add up to 1")
         if min(self.phrases, self.tests, self.repetitions, self.most) < 1 or min(self.free, self.impostor_wrong) < 0:
-            raise InputError("a number of phrases, tests or repetitions below 1", fix="give 1 or more")
+            raise InputError("phrases, tests, repetitions and trials must be 1 or more", fix="give 1 or more")
         if self.task == 2 and not 0 < self.known < self.phrases:
             raise InputError(
-                f"{self.known} of {self.phrases} passphrases in training", fix="leave some for the trials of task 2"
+                f"{self.known} of {self.phrases} passphrases cannot be in training",
+                fix="leave some for the trials of task 2",
             )
         if self.language and not is_id(self.language):
-            raise InputError(f"a language {self.language!r}", fix="write it without blanks, e.g. English")
+            raise InputError(
+                f"the language {self.language!r} is not one word", fix="write it without blanks, e.g. English"
+            )
 
 
 @dataclass(frozen=True)
 class Passphrase:
-    """An id "01", "02" ... and the units that it is made of; ``text`` as far as the corpus tells."""
+    """A passphrase: its id ("01", "02", ...), its units, and its text as far as the corpus tells it."""
 
     id: str
     units: tuple[str, ...]
@@ -77,7 +99,7 @@ class Passphrase:
 
 @dataclass(frozen=True)
 class PlannedRecording:
-    """A recording to be made: who says what, and the recordings that it is joined of."""
+    """A recording of the challenge: speaker, phrase, and the utterances that are joined."""
 
     speaker: str
     phrase: str
@@ -86,7 +108,7 @@ class PlannedRecording:
 
 @dataclass
 class Design:
-    """A challenge on paper: the lists, and what each file id is to hold."""
+    """A designed challenge: its lists, and file id -> recording."""
 
     plan: ChallengePlan
     passphrases: tuple[Passphrase, ...] = ()
@@ -103,12 +125,20 @@ class Design:
 
 
 def design(corpus: Corpus, plan: ChallengePlan) -> Design:
-    """Draw a challenge; the same corpus, plan and seed give the same one."""
+    """Return a random challenge; equal corpora and plans give equal challenges.
+
+    Raises
+    ------
+    InputError
+        If the corpus has too few speakers or recordings, or lacks genders or phrases.
+    """
     tokens = _tokens(corpus, plan.seed)
     genders = {u.speaker: u.gender for u in corpus if u.speaker is not None and u.gender is not None}
     unknown = sorted(set(tokens) - set(genders))
     if unknown:
-        raise InputError(f"no gender of {len(unknown)} speaker(s), e.g. {unknown[0]}", where=corpus.root)
+        raise InputError(
+            f"{len(unknown)} speaker(s) have no gender, e.g. {unknown[0]}", where=corpus.root, fix="add spk2gender"
+        )
     passphrases = _passphrases(corpus, tokens, plan)
     result = Design(plan, passphrases)
     split = _split(tokens, genders, plan)
@@ -127,28 +157,28 @@ Tokens = dict[str, list[Utterance]]  # unit -> recordings of it by one speaker, 
 
 def _tokens(corpus: Corpus, seed: int) -> dict[str, Tokens]:
     """Return speaker -> unit -> recordings."""
-    found: dict[str, Tokens] = {}
+    tokens: dict[str, Tokens] = {}
     for utterance in shuffled_utterances(corpus, seed, "recordings"):
         if utterance.speaker is not None and utterance.phrase is not None:
-            found.setdefault(utterance.speaker, {}).setdefault(utterance.phrase, []).append(utterance)
-    if not found:
+            tokens.setdefault(utterance.speaker, {}).setdefault(utterance.phrase, []).append(utterance)
+    if not tokens:
         raise InputError("no utterance with speaker and phrase", where=corpus.root, fix="e.g. a file utt2phrase")
-    return found
+    return tokens
 
 
 def _passphrases(corpus: Corpus, tokens: Mapping[str, Tokens], plan: ChallengePlan) -> tuple[Passphrase, ...]:
     """Return the passphrases of which every speaker has enough recordings: drawn, or the first units by name."""
     need = max(ENROLLED + plan.tests, plan.repetitions)
-    units = sorted({unit for one in tokens.values() for unit in one} - {FREE_TEXT})
-    full = [u for u in units if all(len(one.get(u, ())) >= need for one in tokens.values())]
+    units = sorted({unit for recordings in tokens.values() for unit in recordings} - {FREE_TEXT})
+    full = [u for u in units if all(len(recordings.get(u, ())) >= need for recordings in tokens.values())]
     texts = {u.phrase: u.text or u.phrase for u in corpus if u.phrase is not None}
     if plan.join is None:
         sequences: list[tuple[str, ...]] = [(unit,) for unit in full]
     else:
         sequences = list(_sequences(full, plan.join, plan.seed, plan.phrases))
     if len(sequences) < plan.phrases:
-        what = f"{len(sequences)} passphrases with {need} recordings by every speaker, not {plan.phrases}"
-        raise InputError(what, where=corpus.root, fix="ask for fewer --phrases, --tests or --repetitions, or --join")
+        few = f"{len(sequences)} passphrases with {need} recordings by every speaker, not {plan.phrases}"
+        raise InputError(few, where=corpus.root, fix="ask for fewer --phrases, --tests or --repetitions, or --join")
     return tuple(
         Passphrase(f"{number:02d}", units, " ".join(texts[unit] for unit in units))
         for number, units in enumerate(sequences[: plan.phrases], start=1)
@@ -180,7 +210,7 @@ def _split(tokens: Mapping[str, Tokens], genders: Mapping[str, str], plan: Chall
     return parts
 
 
-def _say(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], time: int) -> PlannedRecording:
+def _recording(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], time: int) -> PlannedRecording:
     return PlannedRecording(speaker, phrase, tuple(tokens[unit][time] for unit in units))
 
 
@@ -191,7 +221,7 @@ def _free(
     plan = result.plan
     if plan.join is None:
         own = [PlannedRecording(speaker, FREE_TEXT, (u,)) for u in tokens.get(FREE_TEXT, ())]
-        other = [_say(speaker, tokens, FREE_TEXT, (u,), t) for u in sorted(tokens) for t in times
+        other = [_recording(speaker, tokens, FREE_TEXT, (u,), t) for u in sorted(tokens) for t in times
                  if plan.task == 2 and u != FREE_TEXT and u not in avoid and t < len(tokens[u])]  # fmt: skip
         return (own[times.start :: 2] + other)[:count]
     units = [u for u in tokens if u not in avoid and u != FREE_TEXT and len(tokens[u]) >= times.stop]
@@ -200,19 +230,19 @@ def _free(
     texts: list[PlannedRecording] = []
     for number, sequence in zip(range(count), sequences, strict=False):
         order = shuffled(sequence, plan.seed, f"{purpose} {number}")
-        if all(tuple(order) != p.units for p in result.passphrases):  # by chance it can be one
-            texts.append(_say(speaker, tokens, FREE_TEXT, order, times[number % len(times)]))
+        if all(tuple(order) != p.units for p in result.passphrases):  # a random sequence may be a passphrase
+            texts.append(_recording(speaker, tokens, FREE_TEXT, order, times[number % len(times)]))
     return texts
 
 
 def _add_training(result: Design, people: Mapping[str, Tokens], phrases: Sequence[Passphrase]) -> None:
     plan = result.plan
-    said: list[PlannedRecording] = []
+    recordings: list[PlannedRecording] = []
     for speaker, tokens in people.items():
-        said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in range(plan.repetitions)]
-        said += _free(result, speaker, tokens, range(plan.repetitions), plan.free)
-    result.train = _numbered(said, "trn", plan.seed)
-    result.labels = [Label(file, one.speaker, one.phrase) for file, one in result.train.items()]
+        recordings += [_recording(speaker, tokens, p.id, p.units, t) for p in phrases for t in range(plan.repetitions)]
+        recordings += _free(result, speaker, tokens, range(plan.repetitions), plan.free)
+    result.train = _numbered(recordings, "trn", plan.seed)
+    result.labels = [Label(file, recording.speaker, recording.phrase) for file, recording in result.train.items()]
 
 
 def _add_trials(
@@ -225,11 +255,11 @@ def _add_trials(
     """Add the models of a subset, their tests and trials."""
     plan = result.plan
     times = range(ENROLLED, ENROLLED + plan.tests)
-    said: list[PlannedRecording] = []
+    recordings: list[PlannedRecording] = []
     for speaker, tokens in people.items():
-        said += [_say(speaker, tokens, p.id, p.units, t) for p in phrases for t in times]
-        said += _free(result, speaker, tokens, times, plan.free // 2)
-    tests = _numbered(said, "evl", plan.seed, len(result.evaluation))
+        recordings += [_recording(speaker, tokens, p.id, p.units, t) for p in phrases for t in times]
+        recordings += _free(result, speaker, tokens, times, plan.free // 2)
+    tests = _numbered(recordings, "evl", plan.seed, len(result.evaluation))
     result.evaluation |= tests
     models, owners = _models(result, subset, people, genders, phrases)
     result.models[subset] = models
@@ -251,14 +281,14 @@ def _models(
     for number, pair in enumerate(pairs, start=1):
         speaker, phrase = pair.split("\0")
         tokens, passphrase = people[speaker], by_id[phrase]
-        enrolled = [_say(speaker, tokens, phrase, passphrase.units, t) for t in range(ENROLLED)]
+        enrolled = [_recording(speaker, tokens, phrase, passphrase.units, t) for t in range(ENROLLED)]
         free: list[PlannedRecording] = []
         if plan.task == 2:
             free = _free(result, speaker, tokens, range(ENROLLED), max(1, plan.free // 2), passphrase.units)
             if not free:
                 raise InputError(f"no free text of {speaker} beside passphrase {phrase}", fix="use --join, or label FT")
         start = len(result.enrollment) + 1
-        files = {f"enr_{start + k:06d}": one for k, one in enumerate([*enrolled, *free])}
+        files = {f"enr_{start + k:06d}": recording for k, recording in enumerate([*enrolled, *free])}
         result.enrollment |= files
         names = tuple(files)
         key = f"{subset}_model_{number:06d}"
@@ -278,10 +308,10 @@ def _keys(
     """Return the trials of a model, at most a given number of each type, shuffled."""
     speaker, phrase = owner
     kinds: dict[str, list[str]] = {kind: [] for kind in ("TC", "TW", "IC", "IW")}
-    for file, said in tests.items():
-        if genders[said.speaker] == model.gender:
-            who, what = "T" if said.speaker == speaker else "I", "C" if said.phrase == phrase else "W"
-            kinds[who + what].append(file)
+    for file, recording in tests.items():
+        if genders[recording.speaker] == model.gender:
+            identity = "T" if recording.speaker == speaker else "I"
+            kinds[identity + ("C" if recording.phrase == phrase else "W")].append(file)
     most = {"TC": plan.most, "TW": plan.most, "IC": plan.most, "IW": plan.impostor_wrong}
     kind_of = {f: kind for kind in kinds for f in shuffled(kinds[kind], plan.seed, f"trials {model.id}")[: most[kind]]}
     return [
@@ -290,7 +320,9 @@ def _keys(
     ]
 
 
-def _numbered(said: Sequence[PlannedRecording], prefix: str, seed: int, start: int = 0) -> dict[str, PlannedRecording]:
+def _numbered(
+    recordings: Sequence[PlannedRecording], prefix: str, seed: int, start: int = 0
+) -> dict[str, PlannedRecording]:
     """Return file ids in random order."""
-    order = shuffled(map(str, range(len(said))), seed, prefix)
-    return {f"{prefix}_{start + number:06d}": said[int(k)] for number, k in enumerate(order, start=1)}
+    order = shuffled(map(str, range(len(recordings))), seed, prefix)
+    return {f"{prefix}_{start + number:06d}": recordings[int(k)] for number, k in enumerate(order, start=1)}

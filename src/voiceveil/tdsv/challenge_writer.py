@@ -1,8 +1,8 @@
-"""A designed challenge on disk: recordings joined of their parts, lists, keys.
+"""Writer of a designed challenge: joined recordings, lists, keys.
 
-Conventions: 16 kHz, one channel, 16 bits, the highest sample at half of full scale: how loud a recording was tells
-nothing. Parts follow each other without a gap, faded over 5 ms: single words come with pauses of their own.
-The folder appears under its name when it is complete.
+Conventions: 16 kHz, one channel, 16 bits, peak at half of full scale, so that loudness tells nothing. Utterances are
+joined without a gap, faded over 5 ms: single words have pauses of their own. The folder gets its name when it is
+complete.
 """
 
 from __future__ import annotations

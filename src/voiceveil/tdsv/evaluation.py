@@ -1,8 +1,8 @@
-"""How good are the scores of a challenge: normalised minimum and actual detection cost, EER, whole and in parts.
+"""Figures of the scores of a challenge: normalized minimum and actual detection cost and EER, of all trials and parts.
 
 Conventions: costs C_miss = 10, C_fa = 1, P_target = 0.01, divided by 0.1 (evaluation plan, section 2.3); rates are
-fractions. TC trials are targets; TW, IC and IW are not. Intervals (95 %) are by a bootstrap over speakers; keys without
-speakers give one over models, which is too narrow where a speaker has several.
+fractions. TC trials are targets; TW, IC and IW are nontargets. 95% intervals come from a bootstrap over speakers, or
+over models if the keys have no speakers, which is too narrow if a speaker has several models.
 
 A part is a set of trials: of one language, gender or phrase, or the targets with one type of nontargets.
 """
@@ -37,7 +37,7 @@ __all__ = [
 #: An LLR above ln(C_fa (1 - P) / (C_miss P)) is accepted.
 BAYES_THRESHOLD = float(np.log(0.99 / 0.1))
 
-#: What the parts of the group "type" hold beside the targets.
+#: Nontarget type -> title of its part, in which it is compared with all targets.
 NONTARGETS = {
     "TW": "TC against TW: the right person, wrong words",
     "IC": "TC against IC: an impostor, the right words",
@@ -58,7 +58,7 @@ class PartResult:
     eer: Estimate
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         figures = {name: getattr(self, name).as_dict() for name in ("min_dcf", "act_dcf", "eer")}
         return {
             "group": self.group,
@@ -71,7 +71,7 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Of the trials of one type, the share accepted at the Bayes threshold, and the mean LLR."""
+    """Share of the trials of one type that is accepted at the Bayes threshold, and their mean LLR."""
 
     type: str
     trials: int
@@ -79,7 +79,7 @@ class Acceptance:
     mean_llr: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {**vars(self), "accepted": self.accepted.as_dict()}
 
 
@@ -92,7 +92,7 @@ class Evaluation:
     acceptance: tuple[Acceptance, ...]
     scores: NDArray[np.float64]
     types: NDArray[np.str_]
-    units: str  # what the intervals are over: speakers or models
+    units: str  # of the intervals: speakers or models
 
     @property
     def overall(self) -> PartResult:
@@ -104,12 +104,12 @@ class Evaluation:
         return tuple(part for part in self.parts if part.group == name)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "name": self.name,
             "intervals_over": self.units,
             "parts": [part.as_dict() for part in self.parts],
-            "acceptance": [one.as_dict() for one in self.acceptance],
+            "acceptance": [entry.as_dict() for entry in self.acceptance],
         }
 
 
@@ -131,7 +131,7 @@ def evaluate(
     """Return all figures of scores (n,) with their keys (n,)."""
     values = np.asarray(scores, dtype=np.float64)
     if len(values) != len(keys):
-        raise InputError(f"{len(values)} scores for {len(keys)} keys")
+        raise InputError(f"{len(values)} scores for {len(keys)} keys", fix="give one score per key")
     types = np.array([key.type for key in keys])
     missing = "targets (TC)" if not (types == "TC").any() else "nontargets" if (types == "TC").all() else ""
     if missing:
@@ -164,11 +164,11 @@ def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTri
     known = all(key.speaker and (key.test_speaker or key.type[0] == "T") for key in keys)
     if known:
         enroll = np.array([key.speaker for key in keys])
-        heard = np.array([key.speaker if key.type[0] == "T" else key.test_speaker for key in keys])
-    else:  # a model is then a person of its own, and so is each impostor's recording
+        tested = np.array([key.speaker if key.type[0] == "T" else key.test_speaker for key in keys])
+    else:  # count each model and each recording of an impostor as a speaker
         enroll = np.array([key.model for key in keys])
-        heard = np.array([key.model if key.type[0] == "T" else f"file {key.test}" for key in keys])
-    codes = np.unique(np.concatenate([enroll, heard]), return_inverse=True)[1].reshape(-1)
+        tested = np.array([key.model if key.type[0] == "T" else f"file {key.test}" for key in keys])
+    codes = np.unique(np.concatenate([enroll, tested]), return_inverse=True)[1].reshape(-1)
     target = np.array([key.type == "TC" for key in keys])
     of = "speakers" if known else "models"
     return ScoredTrials(scores, target, codes[: len(keys)], codes[len(keys) :], of, text_dependent=True)

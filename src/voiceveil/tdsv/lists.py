@@ -6,8 +6,8 @@
     train_labels.txt         train-file-id speaker-id phrase-id                  ("FT": free text)
     *_keys.txt               model-id evaluation-file-id trial-type [further columns]
 
-All have a header line and one space between fields. The plan does not say how keys look; here they are trials with
-their type, and the header names what else is known of each: who speaks, gender, phrase and language ("-": unknown).
+All have a header line and one space between fields. The plan does not define keys; here they are trials with their
+type, and the header names further columns: speakers, gender, phrase and language ("-": unknown).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FURTHER = ("speaker-id", "test-speaker-id", "gender", "phrase-id", "language")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Whom a trial claims: the files that enroll them; ``line`` is where it stands in its list."""
+    """An enrolled speaker: ids of the enrollment files, and the line of the list."""
 
     id: str
     gender: str
@@ -62,7 +62,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Is the evaluation file ``test`` the speaker of ``model``, and their passphrase?"""
+    """The claim that the evaluation file ``test`` is the passphrase of ``model``, by the same speaker."""
 
     model: str
     test: str
@@ -71,7 +71,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A training file, who speaks in it, and what: a phrase id or "FT"."""
+    """Speaker and phrase (an id, or "FT" for free text) of a training file."""
 
     file: str
     speaker: str
@@ -81,7 +81,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The truth about a trial: ``type`` is one of :data:`TRIAL_TYPES`; of the rest what is known, else None."""
+    """The truth about a trial: its type, one of :data:`TRIAL_TYPES`, and other facts, None if unknown."""
 
     model: str
     test: str
@@ -100,7 +100,7 @@ Record = TypeVar("Record", Model, Trial, Label, Key)
 def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Model]]:
     """Return the task, 1 or 2, from the header, and the models by id."""
     task = 0
-    found: dict[str, Model] = {}
+    models: dict[str, Model] = {}
     for line, fields in _rows(path, "model-id", report):
         if not task:
             task = 1 if "phrase-id" in fields[:2] else 2
@@ -108,12 +108,12 @@ def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Mod
         model = _model(path, line, fields, task, report)
         if model is None:
             continue
-        if model.id in found:
-            what = f"model {model.id} is there twice, first on line {found[model.id].line}"
-            report(Fault(path, line, what, fix="keep one"))
+        if model.id in models:
+            fault = f"model {model.id} is there twice, first on line {models[model.id].line}"
+            report(Fault(path, line, fault, fix="keep one"))
             continue
-        found[model.id] = model
-    return task, found
+        models[model.id] = model
+    return task, models
 
 
 def _model(path: Path, line: int, fields: list[str], task: int, report: Report) -> Model | None:
@@ -181,13 +181,13 @@ def _keys(path: Path, report: Report) -> Iterator[Key]:
                 report(Fault(path, line, "no column trial-type", fix="name it in the header"))
                 return
             if len(columns) != len(fields) or columns["trial-type"] < 2:
-                what = "a column is named twice, or trial-type stands before the trial"
-                report(Fault(path, line, what, fix="start with `model-id evaluation-file-id trial-type`"))
+                fault = "a column is named twice, or trial-type stands before the trial"
+                report(Fault(path, line, fault, fix="start with `model-id evaluation-file-id trial-type`"))
                 return
             continue
         if len(fields) != len(columns):
-            what = f"{len(fields)} fields, but the header has {len(columns)}"
-            report(Fault(path, line, what, fix=f"write `{' '.join(f'<{name}>' for name in columns)}`"))
+            fault = f"{len(fields)} fields, but the header has {len(columns)}"
+            report(Fault(path, line, fault, fix=f"write `{' '.join(f'<{name}>' for name in columns)}`"))
             continue
         kind = fields[columns["trial-type"]]
         if kind not in TRIAL_TYPES:
@@ -278,7 +278,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
 
 
 def write_keys(path: Path, keys: Iterable[Key]) -> None:
-    """Write the keys with all that is known."""
+    """Write the keys with all known facts."""
 
     def row(key: Key) -> Sequence[str | None]:
         return (key.model, key.test, key.type, key.speaker, key.test_speaker, key.gender, key.phrase, key.language)

@@ -1,4 +1,4 @@
-"""A trained system as one file, ``.npz``: named arrays and a JSON record. Data, never code: no pickle is read."""
+"""Trained systems in files, ``.npz``: named arrays and a JSON record. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save_system(path: str | Path, system: System) -> Path:
-    """Write a system; the same one gives the same bytes of each array."""
+    """Write a system and return the path; equal systems give equal arrays."""
     voices, wording = system.voices, system.wording
     arrays: Arrays = {"voice_mean": voices.linear.mean, "cohort": voices.cohort}
     if voices.linear.matrix is not None:
         arrays["voice_matrix"] = voices.linear.matrix
     if isinstance(wording, PhraseClassifier):
-        one = wording.classifier
+        classifier = wording.classifier
         arrays |= {
-            "class_mean": one.mean,
-            "class_scale": one.scale,
-            "class_weights": one.weights,
-            "class_bias": one.bias,
+            "class_mean": classifier.mean,
+            "class_scale": classifier.scale,
+            "class_weights": classifier.weights,
+            "class_bias": classifier.bias,
         }
-        labels = list(one.labels)
+        labels = list(classifier.labels)
     elif isinstance(wording, PhraseMatch):
         labels = []
     else:
-        raise InputError(f"a system with wording of the kind {wording.kind!r} cannot be kept")
+        raise InputError(
+            f"a system with wording of the kind {wording.kind!r} cannot be saved", fix="use a classifier or a match"
+        )
     arrays |= {"content_mean": wording.projection.mean, "content_matrix": wording.projection.matrix}
     arrays["fusion"] = _coefficients(system.fusion)
     if system.fusion_free is not None:
@@ -74,11 +76,11 @@ def save_system(path: str | Path, system: System) -> Path:
 
 def _coefficients(fusion: Fusion) -> NDArray[np.float64]:
     """Return two weights and the bias, against impostors and against wrong words, shape (2, 3)."""
-    return np.array([[*one.weights, one.bias] for one in (fusion.impostor, fusion.wrong)])
+    return np.array([[*part.weights, part.bias] for part in (fusion.impostor, fusion.wrong)])
 
 
 def load_system(path: str | Path) -> System:
-    """Read a system; anything else is an ``InputError``."""
+    """Read a system; raise an ``InputError`` if the file is not one."""
     path = Path(path)
     fix = "give the file that `voiceveil tdsv train` wrote"
     try:
@@ -118,7 +120,7 @@ def _check_arrays(arrays: Arrays, record: _Record) -> None:
     """Raise a ``ValueError`` if the arrays have values that are not finite, or do not fit each other."""
     for name, array in arrays.items():
         if name != "json" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
-            raise ValueError(f"{name} holds what is not a finite number")
+            raise ValueError(f"{name} has values that are not finite numbers")
     d, k = len(arrays["voice_mean"]), arrays["cohort"].shape[1]
     size, classes = len(arrays["content_mean"]), len(record.labels)
     wanted = {
@@ -134,9 +136,9 @@ def _check_arrays(arrays: Arrays, record: _Record) -> None:
         "fusion_free": (2, 3),
     }
     if any(name in arrays and arrays[name].shape != shape for name, shape in wanted.items()):
-        raise ValueError("arrays that do not fit each other")
+        raise ValueError("the shapes of arrays do not agree")
     if not 1 <= record.top <= len(arrays["cohort"]) or ("voice_matrix" not in arrays and k != d):
-        raise ValueError("a cohort that does not fit")
+        raise ValueError("the cohort does not agree with the other arrays")
 
 
 def _system(arrays: Arrays, record: _Record) -> System:
