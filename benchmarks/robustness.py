@@ -25,11 +25,11 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import butter, fftconvolve, lfilter, sosfilt
 
 import voiceveil as vv
-from side_by_side import chosen
 from voiceveil import metrics
 from voiceveil import models as utility
 from voiceveil.audio import Samples, Waveform
 from voiceveil.corpus import Utterance, open_corpus
+from voiceveil.evaluation.inventory import spread_sample
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.models.naturalness import DNSMOS
 from voiceveil.stats import ratio
@@ -194,7 +194,7 @@ def main() -> None:
     utterances = []
     for part in ("libri_dev_trials_f", "libri_dev_trials_m"):
         corpus = open_corpus(str(args.data / part))
-        keep = chosen(corpus, args.utterances // 2)
+        keep = set(spread_sample(corpus, args.utterances // 2))
         utterances += [u for u in corpus if u.id in keep]
     print("| condition | WER before | WER after | times | DNSMOS after |\n|---|---|---|---|---|", flush=True)
     for condition, spoil in SPOILT.items():

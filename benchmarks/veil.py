@@ -2,18 +2,20 @@
 
     python benchmarks/veil.py DATA --scratch DIR [--privacy 0 0.5 1] [--default 0.5]
 
-DATA is what `benchmarks/side_by_side.py` takes, and so is the table: B2, B1.b and veil at each privacy. Then, for the
-default, encoders that are trained on its own output (libri_train and libri_pool): ECAPA-TDNN from nothing, CAM++ tuned,
-each alone and with a learned back-end; the cues that need no model; what feelings tell; and the speaker level, where
-G_VD says how far the voices differ. DIR/frontier.svg is the plane of privacy and utility. All is kept in DIR, and a
-killed run goes on.
+DATA holds the sets of `benchmarks/side_by_side.toml`, whose table is printed for B2, B1.b and veil at each privacy.
+Then, for the default: encoders that are trained on its own output (libri_train and libri_pool), ECAPA-TDNN from nothing
+and CAM++ tuned, each alone and with a learned back-end; the cues that need no model; what emotions reveal; and the
+speaker level, where G_VD says how far the voices differ. DIR/frontier.svg is the plane of privacy and utility. All is
+kept in DIR, and a killed run continues.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -21,9 +23,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 
-import side_by_side
 import voiceveil.attack as attack
-from side_by_side import SEED, Column, development, distinctiveness, folder_of, results_of, say, table, trial_sets
+from voiceveil.api.evaluating import EvaluationSettings, evaluate_system
 from voiceveil.attack import TrainingSpeech
 from voiceveil.attack.embedding import embed
 from voiceveil.attack.encoder_attackers import AdaptedAttacker
@@ -34,13 +35,39 @@ from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Results
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.models.speaker.encoders import encoder
+from voiceveil.report.comparison import measures_table
 from voiceveil.report.figures import privacy_utility_svg
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.systems.resolve import find_system
 from voiceveil.training.asv import train_asv
 
+SEED = 2024
+PROTOCOL = Path(__file__).with_name("side_by_side.toml")
 ENCODERS = ("ecapa", "campplus-tuned")
+ATTACKERS = ("campplus", "campplus-adapted", "moonshine-adapted")
+
+
+def say(line: str) -> None:
+    """Print progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def measure(spec: str, args: argparse.Namespace) -> Results:
+    """Evaluate a system, ``NAME[,PARAMETER=VALUE...]``; all that is computed is kept in the scratch folder."""
+    name, *parameters = spec.split(",")
+    settings = EvaluationSettings(
+        args.data,
+        load_protocol(PROTOCOL),
+        args.scratch / spec,
+        attackers=ATTACKERS,
+        recognizers=("moonshine", "pocketsphinx") if args.second else ("moonshine",),
+        seed=args.seed,
+        cache=args.scratch / "cache.sqlite",
+        jobs=args.jobs,
+        progress=not args.quiet,
+    )
+    return replace(evaluate_system(settings, name, parameters), system=spec)
 
 
 def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
@@ -73,7 +100,7 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
         anon=suffix,
         anon_data=data,
         attackers=attackers,
-        sets=trial_sets(inventory),
+        sets=inventory.enrollment_of,
         train=train,
         cache=args.scratch / "cache.sqlite",
         jobs=args.jobs,
@@ -119,9 +146,11 @@ def feelings(evaluation: Evaluation, args: argparse.Namespace) -> None:
 def speaker_level(spec: str, args: argparse.Namespace) -> None:
     """One voice a speaker and role: are the voices as different as the speakers are?"""
     name, *settings = spec.split(",")
-    whole = development(args.data)
-    levels: dict[str, Literal["utterance", "speaker"]] = dict.fromkeys(whole.levels, "speaker")
-    protocol = replace(whole, metrics=("eer", "gvd"), emotion=(), training=None, levels=levels, ranking=None)
+    whole = load_protocol(PROTOCOL)
+    levels: dict[str, Literal["utterance", "speaker"]] = dict.fromkeys(("enroll", "trial"), "speaker")
+    protocol = replace(
+        whole, metrics=("eer", "gvd"), emotion=(), recognition=(), training=None, levels=levels, ranking=None
+    )
     folder = args.scratch / f"{spec}, speaker level"
     evaluation = prepare(args.data, folder, protocol=protocol, system=find_system(name, settings))
     results = evaluate(
@@ -136,27 +165,32 @@ def speaker_level(spec: str, args: argparse.Namespace) -> None:
     )
     for figure in results.find("eer", condition="aa"):
         print(f"speaker level: EER {figure.gender} {figure.value:.1%} [{figure.low:.1%}, {figure.high:.1%}]")
-    print("speaker level: G_VD", distinctiveness(results)[side_by_side.GVD], flush=True)
+    for figure in results.find("gvd"):
+        print(
+            f"speaker level: G_VD {figure.gender} {figure.value:.2f} dB [{figure.low:.2f}, {figure.high:.2f}]",
+            flush=True,
+        )
 
 
 def for_figure(results: Results) -> Results:
-    """What the figure is drawn from: the EERs of the strongest attacker, whoever that is, and EmoDB for IEMOCAP.
-
-    Rankings know one attacker, and the sets of the challenge.
-    """
+    """Return the results with the EERs of the strongest semi-informed attacker alone: rankings know one attacker."""
     semi = [f for f in results.find("eer") if f.knowledge == "semi-informed"]
     mean = {name: np.mean([f.value for f in semi if f.attacker == name]) for name in {f.attacker for f in semi}}
     strongest = min(mean, key=lambda name: mean[name])
     kept = [f for f in results.figures if f.metric != "eer" or f.attacker not in mean or f.attacker == strongest]
     renamed = (replace(f, attacker="strongest") if f.attacker == strongest else f for f in kept)
-    figures = (replace(f, dataset="IEMOCAP_dev", split="dev") if f.metric == "uar" else f for f in renamed)
-    return replace(results, figures=tuple(figures))
+    return replace(results, figures=tuple(renamed))
 
 
 def main() -> None:
     """The table, the frontier, the strongest attackers, the speaker level."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    side_by_side.add_options(parser)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for anonymized speech and all results")
+    parser.add_argument("--second", action="store_true", help="recognize words with PocketSphinx too, which is slow")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the pseudo-speakers; each needs a DIR of its own")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--privacy", nargs="+", default=["0", "0.5", "1"], metavar="P")
     parser.add_argument("--default", default="0.5", metavar="P", help="the privacy that is attacked hardest")
     parser.add_argument("--encoders", nargs="*", default=ENCODERS, choices=ENCODERS, help="to train on it")
@@ -166,19 +200,15 @@ def main() -> None:
     args = parser.parse_args()
     args.scratch.mkdir(parents=True, exist_ok=True)
     specs = [*args.others, *(f"veil,privacy={p}" for p in args.privacy)]
-    columns: dict[str, Column] = {"original": {}}
-    for spec in specs:
-        before, columns[spec] = side_by_side.measure(spec, args)
-        columns["original"] |= before
-    text = table(columns)
+    results = [measure(spec, args) for spec in specs]
+    text = measures_table(results).to_markdown()
     (args.scratch / "veil.md").write_text(text + "\n")
     print(f"\n{text}\n", flush=True)
-    results = [for_figure(Results.load(results_of(spec, args))) for spec in specs]
-    ranking = rank_systems(results, load_protocol("vpc2024"), split="dev")
+    ranking = rank_systems([for_figure(one) for one in results], load_protocol(PROTOCOL), split="dev")
     (args.scratch / "frontier.svg").write_text(privacy_utility_svg(ranking))
     default = f"veil,privacy={args.default}"
     made = find_system("veil", [f"privacy={args.default}"])
-    evaluation = prepare(args.data, folder_of(default, args), protocol=development(args.data), system=made)
+    evaluation = prepare(args.data, args.scratch / default, protocol=PROTOCOL, system=made)
     feelings(evaluation, args)
     strongest(evaluation, args)
     speaker_level(default, args)

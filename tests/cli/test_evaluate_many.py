@@ -17,7 +17,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.evaluation.tasks.distinctiveness import _dominance, speaker_intervals
-from voiceveil.report.comparison import compare, shown
+from voiceveil.report.comparison import compare, measures_table, shown
 from voiceveil.report.comparison_page import scatter_svg
 from voiceveil.systems import systems
 from voiceveil.systems.resynthesis.pool import load_pool
@@ -107,6 +107,35 @@ def test_intervals_over_speakers_equal_a_plain_loop() -> None:
     low, high = speaker_intervals([matrix + 2 * np.eye(5), matrix, matrix + np.eye(5)])
     assert low[0] < metrics.deid(matrix + 2 * np.eye(5), matrix) < high[0]
     assert low[1] < metrics.gvd(matrix + 2 * np.eye(5), matrix + np.eye(5)) < high[1]
+
+
+def test_measures_table_has_every_figure_once() -> None:
+    table = measures_table([results("a", 0.3, -2.0), results("b", 0.4, -5.0)])
+    assert table.columns == ("measure", "original", "a", "b")
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["EER, campplus (unprotected), test"][0] == "2.0% [1.0, 12.0] / 2.0% [1.0, 12.0]"
+    assert rows["EER, campplus (lazy-informed), test"] == (
+        "",
+        "30.0% [15.0, 40.0] / 30.0% [15.0, 40.0]",
+        "40.0% [20.0, 50.0] / 40.0% [20.0, 50.0]",
+    )
+    assert rows["gain of voice distinctiveness (G_VD), test"][2].startswith("-5 dB [-6, -4]")
+    assert rows["WER, dev"] == ("", "40.0%", "40.0%")
+
+
+def test_side_by_side_protocol_measures_systems_into_one_table(tmp_path: Path) -> None:
+    data = make_challenge(tmp_path / "data", only=("dev",))
+    toml = (Path(__file__).parents[2] / "benchmarks" / "side_by_side.toml").read_text()
+    (tmp_path / "small.toml").write_text(toml.replace('"dnsmos", ', "").replace("sample = 100", "sample = 2"))
+    command = ["evaluate", "--protocol", str(tmp_path / "small.toml"), "--data", str(data), "--seed", "1", "--quiet"]
+    command += ["--attackers", "bumps", "--recognizers", "counter", "--jobs", "1", "--no-report"]
+    assert main([*command, "--system", "identity,b2", "--out", str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "comparison.md").read_text().splitlines()
+    assert lines[0] == "| measure | original | identity | b2 |"
+    measures = [line.split(" | ")[0].removeprefix("| ") for line in lines[2:] if line.startswith("|")]
+    assert "EER, bumps (ignorant), dev" in measures
+    assert "WER, counter, dev" in measures
+    assert any(name.startswith("pitch correlation") for name in measures)
 
 
 def results(system: str, eer: float, gvd: float) -> Results:

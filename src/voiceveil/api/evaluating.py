@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.terminal import print_lines
 from voiceveil.evaluation import evaluate as evaluation
@@ -18,7 +19,7 @@ from voiceveil.evaluation.protocol import Protocol, load_protocol
 from voiceveil.evaluation.results import Results
 from voiceveil.evaluation.speaker_pool import build_evaluation_pool, pool_file, without_pool
 from voiceveil.official.tree import write_tree
-from voiceveil.report.comparison import Comparison, compare
+from voiceveil.report.comparison import Comparison, compare, measures_table
 from voiceveil.run.executor import Jobs, check_jobs
 from voiceveil.run.outputs import recorded, refuse_corpora
 from voiceveil.systems.contract import Anonymizer
@@ -218,7 +219,9 @@ def settings_of_system(settings: EvaluationSettings, name: str) -> EvaluationSet
 
 
 def evaluate_systems(settings: EvaluationSettings, systems: Sequence[Sequence[str]]) -> Comparison:
-    """Evaluate several systems, and compare them in ``comparison.json`` and ``comparison.html``.
+    """Evaluate several systems, and compare them in ``comparison.json``, ``comparison.html`` and ``comparison.md``.
+
+    The Markdown file holds every figure: a row for each measure, a column for each system.
 
     Each system has a folder of its own below the output; models' results on the original speech are kept for all. A
     system that fails has a row that says why, and the others are evaluated all the same.
@@ -233,7 +236,7 @@ def evaluate_systems(settings: EvaluationSettings, systems: Sequence[Sequence[st
     home = systems_folder(settings)
     inventory = take_inventory(settings.protocol, settings.data, train=settings.train, emotion=settings.emotion)
     refuse_corpora(home, inventory.corpora.values())
-    pages = [home / "comparison.json", home / "comparison.html"]
+    pages = [home / f"comparison.{ending}" for ending in ("json", "html", "md")]
     record = {"protocol": settings.protocol.name, "systems": "side by side"}
     with recorded(home, record, lambda: pages, overwrite=settings.overwrite):
         measured: list[Results] = []
@@ -248,16 +251,19 @@ def evaluate_systems(settings: EvaluationSettings, systems: Sequence[Sequence[st
                 faults[name] = str(error)
                 settings.say(f"{name}: {error}")
         comparison = compare(settings.protocol.name, measured, faults, [name for name, *_ in systems])
-        _write_comparison(comparison, home)
+        _write_comparison(comparison, measured, home)
     return comparison
 
 
-def _write_comparison(comparison: Comparison, home: Path) -> None:
+def _write_comparison(comparison: Comparison, measured: Sequence[Results], home: Path) -> None:
     from voiceveil.report.comparison_page import write_comparison
 
     home.mkdir(parents=True, exist_ok=True)
     comparison.save(home / "comparison.json")
     write_comparison(comparison, home / "comparison.html")
+    table = measures_table(measured)
+    with atomic_path(home / "comparison.md") as part:
+        part.write_text("\n\n".join([table.to_markdown(), *table.notes]) + "\n", encoding="utf-8")
 
 
 def _prepared(

@@ -15,11 +15,14 @@ from typing import Any
 
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.checks import Check
+from voiceveil.core.tables import Table
 from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.summary import mean_of
+from voiceveil.report.summary import shown as shown_figure
 
-__all__ = ["COLUMNS", "ORIGINAL", "Comparison", "Row", "compare"]
+__all__ = ["COLUMNS", "ORIGINAL", "Comparison", "Row", "compare", "measures_table"]
 
 #: Column -> what it is called.
 COLUMNS = {"eer_oa": "EER oa", "eer_aa": "EER aa", "wer": "WER", "deid": "DeID", "gvd": "G_VD (dB)"}
@@ -92,6 +95,38 @@ def compare(protocol: str, measured: Sequence[Results], faults: Mapping[str, str
     attackers = [f.attacker for results in measured for f in _eer(results, split, "oa", "ignorant")]
     originals = [_original(results, split) for results in measured[:1]]
     return Comparison(protocol, split, tuple(sets), attackers[0] if attackers else "", (*originals, *rows))
+
+
+def measures_table(measured: Sequence[Results]) -> Table:
+    """Return all figures of several systems in one table: a row for each measure, a column for each system.
+
+    A row is a metric of an attacker or model; a cell holds the values of its datasets, genders in their order, with
+    95% intervals. Figures of original speech, from the first results, are in a column of their own.
+    """
+    columns = [ORIGINAL, *(results.system for results in measured)]
+    cells: dict[str, dict[str, list[str]]] = {}
+    for number, results in enumerate(measured):
+        for figure in results.figures:
+            is_original = set(figure.condition) == {"o"}
+            if is_original and number:
+                continue
+            by = figure.evaluator if len(figure.condition) != 2 or figure.attacker else ""
+            measure = ", ".join(filter(None, [_title(figure), by, figure.subset, figure.split]))
+            column = ORIGINAL if is_original else results.system
+            cells.setdefault(measure, {}).setdefault(column, []).append(_cell(figure))
+        speed = results.info.get("real_time_factor")
+        if speed:
+            cells.setdefault("processor seconds for a second of speech", {})[results.system] = [f"{speed:.3g}"]
+    rows = tuple((name, *(" / ".join(row.get(column, [])) for column in columns)) for name, row in cells.items())
+    return Table(("measure", *columns), rows, ("Brackets are 95% intervals over speakers.",))
+
+
+def _title(figure: Figure) -> str:
+    return METRICS[figure.metric].title if figure.metric in METRICS else figure.metric
+
+
+def _cell(figure: Figure) -> str:
+    return f"{shown_figure(figure)}".replace("\N{NO-BREAK SPACE}", " ").replace(" %", "%")
 
 
 def _row(results: Results, split: str) -> Row:
