@@ -22,7 +22,7 @@ from voiceveil.apps.listen.app import invitation
 from voiceveil.apps.listen.design import Plan
 from voiceveil.apps.web.database import Database, Transaction, Unavailable, open_database
 from voiceveil.apps.web.limits import RateLimit
-from voiceveil.apps.web.ranges import ranged
+from voiceveil.apps.web.pages import ranged
 from voiceveil.apps.web.tokens import BadToken, ExpiredToken, Seal, new_key, read_key, write_key
 from voiceveil.core.errors import InputError
 

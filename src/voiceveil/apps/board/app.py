@@ -33,10 +33,9 @@ from voiceveil.apps.board.store import Full, Store
 from voiceveil.apps.board.worker import put_in_queue
 from voiceveil.apps.web.database import Unavailable, open_database
 from voiceveil.apps.web.guard import Guard, form_mark, is_ours
-from voiceveil.apps.web.limits import RateLimit
+from voiceveil.apps.web.limits import RateLimit, Workers
 from voiceveil.apps.web.pages import Pages
 from voiceveil.apps.web.tokens import BadToken, Revocations, Seal, read_key
-from voiceveil.apps.web.workers import Workers
 from voiceveil.core.errors import InputError, OutputError
 
 __all__ = ["NAME", "BoardApp", "open_board", "team_token"]

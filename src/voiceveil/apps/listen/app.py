@@ -31,11 +31,9 @@ from voiceveil.apps.listen.texts import Texts, load_texts, paragraphs
 from voiceveil.apps.listen.view import completion_code, step_context
 from voiceveil.apps.web.database import Unavailable, open_database
 from voiceveil.apps.web.guard import Guard, form_mark, is_ours
-from voiceveil.apps.web.limits import RateLimit, read_body
-from voiceveil.apps.web.pages import Pages
-from voiceveil.apps.web.ranges import ranged
+from voiceveil.apps.web.limits import RateLimit, Workers, read_body
+from voiceveil.apps.web.pages import Pages, ranged
 from voiceveil.apps.web.tokens import BadToken, ExpiredToken, Revocations, Seal, read_key
-from voiceveil.apps.web.workers import Workers
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 

@@ -62,7 +62,7 @@ class LiveApp:
         self._latency = round(1e3 * first.latency)
 
     def starlette(self) -> Starlette:
-        """The application with its routes."""
+        """Return the application with its routes."""
         routes = [
             Route("/", self.page),
             Route("/static/{name}", self.static),
@@ -71,24 +71,24 @@ class LiveApp:
         return Starlette(routes=routes, middleware=[Middleware(Guard)])
 
     async def page(self, request: Request) -> Response:
-        """The page to speak into."""
+        """Return the page to speak into."""
         context = {"system": self._system.name, "rate": self._system.rate, "latency": self._latency}
         answer = self._pages.page("live.html", context)
         answer.headers["permissions-policy"] = _PERMISSIONS
         return answer
 
     async def static(self, request: Request) -> Response:
-        """Styles and scripts."""
-        found = self._pages.static(request.path_params["name"])
-        if found is None:
+        """Return a style sheet or script."""
+        response = self._pages.static(request.path_params["name"])
+        if response is None:
             raise HTTPException(404)
-        return found
+        return response
 
     async def stream(self, socket: WebSocket) -> None:
         """Run one session, from the first block to ``end``."""
         await socket.accept()
         if not _is_ours(socket):
-            await _close(socket, _REFUSED, "a page of another site")
+            await _close(socket, _REFUSED, "opened by a page of another site")
         elif self._sessions >= self._most:
             await _close(socket, _FULL, "too many sessions; try again later")
         else:
@@ -112,7 +112,7 @@ class LiveApp:
         return _NORMAL, ""
 
     async def _converse(self, socket: WebSocket, session: Session) -> None:
-        told = began = time.monotonic()
+        reported = began = time.monotonic()
         used = 0.0  # seconds of the client's allowance
         while True:
             async with asyncio.timeout(self._silence):
@@ -129,17 +129,17 @@ class LiveApp:
             now = time.monotonic()
             used = max(used, now - began)
             await asyncio.sleep(max(0.0, began + used - now - _AHEAD))
-            if now - told >= 1.0:
-                told = now
+            if now - reported >= 1.0:
+                reported = now
                 await self._send(socket, session.timings)
         if message.get("text") != "end":
-            raise InputError("a text that is not `end`")
+            raise InputError("the only text message allowed is `end`")
         await self._send(socket, session.close())
         await self._send(socket, session.timings)
 
-    async def _send(self, socket: WebSocket, what: Samples | Timings) -> None:
+    async def _send(self, socket: WebSocket, content: Samples | Timings) -> None:
         async with asyncio.timeout(self._silence):
-            await _send(socket, what)
+            await _send(socket, content)
 
 
 async def _close(socket: WebSocket, code: int, reason: str) -> None:
@@ -147,23 +147,23 @@ async def _close(socket: WebSocket, code: int, reason: str) -> None:
         await socket.close(code, reason)
 
 
-async def _send(socket: WebSocket, what: Samples | Timings) -> None:
+async def _send(socket: WebSocket, content: Samples | Timings) -> None:
     try:
-        if isinstance(what, Timings):
-            await socket.send_text(json.dumps(what.as_dict()))
-        elif len(what):
-            await socket.send_bytes(what.astype("<f4").tobytes())
+        if isinstance(content, Timings):
+            await socket.send_text(json.dumps(content.as_dict()))
+        elif len(content):
+            await socket.send_bytes(content.astype("<f4").tobytes())
     except RuntimeError as error:  # they left while their last blocks were converted
         raise WebSocketDisconnect from error
 
 
 def _samples(data: bytes, rate: int) -> Samples:
     if len(data) % 4 or len(data) > 4 * rate:
-        raise InputError(f"a message of {len(data)} bytes: float32, at most a second, is expected")
+        raise InputError(f"a message of {len(data)} bytes: send float32 samples, at most one second of them")
     return np.frombuffer(data, "<f4").astype(np.float32)
 
 
 def _is_ours(socket: WebSocket) -> bool:
-    """Programs name no origin; browsers do, and a page of another site shall not listen through this server."""
+    """Return whether our page or a program (which names no origin) opened the socket, not another site."""
     origin = socket.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == socket.headers.get("host", "")

@@ -19,7 +19,7 @@ __all__ = ["Callback", "list_devices", "run_devices"]
 
 
 class Callback:
-    """What the driver calls, in a thread of its own, for every block."""
+    """Convert blocks of audio; the driver calls it in a thread of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -39,7 +39,22 @@ class Callback:
 
 
 def run_devices(session: Session, source: str | None, sink: str | None, *, block: int) -> int:
-    """Convert until Ctrl-C; devices by number or a part of their name, None for the usual one. Dropped blocks."""
+    """Convert from a microphone to a loudspeaker until Ctrl-C.
+
+    Parameters
+    ----------
+    session
+        The session that converts.
+    source, sink
+        Number of a device or a part of its name; None for the default device.
+    block
+        Block size in samples.
+
+    Returns
+    -------
+    int
+        The number of blocks that were dropped because the machine was too slow.
+    """
     sounddevice = _sounddevice()
     callback = Callback(session)
     devices = [int(name) if name is not None and name.isdigit() else name for name in (source, sink)]
@@ -65,7 +80,7 @@ def run_devices(session: Session, source: str | None, sink: str | None, *, block
 
 
 def list_devices() -> str:
-    """The devices of this machine, as a table."""
+    """Return a table of the audio devices of this machine."""
     return str(_sounddevice().query_devices()) or "no audio devices"
 
 

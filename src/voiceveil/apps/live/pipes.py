@@ -36,7 +36,19 @@ FORMATS: dict[str, tuple[int, _Decode, _Encode]] = {
 
 
 def run_pipe(session: Session, source: BinaryIO, sink: BinaryIO, *, form: str = "s16le", block: int = 320) -> None:
-    """Convert until the input ends; ``block``: samples at a time. Both streams should be unbuffered."""
+    """Convert raw PCM until the input ends.
+
+    Parameters
+    ----------
+    session
+        The session that converts.
+    source, sink
+        Streams of bytes; both should be unbuffered.
+    form
+        Sample format, a key of ``FORMATS``.
+    block
+        Samples that are read at a time.
+    """
     width, decode, encode = FORMATS[form]
     while data := _filled(source, block * width):
         whole = len(data) // width * width
@@ -48,7 +60,7 @@ def run_pipe(session: Session, source: BinaryIO, sink: BinaryIO, *, form: str = 
 
 
 def _filled(source: BinaryIO, size: int) -> bytes:
-    """So many bytes, or what is left before the end: a pipe hands out what it has, in pieces of any size."""
+    """Return ``size`` bytes, fewer only at the end of the input; pipes hand out pieces of any size."""
     data = b""
     while len(data) < size and (piece := source.read(size - len(data))):
         data += piece

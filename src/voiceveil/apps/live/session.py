@@ -1,4 +1,4 @@
-"""One person's speech on its way through a system, and how long each block of it takes.
+"""Live sessions: anonymize one person's speech block by block, and time each block.
 
 Conventions: samples are float32, mono, at the system's rate (16 kHz), shape (n,), in [-1, 1]; blocks may have any size.
 A pseudo-speaker is drawn once, when the session begins, from a fresh key that is never stored.
@@ -30,21 +30,34 @@ _EMPTY = np.zeros(0, dtype=np.float32)
 
 
 def live_system(name: str = "b2", chosen: Sequence[str] = ()) -> Anonymizer:
-    """A system that can run live, by name and ``NAME=VALUE`` parameters; an ``InputError`` if it cannot."""
+    """Return a system that can run live.
+
+    Parameters
+    ----------
+    name
+        A system of the registry.
+    chosen
+        Its parameters as ``NAME=VALUE``.
+
+    Raises
+    ------
+    InputError
+        If the system needs whole recordings.
+    """
     system: Any = find_system(name, chosen)
-    if hasattr(system, "level") and not any(one.startswith("level=") for one in chosen):
+    if hasattr(system, "level") and not any(setting.startswith("level=") for setting in chosen):
         system = replace(system, level="follow")  # the level that needs no future
     _begin(system, Key.fresh())
     return cast(Anonymizer, system)
 
 
 def _begin(system: Anonymizer, key: Key) -> tuple[Stream, float]:
-    """The system at work, and its latency in seconds."""
+    """Return a new stream of the system, and its latency in seconds."""
     latency = system.latency()
     stream = None if latency is None else system.stream(key.rng("live"))
     if latency is None or stream is None:
-        what = f"{system.name} needs the whole recording and cannot run live"
-        raise InputError(what, fix="use b2, b2-2022, b2-2020 or d1 with level=follow")
+        message = f"{system.name} needs the whole recording and cannot run live"
+        raise InputError(message, fix="use b2, b2-2022, b2-2020 or d1 with level=follow")
     return stream, latency
 
 

@@ -113,7 +113,7 @@ class _Ranked:
 
     def least_needed(self, newest: Watched) -> Watched:
         """Return the connection that is to make room."""
-        waiting = (one for rank in self.ranks[:2] for one in rank if one is not newest)
+        waiting = (connection for rank in self.ranks[:2] for connection in rank if connection is not newest)
         return next(waiting, newest)
 
 
@@ -158,13 +158,13 @@ class Connections(ServerState):
 
     def drop_half_open(self, count: int) -> None:
         """End the half-open connections that have waited longest, at most ``count``."""
-        for one in list(self._all.ranks[0])[:count]:
-            self._drop(one)
+        for connection in list(self._all.ranks[0])[:count]:
+            self._drop(connection)
 
     def sweep(self, now: float) -> None:
         """End all connections that have exceeded a limit."""
-        for one in list(self._rank):
-            one.expire(now)
+        for connection in list(self._rank):
+            connection.expire(now)
 
     def _drop(self, connection: Watched) -> None:
         self.forget(connection)

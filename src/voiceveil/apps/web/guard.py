@@ -1,8 +1,8 @@
-"""What protects every page: the headers of all answers, and a mark in our forms that other sites cannot know.
+"""Protection of every page: security headers on all responses, and a mark in forms that other sites cannot know.
 
 Conventions: pages load scripts, styles and audio from this server alone and nothing inline; nobody may frame them. A
-form carries the digest of its session (synchronizer token); besides, browsers say when a request comes from another
-site, and such are refused.
+form carries the digest of its session (synchronizer token); requests that a browser says come from another site
+are refused.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Guard:
 
 
 def form_mark(seal: Seal, session: str) -> str:
-    """What a form of this session must carry."""
+    """Return the mark that a form of this session must carry."""
     return seal.name("form", session, letters=32)
 
 
 def is_ours(request: Request, seal: Seal, session: str, mark: object) -> bool:
-    """Whether a form was sent by one of our pages to this session."""
+    """Return whether a form was sent by one of our pages in this session."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     return isinstance(mark, str) and hmac.compare_digest(mark.encode(), form_mark(seal, session).encode())

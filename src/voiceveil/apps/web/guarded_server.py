@@ -58,9 +58,9 @@ def _origin(record: logging.LogRecord) -> tuple[object, ...]:
 
 def proxy_test(proxies: str) -> Callable[[str], bool]:
     """Return a function that tells whether an address is one of ``proxies``: addresses, networks, or ``*``; commas."""
-    named = [one.strip() for one in proxies.split(",") if one.strip()]
+    named = [name.strip() for name in proxies.split(",") if name.strip()]
     try:
-        networks = [ip_network(one, strict=False) for one in named if one != "*"]
+        networks = [ip_network(name, strict=False) for name in named if name != "*"]
     except ValueError as error:
         fix = "give addresses or networks with commas between them, as 127.0.0.1,10.0.0.0/8"
         raise InputError(f"--proxies {proxies!r}: {error}", fix=fix) from error
@@ -91,8 +91,8 @@ class GuardedServer(uvicorn.Server):
         """Begin to listen."""
         asyncio.get_running_loop().set_exception_handler(self._loop_error)
         await super().startup(sockets)
-        for one in sockets or []:
-            one.listen(self._queue)  # asyncio has made the queue as short as what it accepts at once
+        for bound in sockets or []:
+            bound.listen(self._queue)  # asyncio has made the queue as short as what it accepts at once
 
     async def on_tick(self, counter: int) -> bool:
         """Look after the connections, ten times a second at most; return whether to stop."""

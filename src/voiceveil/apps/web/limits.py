@@ -1,21 +1,32 @@
-"""How often a client may ask, and how much it may send.
+"""Limits of a web application: requests a second, bytes of a body, threads for work that blocks.
 
-Conventions: rates are requests a second. The counts are in memory and of one process: with N workers a client may ask N
-times as often.
+Conventions: rates are requests a second. Counts are kept in memory, by each process: with N processes a client may send
+N times as many requests. The event loop serves all clients, hence nothing that waits for a disk or a database runs in
+it. Each kind of work has its own :class:`Workers`, so that slow writes do not stop pages that only read.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from voiceveil.apps.web.database import Unavailable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["RateLimit", "read_body"]
+__all__ = ["RateLimit", "Workers", "read_body"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MOST_KEYS = 20_000
+_MOST_WAITING = 500  # requests; each holds a connection open
 
 
 class RateLimit:
@@ -32,7 +43,7 @@ class RateLimit:
         self._lock = threading.Lock()
 
     def wait(self, key: str, *, now: float | None = None) -> float:
-        """0 if the request may pass, which counts it; else the seconds until the next may."""
+        """Count the request and return 0.0 if it may pass; else return the seconds until the next one may."""
         moment = time.monotonic() if now is None else now
         with self._lock:
             left, then = self._buckets.get(key, (self._burst, moment))
@@ -44,14 +55,14 @@ class RateLimit:
         return 0.0 if allowed else (1.0 - left) / self._rate
 
     def _forget(self, moment: float) -> None:
-        """Drop whoever has a full bucket again; if nobody has, the oldest half."""
+        """Forget the keys whose buckets are full again; if there are none, the oldest half."""
         full = [k for k, (left, then) in self._buckets.items() if left + (moment - then) * self._rate >= self._burst]
         for key in full or list(self._buckets)[: _MOST_KEYS // 2]:
             del self._buckets[key]
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """The body of a request of at most so many bytes; 413 as soon as there are more, whatever its header says."""
+    """Return the body of a request; 413 as soon as it has more than ``most`` bytes, whatever its header says."""
     from starlette.exceptions import HTTPException
 
     body = bytearray()
@@ -60,3 +71,16 @@ async def read_body(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise HTTPException(413, "too large")
     return bytes(body)
+
+
+class Workers:
+    """At most ``threads`` threads at once; further work waits for its turn, in order."""
+
+    def __init__(self, threads: int = 8) -> None:
+        self._limiter = anyio.CapacityLimiter(threads)
+
+    async def run(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Return ``function(*args, **options)``, computed in a thread; ``Unavailable`` if too many wait already."""
+        if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Unavailable("too many requests wait for the database")
+        return await anyio.to_thread.run_sync(lambda: function(*args, **options), limiter=self._limiter)
