@@ -307,7 +307,7 @@ def test_interrupted_run_can_be_resumed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "goes on where it stopped" in said
+    assert "the same command resumes the run" in said
     assert "Traceback" not in said
     assert not list(out.rglob(".voiceveil-part-*"))
     again = subprocess.run([*command, "--json", "--quiet"], capture_output=True, text=True, check=True)

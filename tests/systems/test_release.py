@@ -358,7 +358,7 @@ def test_release_names_the_remaining_steps(tmp_path: Path, capsys: pytest.Captur
     command = ["anonymize", str(source), str(tmp_path / "out"), "--system", "b2", "--quiet", "--seed", "1"]
     assert main([*command, "--publish", str(tmp_path / "release"), "--publish-map", str(tmp_path / "m.csv")]) == 0
     said = capsys.readouterr().out
-    for words in ("release: ", "private map: ", "m.csv", "words can tell who speaks", "keeps the length", "guessed"):
+    for words in ("release: ", "private map: ", "m.csv", "can identify the speaker", "keeps the length", "can repeat"):
         assert words in said
     assert ".voiceveil" not in said
     assert main([*command, "--publish", str(tmp_path / "release")]) == 1

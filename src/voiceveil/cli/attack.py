@@ -1,8 +1,8 @@
-"""Attack anonymized speech: how often can a listener with a machine tell who speaks?
+"""Attack anonymized speech: how often can an attacker tell who speaks?
 
 DATA holds Kaldi directories in the challenges' layout: NAME_enrolls and NAME_trials_PART are the original speech, the
-same names with the suffix of --anon the anonymized one. The table has an equal error rate (EER) with its 95 % interval
-over speakers for each set, condition and attacker: 50 % is perfect privacy, 0 % is none. Conditions: oo = unprotected,
+same names with the suffix of --anon the anonymized one. The table has an equal error rate (EER) with its 95% interval
+over speakers for each set, condition and attacker: 50% is perfect privacy, 0% is none. Conditions: oo = unprotected,
 oa = original enrollment (ignorant, or inverting the anonymization), aa = the attacker anonymizes the enrollment too.
 """
 
@@ -49,14 +49,16 @@ examples:
   voiceveil attack --data data                                          original speech alone
   voiceveil attack --data data --anon _b2 --cache /shared/attack.sqlite --executor ray
 """
-AFTER_INTERRUPTION = "; the same command goes on where it stopped"
+AFTER_INTERRUPTION = "; the same command resumes the run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--data", type=Path, required=True, metavar="DATA", help="folder of Kaldi directories")
     parser.add_argument("--anon", metavar="SUFFIX", help="end of the anonymized directories' names, e.g. _b2")
-    parser.add_argument("--anon-data", type=Path, metavar="DIR", help="where they are (default: in DATA)")
+    parser.add_argument(
+        "--anon-data", type=Path, metavar="DIR", help="folder of the anonymized directories (default: DATA)"
+    )
     add_attackers(parser, default="campplus,free", help="see below")
     add_former_name(parser, "--attacker", "--attackers")
     parser.add_argument(
@@ -64,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE.toml",
         help="take sets, conditions and scoring from a protocol, e.g. vpc2024 (default: all NAME_trials... in DATA)",
     )
-    parser.add_argument("--sets", metavar="NAME[,NAME]", help="e.g. libri_dev or libri_dev_trials_f (default: all)")
+    parser.add_argument(
+        "--sets", metavar="NAME[,NAME]", help="sets to attack, e.g. libri_dev or libri_dev_trials_f (default: all)"
+    )
     add_train(parser, "anonymized speech of other speakers, which attackers learn from")
     add_train(parser, "original speech of other speakers, for --scoring plda", name="--train-original")
     parser.add_argument(

@@ -1,7 +1,7 @@
-"""A leaderboard for organisers of a challenge: teams upload submissions, which are scored again and ranked.
+"""Run the leaderboard of a challenge: teams upload submissions, which are scored again and ranked.
 
 DATA is read only: the Kaldi directories of a VoicePrivacy Challenge with their trials and texts, or the folder of a
-TdSV challenge with its keys. No number that a team writes is believed: EERs come from scores, WERs from transcripts.
+TdSV challenge with its keys. No number that a team submits is trusted: EERs come from scores, WERs from transcripts.
 Scores and transcripts can be invented: with --require-audio the board attacks and transcribes the audio again.
 """
 
@@ -51,13 +51,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE.toml",
         help="vpc2022, vpc2024, tdsv2024, or a protocol of your own that ranks by WER",
     )
-    create.add_argument("--data", type=Path, required=True, metavar="DATA", help="the lists to score with")
+    create.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="DATA",
+        help="original data: sets, trial lists and texts to score with",
+    )
     create.add_argument(
         "--split", metavar="NAME", help="test, dev or eval (default: test or eval if DATA holds it, else dev)"
     )
-    create.add_argument("--title", default="Leaderboard", help="the heading of the pages")
-    create.add_argument("--daily", type=int, default=2, metavar="N", help="submissions of a team a day (%(default)s)")
-    create.add_argument("--total", type=int, default=10, metavar="N", help="submissions of a team (%(default)s)")
+    create.add_argument("--title", default="Leaderboard", help="title of the pages")
+    create.add_argument(
+        "--daily", type=int, default=2, metavar="N", help="submissions of a team per day (default: %(default)s)"
+    )
+    create.add_argument(
+        "--total", type=int, default=10, metavar="N", help="submissions of a team in total (default: %(default)s)"
+    )
     create.add_argument("--require-audio", action="store_true", help="refuse submissions without the anonymized audio")
     create.add_argument(
         "--verify",
@@ -87,8 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     team = actions.add_parser("team", help="add a team, and print its link and token")
     team.add_argument("contest", type=Path, metavar="CONTEST")
     team.add_argument("name", metavar="NAME")
-    team.add_argument("--url", default="http://127.0.0.1:8000", metavar="URL", help="where the board will be served")
-    team.add_argument("--days", type=float, default=90.0, metavar="N", help="how long the token is good (%(default)g)")
+    team.add_argument(
+        "--url", default="http://127.0.0.1:8000", metavar="URL", help="address where the board will be served"
+    )
+    team.add_argument(
+        "--days", type=float, default=90.0, metavar="N", help="days that the token is valid (default: %(default)g)"
+    )
     revoke = actions.add_parser("revoke", help="make the tokens of a team, or a single token, invalid at once")
     revoke.add_argument("contest", type=Path, metavar="CONTEST")
     whose = revoke.add_mutually_exclusive_group(required=True)
@@ -102,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     verify = actions.add_parser("verify", help="verify all submissions that wait, then end; `serve` does it as well")
     verify.add_argument("contest", type=Path, metavar="CONTEST")
-    verify.add_argument("--retry", action="store_true", help="also those whose verification has failed")
+    verify.add_argument("--retry", action="store_true", help="also verify submissions whose verification failed before")
     submissions = actions.add_parser("submissions", help="list all scored submissions with their ids")
     submissions.add_argument("contest", type=Path, metavar="CONTEST")
     remove = actions.add_parser("remove", help="take a submission off the board; the team sees the reason")

@@ -1,4 +1,4 @@
-"""Run the conformance checks on a system: ours by name, yours as MODULE:CLASS."""
+"""Run the conformance checks on a system: one that is built in by name, your own as MODULE:CLASS."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("system", metavar="SYSTEM", help="a name from `voiceveil systems`, or MODULE:CLASS")
     add_system_parameters(parser)
     parser.add_argument(
-        "--speech", metavar="FILE", help="real speech, a few seconds: it and a whispered version of it must change too"
+        "--speech",
+        metavar="FILE",
+        help="also check on this recording of a few seconds of real speech, and on a whispered version of it",
     )
-    parser.add_argument("--verbose", action="store_true", help="list the checks that passed as well")
+    parser.add_argument("--verbose", action="store_true", help="also list the checks that passed")
     add_json(parser)
 
 

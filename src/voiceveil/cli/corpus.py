@@ -51,36 +51,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|info|convert|protocol")
     check = actions.add_parser("check", help="list every fault, with its file and line; exit code 1 if there is one")
-    check.add_argument("path", metavar="PATH")
-    check.add_argument("--rate", type=int, metavar="HZ", help="the sampling rate that every file should have")
-    check.add_argument("--enroll", metavar="PATH", help="the corpus with the enrollment utterances of the trials")
-    info = actions.add_parser("info", help="speakers, genders, utterances, hours, trials")
+    check.add_argument("path", metavar="PATH", help="the corpus to check")
+    check.add_argument("--rate", type=int, metavar="HZ", help="sampling rate that every file should have")
+    check.add_argument("--enroll", metavar="PATH", help="corpus with the enrollment utterances of the trials")
+    info = actions.add_parser("info", help="print speakers, genders, utterances, duration and trials")
     info.add_argument("path", metavar="PATH", help=f"named corpora: {', '.join(corpora)}")
     for action in (check, info):
         action.add_argument("--no-audio", action="store_true", help="do not open the audio files")
         add_json(action)
     convert = actions.add_parser("convert", help="write the metadata in another format; the audio stays where it is")
-    convert.add_argument("path", metavar="IN")
-    convert.add_argument("out", metavar="OUT", type=Path, help="a directory for kaldi and lhotse, else a file")
-    convert.add_argument("--to", required=True, choices=FORMATS)
+    convert.add_argument("path", metavar="IN", help="the corpus to convert")
+    convert.add_argument(
+        "out", metavar="OUT", type=Path, help="a directory for kaldi and lhotse, a file for csv and jsonl"
+    )
+    convert.add_argument("--to", required=True, choices=FORMATS, help="format to write")
     add_overwrite(convert)
     _add_protocol(actions.add_parser("protocol", help="design enrollment and trial lists, or legal sets A and B"))
 
 
 def _add_protocol(protocol: argparse.ArgumentParser) -> None:
     """The options of `corpus protocol`."""
-    protocol.add_argument("path", metavar="CORPUS")
+    protocol.add_argument("path", metavar="CORPUS", help="corpus with speakers")
     protocol.add_argument("out", metavar="OUT", type=Path, help="folder for the Kaldi directories and protocol.toml")
-    protocol.add_argument("--name", help="first part of the names of the sets (default: the corpus's)")
+    protocol.add_argument("--name", help="first part of the names of the sets (default: the name of the corpus)")
     add_seed(protocol, "all draws")
     add_overwrite(protocol)
     lists = protocol.add_argument_group("enrollment and trial lists")
-    lists.add_argument("--enroll", type=int, default=10, metavar="N", help="utterances that enroll one (%(default)s)")
-    lists.add_argument("--trials", type=int, metavar="N", help="at most so many trial utterances of each speaker")
     lists.add_argument(
-        "--impostors", type=int, default=0, metavar="N", help="speakers of each gender only in trials (0)"
+        "--enroll",
+        type=int,
+        default=10,
+        metavar="N",
+        help="enrollment utterances of each speaker (default: %(default)s)",
     )
-    lists.add_argument("--pooled", action="store_true", help="disregard gender: one set of trials")
+    lists.add_argument(
+        "--trials", type=int, metavar="N", help="largest number of trial utterances of each speaker (default: all)"
+    )
+    lists.add_argument(
+        "--impostors",
+        type=int,
+        default=0,
+        metavar="N",
+        help="speakers of each gender that are used in trials only (default: 0)",
+    )
+    lists.add_argument("--pooled", action="store_true", help="ignore gender: one set of trials for all")
     lists.add_argument(
         "--session",
         default="auto",
@@ -89,7 +103,9 @@ def _add_protocol(protocol: argparse.ArgumentParser) -> None:
     )
     legal = protocol.add_argument_group("legal sets")
     legal.add_argument(
-        "--legal", action="store_true", help="sets A and B: every speaker of B is in A, other utterances"
+        "--legal",
+        action="store_true",
+        help="write the sets A and B: every speaker of B is also in A, with other utterances",
     )
     for name, minutes in (("a", 2.0), ("b", 3.0)):
         legal.add_argument(

@@ -27,7 +27,7 @@ examples:
   voiceveil demo out --system b1b    another system than veil against b2
   voiceveil demo out --listen        four recordings, before and after, and no evaluation
 """
-AFTER_INTERRUPTION = "; the same command goes on where it stopped"
+AFTER_INTERRUPTION = "; the same command resumes the run"
 
 _BASELINE = "b2"
 _ATTACKERS = "campplus,campplus-adapted,moonshine-adapted"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite",
         action="store_true",
-        help="start again where another demo left its results, and replace files that are in the way",
+        help="start again where another demo left its results, and replace existing files",
     )
 
 

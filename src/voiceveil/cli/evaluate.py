@@ -1,9 +1,9 @@
-"""Run the protocol of a challenge: anonymize, attack, recognise words and emotions, measure.
+"""Evaluate systems by the protocol of a challenge: privacy, words, emotions, pitch and naturalness.
 
-Works with whatever part of the data is there, and says what is missing; `--plan` says it beforehand, with what is
-cached and with the time and the disk that the rest will take. A second run does only what is new; a killed one goes on
-where it stopped. OUT holds the anonymized sets, the score files, results.json, report.html and its details, and the
-cache of the evaluators, in which there are embeddings of the speakers: biometric data.
+Sets that are missing in DATA are left out and named; `--plan` lists them beforehand, with what is cached and the time
+and disk space that the rest will take. A second run computes only what is new, and a killed one is resumed. OUT holds
+the anonymized sets, the score files, results.json, report.html with its details, and the cache of the evaluators, which
+contains embeddings of the speakers: biometric data.
 """
 
 from __future__ import annotations
@@ -45,22 +45,32 @@ examples:
   voiceveil evaluate --protocol vpc2022 --data data --system b2-2022 --out results/b2-2022 --plan
   voiceveil evaluate --protocol vpc2024 --data data --system b2 --out results/b2 --train my_train --emotion my_emotions
 """
-AFTER_INTERRUPTION = "; the same command goes on where it stopped"
+AFTER_INTERRUPTION = "; the same command resumes the run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--protocol", default="vpc2024", help="vpc2020, vpc2022, vpc2024 or a .toml file")
-    parser.add_argument("--data", type=Path, required=True, help="a folder of Kaldi directories, named as in the plans")
+    parser.add_argument(
+        "--protocol", default="vpc2024", help="vpc2020, vpc2022, vpc2024 or a .toml file (default: vpc2024)"
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of Kaldi directories with the names of the protocol"
+    )
     add_out(parser, "folder for all results (default: results/PROTOCOL/SYSTEM)")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--system", metavar="NAME", help="one of `voiceveil systems`, or MODULE:CLASS; several: A,B or all"
+        "--system",
+        metavar="NAME",
+        help="see `voiceveil systems`, or MODULE:CLASS; several as A,B, or all of the protocol",
     )
-    what.add_argument("--anon", metavar="SUFFIX", help="the sets in DATA with this suffix were anonymized already")
+    what.add_argument(
+        "--anon", metavar="SUFFIX", help="evaluate the sets in DATA with this suffix, which are anonymized already"
+    )
     add_system_parameters(parser)
     add_train(parser, "sets that attackers learn from, instead of the protocol's", metavar="SET")
-    parser.add_argument("--emotion", nargs="+", default=[], metavar="SET", help="sets with emotions to use instead")
+    parser.add_argument(
+        "--emotion", nargs="+", default=[], metavar="SET", help="sets with emotion labels, instead of the protocol's"
+    )
     parser.add_argument(
         "--attackers",
         metavar="LIST",
@@ -84,9 +94,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_executor(parser)
     add_cache(parser, "intermediate results", "a file in OUT")
     add_key(parser, corpus="the name of DATA without its folder, for all sets")
-    add_overwrite(parser, "start again where other results are, and replace files that are in the way (never the data)")
-    parser.add_argument("--no-report", action="store_true", help="no report.html, and nothing kept for one")
-    parser.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
+    add_overwrite(parser, "start again where other results are, replace existing files (never the data)")
+    parser.add_argument("--no-report", action="store_true", help="write no report.html and no details for it")
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="print what would be done, how long it takes and what is missing, and do nothing",
+    )
     add_progress(parser)
     add_json(parser, "the results")
 

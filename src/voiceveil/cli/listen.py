@@ -1,4 +1,4 @@
-"""Listening tests in a browser: design a study, serve it to evaluators, analyse what they heard.
+"""Run listening tests in a browser: design a study, serve it to evaluators, analyze their answers.
 
 A study is a folder. `design` makes it from the original and the anonymized corpora, `invite` writes a link for each
 evaluator, `serve` shows it in the browser and stores every answer at once, `analyse` writes a report, CSV and JSON.
@@ -50,8 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_design(actions.add_parser("design", help="make a balanced study from corpora"))
     invite = actions.add_parser("invite", help="write a signed link for each evaluator, as CSV")
     invite.add_argument("study", type=Path, metavar="STUDY")
-    invite.add_argument("--url", required=True, metavar="URL", help="where the study will be served")
-    invite.add_argument("--days", type=float, default=30.0, metavar="N", help="how long a link is good (%(default)g)")
+    invite.add_argument("--url", required=True, metavar="URL", help="address where the study will be served")
+    invite.add_argument(
+        "--days", type=float, default=30.0, metavar="N", help="days that a link is valid (default: %(default)g)"
+    )
     invite.add_argument("--evaluators", nargs="+", metavar="NAME", help="only these (default: all)")
     revoke = actions.add_parser("revoke", help="make links invalid at once; answers stay")
     revoke.add_argument("study", type=Path, metavar="STUDY")
@@ -71,8 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--results", nargs="+", default=[], metavar="NAME=FILE", help="objective results of the systems (results.json)"
     )
     add_overwrite(analyse)
-    analyse.add_argument("--keep-all", action="store_true", help="also evaluators who failed the attention checks")
-    analyse.add_argument("--need-headphones", action="store_true", help="leave out who failed the headphone check")
+    analyse.add_argument("--keep-all", action="store_true", help="include evaluators who failed the attention checks")
+    analyse.add_argument(
+        "--need-headphones", action="store_true", help="leave out evaluators who failed the headphone check"
+    )
 
 
 def _add_database(parser: argparse.ArgumentParser) -> None:
@@ -86,21 +90,42 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
     from voiceveil.apps.listen.study import RATINGS, TASKS
 
     parser.add_argument("study", type=Path, metavar="STUDY", help="a new folder")
-    parser.add_argument("--original", nargs="+", required=True, metavar="CORPUS", help="what was anonymized")
+    parser.add_argument("--original", nargs="+", required=True, metavar="CORPUS", help="original recordings")
     parser.add_argument(
         "--system", nargs="+", action="extend", required=True, metavar="NAME=CORPUS",
         help="the same utterances, anonymized; a name given twice joins its corpora",
     )  # fmt: skip
-    parser.add_argument("--enroll", nargs="+", metavar="CORPUS", help="where B comes from (default: --original)")
+    parser.add_argument(
+        "--enroll",
+        nargs="+",
+        metavar="CORPUS",
+        help="recordings to compare with in the similarity task (default: --original)",
+    )
     parser.add_argument("--tasks", nargs="+", default=list(RATINGS), metavar="TASK", help=f"of {', '.join(TASKS)}")
-    parser.add_argument("--evaluators", type=int, default=12, metavar="N", help="how many people (%(default)s)")
-    parser.add_argument("--raters", type=int, default=3, metavar="N", help="who hear the same items (%(default)s)")
-    parser.add_argument("--sessions", type=int, default=1, metavar="N", help="of each task, a person (%(default)s)")
-    parser.add_argument("--items", type=int, default=36, metavar="N", help="of a session (%(default)s)")
-    parser.add_argument("--panels", type=int, default=3, metavar="N", help="of a clustering session (%(default)s)")
-    parser.add_argument("--attention", type=int, default=2, metavar="N", help="checks in a session (%(default)s)")
+    parser.add_argument(
+        "--evaluators", type=int, default=12, metavar="N", help="number of evaluators (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--raters", type=int, default=3, metavar="N", help="evaluators of each item (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sessions",
+        type=int,
+        default=1,
+        metavar="N",
+        help="sessions of each task for each evaluator (default: %(default)s)",
+    )
+    parser.add_argument("--items", type=int, default=36, metavar="N", help="items of a session (default: %(default)s)")
+    parser.add_argument(
+        "--panels", type=int, default=3, metavar="N", help="panels of a clustering session (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--attention", type=int, default=2, metavar="N", help="attention checks in a session (default: %(default)s)"
+    )
     parser.add_argument("--no-headphones", action="store_true", help="no headphone check at the start")
-    parser.add_argument("--level", default="-26", metavar="DB|keep", help="loudness of all recordings (%(default)s)")
+    parser.add_argument(
+        "--level", default="-26", metavar="DB|keep", help="loudness of all recordings in dB (default: %(default)s)"
+    )
     add_seed(parser, "all draws")
 
 

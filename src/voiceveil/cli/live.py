@@ -1,4 +1,4 @@
-"""Anonymize speech while it is spoken: through a pipe, between audio devices, or in a browser.
+"""Anonymize live speech: through a pipe, between audio devices, or in a browser.
 
 Each session gets one pseudo-speaker, drawn from a fresh key that is never stored. The delay is 20 ms, and one block;
 it is printed, with the time that blocks took and how many were late, on stderr.
@@ -39,17 +39,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="b2, b2-2022, b2-2020 or d1, which protect little; veil needs whole recordings (default: b2)",
     )
     add_system_parameters(parser)
-    ways = parser.add_argument_group("ways, of which one is needed")
+    ways = parser.add_argument_group("input and output (one way is required)")
     ways.add_argument("--stdin", action="store_true", help="read raw PCM, mono at 16 kHz, from stdin; with --stdout")
     ways.add_argument("--stdout", action="store_true", help="write raw PCM to stdout")
     ways.add_argument("--input", metavar="DEVICE", help="a number or a part of a name, or `default`; with --output")
-    ways.add_argument("--output", metavar="DEVICE", help="the same, to play the result on")
+    ways.add_argument("--output", metavar="DEVICE", help="device to play the result on, given in the same way")
     ways.add_argument("--devices", action="store_true", help="list the audio devices")
     ways.add_argument("--serve", action="store_true", help="serve a page to speak into, until Ctrl-C")
-    parser.add_argument("--format", choices=["s16le", "f32le"], default="s16le", help="of raw PCM (default: s16le)")
-    parser.add_argument("--block", type=float, default=20.0, metavar="MS", help="milliseconds at a time (%(default)g)")
+    parser.add_argument(
+        "--format", choices=["s16le", "f32le"], default="s16le", help="sample format of raw PCM (default: s16le)"
+    )
+    parser.add_argument(
+        "--block",
+        type=float,
+        default=20.0,
+        metavar="MS",
+        help="length of a block in milliseconds (default: %(default)g)",
+    )
     add_serving_arguments(parser)
-    parser.add_argument("--sessions", type=int, default=20, metavar="N", help="at most so many at once (%(default)s)")
+    parser.add_argument(
+        "--sessions",
+        type=int,
+        default=20,
+        metavar="N",
+        help="largest number of sessions at once (default: %(default)s)",
+    )
     add_key(parser)
 
 

@@ -48,15 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--protocol", metavar="NAME|FILE.toml", help="the rules to rank by (default: the protocol of the results)"
     )
     parser.add_argument("--split", metavar="NAME", help="data to rank on, e.g. dev (default: test, or the last one)")
-    parser.add_argument("--attacker", metavar="NAME", help="whose EERs count (default: the semi-informed attacker's)")
+    parser.add_argument("--attacker", metavar="NAME", help="attacker whose EERs count (default: the semi-informed one)")
     parser.add_argument(
         "--membership",
         choices=("interval", "minimum"),
         help="a condition takes EERs up to the next one, or every EER above its minimum (default: as in the protocol)",
     )
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the privacy-utility plane")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the privacy-utility plot")
     add_overwrite(parser, "replace the FILE of --svg if there is one")
-    parser.add_argument("--baseline", action="append", metavar="NAME", help="draw it in grey (default: B1 to B6)")
+    parser.add_argument(
+        "--baseline", action="append", metavar="NAME", help="systems to draw in gray (default: B1 to B6)"
+    )
     add_json(parser, "the result, with rates as fractions,")
 
 

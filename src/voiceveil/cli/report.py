@@ -1,7 +1,7 @@
-"""Write a report on an evaluation: one HTML file that needs nothing else, for experts and for those who decide.
+"""Write the report of an evaluation: one self-contained HTML file, for experts and decision makers.
 
 RESULTS is the folder that `voiceveil evaluate` has written, its results.json, or an official result file (which has
-figures alone). Nothing is measured anew, so that it takes seconds.
+figures only). Nothing is measured again, so that it takes seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder of an evaluation, or a results file")
     add_out(parser, "the page to write (default: report.html beside RESULTS)", metavar="FILE")
     add_overwrite(parser)
-    parser.add_argument("--title", default="", help="the heading of the page")
-    parser.add_argument("--compare", nargs="+", default=[], metavar="OTHER", help="other results, or NAME=PATH")
+    parser.add_argument("--title", default="", help="title of the page")
+    parser.add_argument(
+        "--compare", nargs="+", default=[], metavar="OTHER", help="results to compare with, or NAME=PATH"
+    )
     parser.add_argument(
         "--audio",
         type=int,

@@ -59,17 +59,34 @@ AFTER_INTERRUPTION = "; embeddings in the --cache are kept"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     given = parser.add_argument_group("from audio")
-    given.add_argument("--original", action="append", default=[], metavar="CORPUS", help="recordings; repeatable")
-    given.add_argument("--anonymized", action="append", default=[], metavar="CORPUS", help="the same ids; repeatable")
+    given.add_argument(
+        "--original", action="append", default=[], metavar="CORPUS", help="original recordings; repeatable"
+    )
+    given.add_argument(
+        "--anonymized",
+        action="append",
+        default=[],
+        metavar="CORPUS",
+        help="anonymized recordings with the same ids; repeatable",
+    )
     add_train(given, "speech of other speakers, anonymized by this system, which attackers learn from")
     add_train(given, "the same, anonymized by a similar system", name="--train-similar")
     given.add_argument("--encoder", action="append", default=[], metavar="ATTACKER=ENCODER", help="see below")
     add_cache(given)
     vectors = parser.add_argument_group("from embeddings")
     vectors.add_argument(
-        "--embeddings", action="append", default=[], metavar="ATTACKER=FILE[,FILE]", help="both sets, or A's and B's"
+        "--embeddings",
+        action="append",
+        default=[],
+        metavar="ATTACKER=FILE[,FILE]",
+        help="embeddings of both sets in one file, or of A and B in two",
     )
-    vectors.add_argument("--norm", choices=("check", "unit", "raw"), default="check", help="of vectors (%(default)s)")
+    vectors.add_argument(
+        "--norm",
+        choices=("check", "unit", "raw"),
+        default="check",
+        help="normalization of the vectors (default: %(default)s)",
+    )
     plan = parser.add_argument_group("protocol (defaults: those of --protocol, else the paper's)")
     plan.add_argument(
         "--protocol",
@@ -87,12 +104,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gate = parser.add_argument_group(
         "limits: exit code 1 if the upper end of a 95% interval is above one, or a check fails"
     )
-    gate.add_argument("--max-linkability", type=float, metavar="RATE", help="e.g. 0.05")
+    gate.add_argument("--max-linkability", type=float, metavar="RATE", help="largest linkability, e.g. 0.05")
     gate.add_argument("--max-singling-out", type=float, metavar="RATE")
-    gate.add_argument("--max-inference", type=float, metavar="RATE", help="unweighted average recall")
-    gate.add_argument("--at-speakers", type=int, metavar="N", help="judge at the N nearest to this (default: largest)")
-    gate.add_argument("--at-length", type=int, metavar="L", help="judge at this L (default: the worst)")
-    parser.add_argument("--report", type=Path, metavar="HTML", help="write a report: one file, for those who decide")
+    gate.add_argument(
+        "--max-inference", type=float, metavar="RATE", help="largest unweighted average recall of an inferred attribute"
+    )
+    gate.add_argument(
+        "--at-speakers",
+        type=int,
+        metavar="N",
+        help="number of speakers to judge at, the nearest measured (default: the largest)",
+    )
+    gate.add_argument("--at-length", type=int, metavar="L", help="conversation length to judge at (default: the worst)")
+    parser.add_argument(
+        "--report", type=Path, metavar="HTML", help="write a report for decision makers as one HTML file"
+    )
     add_overwrite(parser, "replace the file of --report if there is one")
     add_jobs(parser)
     add_executor(parser)

@@ -59,17 +59,30 @@ _FEWEST = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="score file(s); the first is what others differ from")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="score files; the others are compared with the first")
     parser.add_argument("--trials", metavar="FILE", help="trial list: `<speaker> <utterance> target|nontarget`")
-    parser.add_argument("--utt2spk", metavar="FILE", help="who speaks in the trial utterances: `<utterance> <speaker>`")
+    parser.add_argument("--utt2spk", metavar="FILE", help="speakers of the trial utterances: `<utterance> <speaker>`")
     parser.add_argument("--metrics", metavar="LIST", help="e.g. eer,min_dcf (default: all)")
     parser.add_argument(
-        "--method", choices=("exact", "official"), default="exact", help="official: what the challenge scripts compute"
+        "--method",
+        choices=("exact", "official"),
+        default="exact",
+        help="official: as the scripts of the challenges compute it (default: exact)",
     )
-    parser.add_argument("--p-target", type=float, default=0.01, metavar="P", help="prior of the DCFs (%(default)s)")
-    parser.add_argument("--c-miss", type=float, default=10.0, metavar="C", help="cost of a miss (%(default)s)")
-    parser.add_argument("--c-fa", type=float, default=1.0, metavar="C", help="cost of a false alarm (%(default)s)")
-    parser.add_argument("--resamples", type=int, metavar="N", help="of the bootstrap (1000; fewer for huge files)")
+    parser.add_argument(
+        "--p-target",
+        type=float,
+        default=0.01,
+        metavar="P",
+        help="prior of target trials in the DCFs (default: %(default)s)",
+    )
+    parser.add_argument("--c-miss", type=float, default=10.0, metavar="C", help="cost of a miss (default: %(default)s)")
+    parser.add_argument(
+        "--c-fa", type=float, default=1.0, metavar="C", help="cost of a false alarm (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--resamples", type=int, metavar="N", help="bootstrap resamples (default: 1000, fewer for huge files)"
+    )
     add_seed(parser, "the bootstrap")
     add_json(parser, "the result, with rates as fractions,")
 

@@ -18,15 +18,21 @@ __all__ = ["add_serving_arguments", "bound_socket", "serve_app"]
 
 def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a server."""
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (%(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8000,
+        metavar="N",
+        help="port to listen on, 0 for any free one (default: %(default)s)",
+    )
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME",
         help="host name under which clients reach the server, e.g. that of a proxy; may be given several times "
         "(default: only the address that it listens on, and localhost where that is this machine)",
     )  # fmt: skip
     parser.add_argument(
-        "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are believed"
+        "--proxies", default="", metavar="ADDRESSES", help="reverse proxies whose X-Forwarded-* headers are trusted"
     )
 
 

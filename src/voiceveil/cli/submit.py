@@ -48,9 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE.toml",
         help="with --check: the protocol whose sets and figures must be there (%(default)s)",
     )
-    parser.add_argument("--partial", action="store_true", help="whole sets, and what follows from them, may be missing")
     parser.add_argument(
-        "--tolerance", type=float, default=0.25, metavar="SHARE", help="by which lengths may differ (%(default)s)"
+        "--partial", action="store_true", help="accept that whole sets, and the figures that need them, are missing"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.25,
+        metavar="SHARE",
+        help="largest relative difference of lengths (default: %(default)s)",
     )
     add_progress(parser)
     add_json(parser)

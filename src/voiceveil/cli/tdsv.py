@@ -49,45 +49,87 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|make|train|score|evaluate|submit")
     check = actions.add_parser("check", help="list every fault of a challenge, with its file and line")
-    check.add_argument("challenge", type=Path, metavar="DIR")
+    check.add_argument("challenge", type=Path, metavar="DIR", help="folder of the challenge")
     check.add_argument("--no-audio", action="store_true", help="do not open the recordings")
     add_json(check)
     _add_make(actions.add_parser("make", help="build a challenge, with keys, from a corpus with phrase labels"))
-    _add_train(actions.add_parser("train", help="learn a system from the training part of a challenge"))
+    _add_train(actions.add_parser("train", help="train a system on the training part of a challenge"))
     _add_score(actions.add_parser("score", help="score the trials of a challenge: one log-likelihood ratio a line"))
-    _add_evaluate(actions.add_parser("evaluate", help="minDCF, actual DCF and EER, whole and in parts; a report"))
+    _add_evaluate(
+        actions.add_parser("evaluate", help="compute minDCF, actual DCF and EER, overall and by group, with a report")
+    )
     _add_submit(actions.add_parser("submit", help="pack answer.txt for the challenge, or check such a ZIP"))
 
 
 def _add_make(make: argparse.ArgumentParser) -> None:
-    make.add_argument("corpus", metavar="CORPUS", help="what `voiceveil anonymize` takes, with speakers and phrases")
-    make.add_argument("out", type=Path, metavar="OUT")
-    make.add_argument("--task", type=int, choices=(1, 2), required=True)
-    make.add_argument("--join", metavar="N-M", help="passphrases are N to M of the corpus's phrases, e.g. digits: 4-6")
-    make.add_argument("--phrases", type=int, default=10, metavar="N", help="passphrases (%(default)s)")
-    make.add_argument("--known", type=int, default=6, metavar="N", help="of them in the training of task 2 (6)")
-    make.add_argument("--tests", type=int, default=3, metavar="N", help="tests of each speaker and phrase (3)")
-    make.add_argument("--repetitions", type=int, default=4, metavar="N", help="the same in training (%(default)s)")
-    make.add_argument("--free", type=int, default=4, metavar="N", help="free texts of a training speaker (%(default)s)")
-    make.add_argument("--most", type=int, default=200, metavar="N", help="trials of a type for a model (%(default)s)")
-    make.add_argument("--impostor-wrong", type=int, default=0, metavar="N", help="IW trials for a model (%(default)s)")
-    make.add_argument("--language", default="", metavar="NAME", help="of the corpus, for the keys")
+    make.add_argument(
+        "corpus", metavar="CORPUS", help="corpus with speaker and phrase labels, given as for `voiceveil anonymize`"
+    )
+    make.add_argument("out", type=Path, metavar="OUT", help="folder for the challenge")
+    make.add_argument("--task", type=int, choices=(1, 2), required=True, help="task of the challenge")
+    make.add_argument(
+        "--join", metavar="N-M", help="build a passphrase of N to M phrases of the corpus, e.g. 4-6 digits"
+    )
+    make.add_argument(
+        "--phrases", type=int, default=10, metavar="N", help="number of passphrases (default: %(default)s)"
+    )
+    make.add_argument(
+        "--known",
+        type=int,
+        default=6,
+        metavar="N",
+        help="passphrases that also occur in the training of task 2 (default: 6)",
+    )
+    make.add_argument(
+        "--tests", type=int, default=3, metavar="N", help="test utterances of each speaker and phrase (default: 3)"
+    )
+    make.add_argument(
+        "--repetitions",
+        type=int,
+        default=4,
+        metavar="N",
+        help="training utterances of each speaker and phrase (default: %(default)s)",
+    )
+    make.add_argument(
+        "--free",
+        type=int,
+        default=4,
+        metavar="N",
+        help="free-text utterances of each training speaker (default: %(default)s)",
+    )
+    make.add_argument(
+        "--most",
+        type=int,
+        default=200,
+        metavar="N",
+        help="largest number of trials of each type for a model (default: %(default)s)",
+    )
+    make.add_argument(
+        "--impostor-wrong",
+        type=int,
+        default=0,
+        metavar="N",
+        help="impostor-wrong trials for each model (default: %(default)s)",
+    )
+    make.add_argument("--language", default="", metavar="NAME", help="language of the corpus, written into the keys")
     add_seed(make, "all draws")
     _add_running(make)
 
 
 def _add_train(train: argparse.ArgumentParser) -> None:
-    train.add_argument("challenge", type=Path, metavar="DIR")
+    train.add_argument("challenge", type=Path, metavar="DIR", help="folder of the challenge")
     train.add_argument("out", type=Path, metavar="SYSTEM", help="the file to write, e.g. system.npz")
     train.add_argument(
         "--encoder",
         default="campplus",
         metavar="NAME",
-        help="of voices: campplus (default); ecapa, the plan's baseline, which is trained on the training files first, "
-        "into SYSTEM-ecapa; ecapa:FOLDER, one that `voiceveil train asv` made of more speech",
+        help="speaker encoder: campplus (default); ecapa, the challenge's baseline, trained on the training files into "
+        "SYSTEM-ecapa; or ecapa:FOLDER, trained by `voiceveil train asv` on more speech",
     )
-    train.add_argument("--epochs", type=int, metavar="N", help="of --encoder ecapa (default: 10)")
-    train.add_argument("--channels", type=int, metavar="N", help="of --encoder ecapa (default: the published 1024)")
+    train.add_argument("--epochs", type=int, metavar="N", help="epochs of --encoder ecapa (default: 10)")
+    train.add_argument(
+        "--channels", type=int, metavar="N", help="channels of --encoder ecapa (default: the published 1024)"
+    )
     train.add_argument("--backend", default="", metavar="NAME", help="cosine, centered, wccn, lda (default: wccn)")
     train.add_argument("--content", default="", metavar="NAME", help="content features (default: moonshine:3)")
     add_overwrite(train)
@@ -96,15 +138,17 @@ def _add_train(train: argparse.ArgumentParser) -> None:
 
 
 def _add_score(score: argparse.ArgumentParser) -> None:
-    score.add_argument("system", type=Path, metavar="SYSTEM")
-    score.add_argument("challenge", type=Path, metavar="DIR")
+    score.add_argument("system", type=Path, metavar="SYSTEM", help="file that `tdsv train` wrote")
+    score.add_argument("challenge", type=Path, metavar="DIR", help="folder of the challenge")
     add_out(score, "the answer to write, e.g. answer.txt", metavar="FILE", required=True)
     add_overwrite(score)
-    score.add_argument("--subset", choices=("dev", "eval"), default="eval", help="default: eval")
-    score.add_argument("--no-free-text", action="store_true", help="task 2: enroll voices by the passphrase alone")
+    score.add_argument("--subset", choices=("dev", "eval"), default="eval", help="trials to score (default: eval)")
+    score.add_argument("--no-free-text", action="store_true", help="task 2: enroll voices from the passphrase only")
     score.add_argument("--parts", type=Path, metavar="FILE", help="also write `<voice> <wording> <LLR>` of each trial")
     score.add_argument("--anonymize", metavar="SYSTEM", help="anonymize the test recordings first, e.g. b2, b1b")
-    score.add_argument("--anonymized-to", type=Path, metavar="DIR", help="where they go (kept for the next run)")
+    score.add_argument(
+        "--anonymized-to", type=Path, metavar="DIR", help="folder for the anonymized recordings, kept for later runs"
+    )
     add_seed(score, "the pseudo-speakers", default=None)
     add_cache(score, "embeddings and content features")
     _add_running(score)
@@ -119,7 +163,7 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     )
     evaluate.add_argument("--report", type=Path, metavar="FILE", help="write a page, e.g. report.html")
     add_overwrite(evaluate, "replace the page if there is one")
-    evaluate.add_argument("--title", default="", help="of the page")
+    evaluate.add_argument("--title", default="", help="title of the page")
     evaluate.add_argument(
         "--resamples", type=int, default=1000, metavar="N", help="bootstrap resamples (default: 1000)"
     )

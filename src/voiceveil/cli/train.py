@@ -1,4 +1,4 @@
-"""Train networks: speaker encoders (asv), recognisers (asr), and the parts of resynthesis with its pool of speakers."""
+"""Train networks: speaker encoders (asv), recognizers (asr), and the parts of resynthesis with its pool of speakers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ examples:
 
 `voiceveil train asv --help`, `voiceveil train source-filter --help` and so on have more.
 """
-AFTER_INTERRUPTION = "; the same command goes on where it stopped"
+AFTER_INTERRUPTION = "; the same command resumes the run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

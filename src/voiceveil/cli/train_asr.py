@@ -1,6 +1,6 @@
 """Fine-tune a CTC recogniser on a corpus, e.g. on anonymized speech: what a listener who knows the system can achieve.
 
-The same command goes on where it was interrupted. The result is used like any other model: `ctc:OUT`.
+The same command resumes an interrupted training. The result is used like any other model: `ctc:OUT`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
 
-HELP = "fine-tune a CTC recogniser on a corpus with transcripts"
+HELP = "fine-tune a CTC recognizer on a corpus with transcripts"
 EXAMPLES = """\
 examples:
   voiceveil train asr --model models/wav2vec2-base-960h --data data/train-clean-360_b2 --out models/asr_b2
@@ -31,18 +31,26 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--model", required=True, metavar="PATH", help="folder or hub id of a CTC model to start from")
-    parser.add_argument("--data", required=True, metavar="CORPUS", help="audio with transcripts to learn from")
+    parser.add_argument(
+        "--model", required=True, metavar="PATH", help="folder or hub id of the CTC model to start from"
+    )
+    parser.add_argument("--data", required=True, metavar="CORPUS", help="training speech with transcripts")
     add_out(parser, "folder for the trained model", required=True)
-    parser.add_argument("--dev", metavar="CORPUS", help="measure the WER on this corpus at the end")
-    parser.add_argument("--epochs", type=int, default=10, metavar="N", help="passes through the data (default: 10)")
-    parser.add_argument("--learning-rate", type=float, default=1e-4, metavar="X", help="the highest (default: 1e-4)")
-    parser.add_argument("--batch-seconds", type=float, default=60.0, metavar="S", help="audio a step (default: 60)")
-    parser.add_argument("--train-front", action="store_true", help="train the convolutions as well")
+    parser.add_argument("--dev", metavar="CORPUS", help="corpus to measure the WER on at the end")
+    parser.add_argument("--epochs", type=int, default=10, metavar="N", help="passes over the data (default: 10)")
+    parser.add_argument(
+        "--learning-rate", type=float, default=1e-4, metavar="X", help="highest learning rate (default: 1e-4)"
+    )
+    parser.add_argument(
+        "--batch-seconds", type=float, default=60.0, metavar="S", help="seconds of audio in a step (default: 60)"
+    )
+    parser.add_argument("--train-front", action="store_true", help="also train the convolutional front end")
     add_seed(parser, "the training")
     add_device(parser)
-    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="N", help="steps (default: 100)")
-    parser.add_argument("--online", action="store_true", help="a hub id may be fetched from the network")
+    parser.add_argument(
+        "--checkpoint-every", type=int, default=100, metavar="N", help="steps between checkpoints (default: 100)"
+    )
+    parser.add_argument("--online", action="store_true", help="allow that the model is downloaded from the hub")
     parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
     add_progress(parser)
     add_json(parser)

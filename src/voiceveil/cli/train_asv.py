@@ -1,7 +1,7 @@
 """Train a speaker encoder on the speakers of one or more corpora.
 
 For a semi-informed attacker the corpus is a training set that was anonymized with the system under attack: say so with
---trained-on anonymized. The same command goes on where it was interrupted. The output folder then holds
+--trained-on anonymized. The same command resumes an interrupted training. The output folder then holds
 model.safetensors and record.json; use it as `trained:FOLDER` wherever a speaker encoder is asked for.
 """
 
@@ -41,14 +41,20 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     models = sorted({model for model, _ in RECIPES})
-    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="CORPUS",
+        help="corpora of speech, given as for `voiceveil anonymize`",
+    )
     add_out(parser, "folder for model.safetensors and record.json", required=True)
-    parser.add_argument("--model", choices=models, default="ecapa", help="default: ecapa")
+    parser.add_argument("--model", choices=models, default="ecapa", help="architecture (default: ecapa)")
     parser.add_argument(
         "--recipe",
         choices=["fixed", "official"],
         default="fixed",
-        help="official: the challenge's hyperparameters, under which the learning rate never peaks (default: fixed)",
+        help="official: the hyperparameters of the challenge, whose learning rate never peaks (default: fixed)",
     )
     parser.add_argument(
         "--trained-on",
@@ -61,22 +67,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds-per-chunk", type=float, metavar="S", help="default: the recipe's")
     parser.add_argument("--channels", type=int, metavar="N", help="width of the network (default: the published one)")
     parser.add_argument(
-        "--validation-speakers", type=int, metavar="N", help="kept from training for the EER (default: a tenth)"
+        "--validation-speakers", type=int, metavar="N", help="speakers held out to measure the EER (default: a tenth)"
     )
     add_seed(parser, "the training")
     add_device(parser)
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the training (default: 1)")
     add_jobs(parser)
     parser.add_argument(
         "--features",
         type=Path,
         metavar="DIR",
-        help="keep features here, for further runs (default: removed at the end)",
+        help="folder that keeps the features for later runs (default: they are removed at the end)",
     )
     parser.add_argument(
         "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="train anew where another training left its results")
+    parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
     add_progress(parser)
     add_json(parser, "the record of the training")
 

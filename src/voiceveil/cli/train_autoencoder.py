@@ -30,7 +30,7 @@ from voiceveil.corpus import Utterance, open_corpus
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
-HELP = "an autoencoder of embeddings with adversarial branches: S1 and S2 of VoicePrivacy 2020"
+HELP = "train an autoencoder of embeddings with adversarial branches (s1, s2 of VoicePrivacy 2020)"
 EXAMPLES = """\
 examples:
   voiceveil train autoencoder --data data/train-clean-360 --out exp/s1
@@ -41,7 +41,13 @@ BRANCHES = ("speaker", "gender", "accent")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="CORPUS",
+        help="corpora of speech, given as for `voiceveil anonymize`",
+    )
     add_out(parser, "folder for model.safetensors and record.json", required=True)
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
     parser.add_argument("--accents", type=Path, metavar="FILE", help="lines `<speaker> <accent>`")

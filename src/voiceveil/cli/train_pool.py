@@ -23,7 +23,7 @@ from voiceveil.corpus import open_corpus
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
 
-HELP = "a table of speaker embeddings that pseudo-speakers are made of"
+HELP = "build a pool of speaker embeddings, from which pseudo-speakers are drawn"
 EXAMPLES = """\
 examples:
   voiceveil train pool --data libritts:/corpora/LibriTTS/train-other-500 --out exp/pool --jobs 4
@@ -34,14 +34,27 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="CORPUS",
+        help="corpora of speech, given as for `voiceveil anonymize`",
+    )
     add_out(parser, "folder for pool.safetensors", required=True)
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
     parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
-    parser.add_argument("--rate", action="store_true", help="let DNSMOS rate every voice (4 s of computing each)")
+    parser.add_argument(
+        "--rate", action="store_true", help="rate the naturalness of every voice by DNSMOS (4 s of computing each)"
+    )
     add_jobs(parser)
-    parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
-    parser.add_argument("--overwrite", action="store_true", help="replace a pool that is there")
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FILE",
+        help="file that keeps the features for later runs (default: features.sqlite in DIR)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing pool")
     add_progress(parser)
     add_json(parser, "the summary")
 

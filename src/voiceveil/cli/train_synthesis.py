@@ -1,7 +1,7 @@
 """Train a network of resynthesis on one or more corpora of original speech.
 
-The features (content, F0, speaker embedding) are extracted once and kept in --features. The same command goes on where
-it was interrupted. The output folder then holds model.safetensors and record.json.
+The features (content, F0, speaker embedding) are extracted once and kept in --features. The same command resumes
+an interrupted training. The output folder then holds model.safetensors and record.json.
 """
 
 from __future__ import annotations
@@ -47,61 +47,84 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--data", nargs="+", required=True, metavar="CORPUS", help="what `voiceveil anonymize` takes")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="CORPUS",
+        help="corpora of speech, given as for `voiceveil anonymize`",
+    )
     add_out(parser, "folder for model.safetensors and record.json", required=True)
-    parser.add_argument("--size", choices=["small", "paper"], default="small", help="default: small")
+    parser.add_argument(
+        "--size", choices=["small", "paper"], default="small", help="size of the network (default: small)"
+    )
     parser.add_argument("--content", default="moonshine", metavar="NAME", help="content features (default: moonshine)")
     parser.add_argument("--pitch", default="swift", metavar="NAME", help="pitch tracker (default: swift)")
     parser.add_argument("--speaker", default="campplus", metavar="NAME", help="speaker encoder (default: campplus)")
     parser.add_argument(
-        "--start", type=Path, metavar="DIR", help="begin with the weights of an earlier training (default: at random)"
+        "--start",
+        type=Path,
+        metavar="DIR",
+        help="start from the weights of an earlier training (default: random weights)",
     )
     parser.add_argument(
         "--listening",
         type=float,
         default=0.0,
         metavar="W",
-        help="source-filter, veil: weight of what Moonshine hears in the result, in the loss (default: 0)",
+        help="source-filter, veil: weight of the content loss by Moonshine (default: 0)",
     )
     parser.add_argument(
-        "--exchanged", action="store_true", help="it hears crops in the voices of one another, not in their own"
+        "--exchanged", action="store_true", help="compute that loss on crops converted to other voices of the batch"
     )
     parser.add_argument(
         "--likeness",
         type=float,
         default=0.0,
         metavar="W",
-        help="with --exchanged: weight of how far CAM++ hears another voice than was asked for (default: 0)",
+        help="with --exchanged: weight of the speaker loss by CAM++ (default: 0)",
     )
     parser.add_argument(
         "--heard",
         metavar="NAME",
-        help="ctc-attention: content features to stand on, such as moonshine:2 (default: none, it hears MFCC)",
+        help="ctc-attention: content features as input, e.g. moonshine:2 (default: none, the input is MFCCs)",
     )
     parser.add_argument(
         "--teacher",
         metavar="NAME",
-        help="ctc-attention: content features to imitate, such as moonshine (default: none)",
+        help="ctc-attention: content features to imitate, e.g. moonshine (default: none)",
     )
     parser.add_argument(
-        "--imitation", type=float, default=4.0, metavar="W", help="weight of the teacher in the loss (default: 4)"
+        "--imitation", type=float, default=4.0, metavar="W", help="weight of the imitation loss (default: 4)"
     )
     parser.add_argument(
-        "--masking", type=float, metavar="W", help="ctc-attention-masked: weight of hiding the speaker (default: 1)"
+        "--masking",
+        type=float,
+        metavar="W",
+        help="ctc-attention-masked: weight of the adversarial speaker loss (default: 1)",
     )
-    parser.add_argument("--crop", type=float, metavar="S", help="seconds of a training example (default: the module's)")
-    parser.add_argument("--peak", type=float, metavar="RATE", help="highest learning rate (default: the module's)")
-    parser.add_argument("--steps", type=int, metavar="N", help="default: the module's")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the module's")
+    parser.add_argument(
+        "--crop", type=float, metavar="S", help="seconds of a training example (default: that of the network)"
+    )
+    parser.add_argument(
+        "--peak", type=float, metavar="RATE", help="highest learning rate (default: that of the network)"
+    )
+    parser.add_argument("--steps", type=int, metavar="N", help="default: that of the network")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: that of the network")
     add_seed(parser, "the training")
     add_device(parser)
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the training itself (default: 1)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the training (default: 1)")
     add_jobs(parser)
-    parser.add_argument("--features", type=Path, metavar="FILE", help="keeps features (default: DIR/features.sqlite)")
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FILE",
+        help="file that keeps the features for later runs (default: features.sqlite in DIR)",
+    )
     parser.add_argument(
         "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="train anew where another training stands")
+    parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
     add_progress(parser)
     add_json(parser, "the record of the training")
 
