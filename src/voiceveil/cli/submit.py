@@ -21,7 +21,7 @@ from voiceveil.cli.options import (
 )
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import escaped
-from voiceveil.official.submission.checking import Verdict, check
+from voiceveil.official.submission.checking import SubmissionReport, check
 from voiceveil.official.submission.packing import Packed, pack
 
 EXAMPLES = """\
@@ -91,7 +91,7 @@ def _packed_text(packed: Packed) -> str:
     return "\n".join(map(escaped, lines))
 
 
-def _verdict_text(verdict: Verdict) -> str:
+def _verdict_text(verdict: SubmissionReport) -> str:
     lines = [f"{name}: {there} of {wanted} utterances" for name, (there, wanted) in verdict.sets.items()]
     lines.append(f"{verdict.hours:.2f} hours of speech; {verdict.recomputed} stated numbers compared")
     lines += [f"note: {note}" for note in verdict.notes]

@@ -26,7 +26,7 @@ from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
-from voiceveil.official.submission.checking import Verdict, check
+from voiceveil.official.submission.checking import SubmissionReport, check
 from voiceveil.official.submission.packing import pack
 from voiceveil.official.tree import write_tree
 
@@ -462,5 +462,5 @@ def test_official_scores_give_the_official_eer(out: Path, data: Path) -> None:
 
 
 def test_verdict_can_be_written_as_json() -> None:
-    verdict = Verdict("a", "_b2", {"x": (1, 2)}, 0.5, 3, (), ())
+    verdict = SubmissionReport("a", "_b2", {"x": (1, 2)}, 0.5, 3, (), ())
     assert json.loads(json.dumps(verdict.as_dict()))["sets"] == {"x": [1, 2]}

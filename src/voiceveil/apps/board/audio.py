@@ -101,7 +101,7 @@ class SubmittedAudio:
         """Raise an ``InputError`` if an utterance of two sets (2022: VCTK) has other audio in each of them."""
         first: dict[str, tuple[str, str]] = {}
         for name, one in self._speech.items():
-            for key, form in one.heard.items():
+            for key, form in one.formats.items():
                 other, sha256 = first.setdefault(key, (name, form.sha256))
                 if sha256 != form.sha256:
                     what = f"{one.member_of[key]}: not the audio that {key} has in {other}"

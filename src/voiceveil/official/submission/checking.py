@@ -1,7 +1,7 @@
-"""Is a submission complete and true to itself? Everything is recomputed from the archive and the original corpus.
+"""Check of a submission: is it complete, and do its figures follow from its own files and the original corpus?
 
-:func:`check` goes through an archive once, as a stream; see :mod:`.members` for what is refused at once, and
-:mod:`.speech` and :mod:`.recomputing` for what is looked at. All other faults are collected, each with its member.
+:func:`check` reads an archive once, as a stream. :mod:`voiceveil.core.safe_archive` refuses hostile archives;
+:mod:`.speech` and :mod:`.recomputing` check audio and figures. All faults are collected, each with its member.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.evaluation.protocol import Protocol, load_protocol
-from voiceveil.official.submission.contents import Sorted, sort_members
+from voiceveil.official.submission.contents import SubmissionContents, sort_members
 from voiceveil.official.submission.recomputing import Recomputed, recompute, stated
 from voiceveil.official.submission.speech import Speech
 from voiceveil.run.progress import Progress
 
-__all__ = ["Finding", "Verdict", "check"]
+__all__ = ["Finding", "SubmissionReport", "check"]
 
-_MOST_MISSING = 20  # names of missing utterances a set; the number is said in full
+_MOST_MISSING = 20  # missing utterances of a set that are named; their number is complete
 _SUM = re.compile(r"([0-9a-f]{64})  (data/\S+)")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault: the member (or what is missing), and what is wrong with it."""
+    """A fault: the member (or its name if it is missing), and the reason."""
 
     member: str
     what: str
@@ -40,8 +40,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What was found: ``sets`` (utterances there, and expected), how many stated numbers were recomputed, faults."""
+class SubmissionReport:
+    """The result of a check: utterances of each set (there, expected), recomputed figures, faults and notes."""
 
     archive: str
     suffix: str
@@ -57,7 +57,7 @@ class Verdict:
         return not self.faults
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"good": self.is_good, **asdict(self)}
 
 
@@ -70,11 +70,30 @@ def check(
     tolerance: float = 0.25,
     limits: Limits | None = None,
     quiet: bool = True,
-) -> Verdict:
-    """Check a submission against the original sets in ``data``, which a protocol (its name or TOML file) states.
+) -> SubmissionReport:
+    """Check a submission against the original sets.
 
-    ``partial``: whole sets, and the results that need them, may be missing. ``tolerance``: by which share of its length
-    an anonymized utterance may differ from the original. An archive that is damaged or hostile is an ``InputError``.
+    Parameters
+    ----------
+    archive : path
+        The submission.
+    data : path
+        Folder of the original sets.
+    protocol : str or path
+        Name or TOML file of the protocol that states the sets.
+    partial : bool
+        Whole sets, and the results that need them, may be missing.
+    tolerance : float
+        Share of its length by which an anonymized utterance may differ from the original.
+    limits : Limits, optional
+        Limits of the archive.
+    quiet : bool
+        Show no progress.
+
+    Raises
+    ------
+    InputError
+        If the archive is damaged or hostile.
     """
     archive, data = Path(archive), Path(data)
     if not archive.is_file():
@@ -90,99 +109,107 @@ def check(
     speech = {name: Speech(name, corpus, tolerance) for name, corpus in corpora.items()}
     with tempfile.TemporaryDirectory(prefix="voiceveil-") as folder:
         with Progress("checking", count, work=size, quiet=quiet) as progress:
-            found = sort_members(archive, Path(folder), speech, roles, limits=limits, heard=_listener(progress))
-        again = recompute(found, rules, corpora, data)
-        faults, notes = _completeness(found, rules, corpora, again, partial)
-        _compare_hashes(found, notes)
-    for one in speech.values():
-        one.repeated()
-    heard = [fault for one in speech.values() for fault in one.faults]
-    return Verdict(
+            contents = sort_members(
+                archive, Path(folder), speech, roles, limits=limits, on_member=_progress_callback(progress)
+            )
+        recomputed = recompute(contents, rules, corpora, data)
+        faults, notes = _completeness(contents, rules, corpora, recomputed, partial)
+        _compare_hashes(contents, notes)
+    for audio in speech.values():
+        audio.repeated()
+    audio_faults = [fault for audio in speech.values() for fault in audio.faults]
+    return SubmissionReport(
         archive.name,
-        found.suffix,
-        {name: (len(one.member_of), len(one.original)) for name, one in speech.items()},
-        sum(one.seconds for one in speech.values()) / 3600,
-        again.compared,
-        tuple(Finding(*map(_printable, fault)) for fault in [*faults, *found.faults, *heard, *again.faults]),
-        tuple(map(_printable, [*notes, *again.notes])),
+        contents.suffix,
+        {name: (len(audio.member_of), len(audio.original)) for name, audio in speech.items()},
+        sum(audio.seconds for audio in speech.values()) / 3600,
+        recomputed.compared,
+        tuple(
+            Finding(*map(_printable, fault)) for fault in [*faults, *contents.faults, *audio_faults, *recomputed.faults]
+        ),
+        tuple(map(_printable, [*notes, *recomputed.notes])),
     )
 
 
 def _printable(text: str) -> str:
-    """Without the characters that command a terminal: what is quoted comes from the archive."""
+    """Return text without characters that control a terminal: quotations come from the archive."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def _listener(progress: Progress) -> Any:
-    def heard(member: Member) -> None:
+def _progress_callback(progress: Progress) -> Any:
+    def advance(member: Member) -> None:
         if member.name.endswith(".wav"):
-            progress.advance(member.size // 2)  # about what it takes when packed
+            progress.advance(member.size // 2)  # its approximate size in the archive
 
-    return heard
+    return advance
 
 
 def _completeness(
-    found: Sorted, protocol: Protocol, corpora: Mapping[str, Corpus], again: Recomputed, partial: bool
+    contents: SubmissionContents,
+    protocol: Protocol,
+    corpora: Mapping[str, Corpus],
+    recomputed: Recomputed,
+    partial: bool,
 ) -> tuple[list[tuple[str, str]], list[str]]:
     faults: list[tuple[str, str]] = []
     notes: list[str] = []
 
-    def lacking(what: str, why: str) -> None:
+    def add_missing(member: str, reason: str) -> None:
         if partial:
-            notes.append(f"{what}: {why}")
+            notes.append(f"{member}: {reason}")
         else:
-            faults.append((what, f"{why} (a part of a submission is checked with --partial)"))
+            faults.append((member, f"{reason} (a part of a submission is checked with --partial)"))
 
     for name in protocol.roles():
-        if name not in found.speech:
-            seen = "in the archive, but " if name in found.unknown_sets else ""
-            lacking(f"data/{name}{found.suffix}", f"{seen}not checked: the original set is not at hand")
-        elif not found.speech[name].member_of:
-            lacking(f"data/{name}{found.suffix}", "the whole set is missing")
-        elif missing := found.speech[name].missing:
+        if name not in contents.speech:
+            seen = "in the archive, but " if name in contents.unknown_sets else ""
+            add_missing(f"data/{name}{contents.suffix}", f"{seen}not checked: the original set is not at hand")
+        elif not contents.speech[name].member_of:
+            add_missing(f"data/{name}{contents.suffix}", "the whole set is missing")
+        elif missing := contents.speech[name].missing:
             for utterance in missing[:_MOST_MISSING]:
-                faults.append((f"data/{name}{found.suffix}/wav/{utterance}.wav", "is missing"))
+                faults.append((f"data/{name}{contents.suffix}/wav/{utterance}.wav", "is missing"))
             if len(missing) > _MOST_MISSING:
-                faults.append((f"data/{name}{found.suffix}", f"{len(missing)} utterances are missing in all"))
-    summary = f"exp/results_summary/result_for_rank{found.suffix}"
-    if summary not in found.results:
+                faults.append((f"data/{name}{contents.suffix}", f"{len(missing)} utterances are missing in all"))
+    summary = f"exp/results_summary/result_for_rank{contents.suffix}"
+    if summary not in contents.results:
         faults.append((summary, "is missing"))
-    said = {(f.metric, f.dataset, f.gender, f.condition) for f in stated(found)}
+    stated_keys = {(f.metric, f.dataset, f.gender, f.condition) for f in stated(contents)}
     for key in _expected(protocol, corpora):
         metric, dataset, gender, conditions = key
         which = " ".join(filter(None, [metric.upper(), dataset, gender, conditions]))
-        if key not in said:
-            lacking(summary, f"no {which}")
-        elif metric == "eer" and conditions == "aa" and (*key, "ASV_eval^anon") not in again.values:
-            faults.append((f"exp/asv_anon{found.suffix}", f"no scores for {which}"))
-        elif metric == "wer" and (*key, "ASR_eval") not in again.values:
-            lacking(f"exp/asr/{dataset}_asr{found.suffix if conditions == 'a' else ''}/text", "is missing")
+        if key not in stated_keys:
+            add_missing(summary, f"no {which}")
+        elif metric == "eer" and conditions == "aa" and (*key, "ASV_eval^anon") not in recomputed.values:
+            faults.append((f"exp/asv_anon{contents.suffix}", f"no scores for {which}"))
+        elif metric == "wer" and (*key, "ASR_eval") not in recomputed.values:
+            add_missing(f"exp/asr/{dataset}_asr{contents.suffix if conditions == 'a' else ''}/text", "is missing")
     return faults, notes
 
 
 def _expected(protocol: Protocol, corpora: Mapping[str, Corpus]) -> list[tuple[str, str, str, str]]:
-    """The figures that a summary must have, of the sets that are at hand: metric, dataset, gender, conditions."""
+    """Return the figures that a summary must have for the given sets: metric, dataset, gender, condition."""
     keys: list[tuple[str, str, str, str]] = []
-    for one in protocol.verification:
-        for trials in one.trials:
-            if trials.set in corpora and one.enroll in corpora:
-                keys += [("eer", one.dataset, trials.gender, conditions) for conditions in ("oo", "aa")]
-    for heard in protocol.recognition:
-        if all(name in corpora for name in heard.sets):
-            keys += [("wer", heard.dataset, "", conditions) for conditions in "oa"]
-    for judged in protocol.emotion:
-        if judged.set in corpora:
-            keys += [("uar", judged.dataset, "", conditions) for conditions in "oa"]
+    for verification in protocol.verification:
+        for trials in verification.trials:
+            if trials.set in corpora and verification.enroll in corpora:
+                keys += [("eer", verification.dataset, trials.gender, condition) for condition in ("oo", "aa")]
+    for recognition in protocol.recognition:
+        if all(name in corpora for name in recognition.sets):
+            keys += [("wer", recognition.dataset, "", condition) for condition in "oa"]
+    for emotion in protocol.emotion:
+        if emotion.set in corpora:
+            keys += [("uar", emotion.dataset, "", condition) for condition in "oa"]
     return keys
 
 
-def _compare_hashes(found: Sorted, notes: list[str]) -> None:
-    path = found.path(f"exp/results_summary/SHA256SUMS{found.suffix}")
+def _compare_hashes(contents: SubmissionContents, notes: list[str]) -> None:
+    path = contents.path(f"exp/results_summary/SHA256SUMS{contents.suffix}")
     if path is None:
         notes.append("no SHA256SUMS: whether the audio is that which was evaluated is known by its length alone")
         return
     with path.open(encoding="utf-8", errors="replace") as lines:
         matches = (_SUM.fullmatch(line.rstrip("\n")) for line in lines)
         listed = {match[2]: match[1] for match in matches if match}
-    for one in found.speech.values():
-        one.compare(listed)
+    for audio in contents.speech.values():
+        audio.compare(listed)

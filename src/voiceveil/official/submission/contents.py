@@ -1,8 +1,8 @@
-"""What the members of a submission are, by their names; result files are put into a folder, audio is listened to.
+"""Contents of a submission, sorted by the names of its members: result files are extracted, audio is checked.
 
-Conventions: ``suffix`` is the end of the names of all anonymized sets, ``_b2``. The official archive holds a zip file
-with the result files: it is opened, once; any other archive inside is not. Result files go into a folder of our own,
-each with a bounded size; nothing else is written.
+Conventions: ``suffix`` is the end of the names of all anonymized sets, e.g. ``_b2``. The official archive holds a zip
+file with the result files, which is opened once; other archives inside are not. Result files of bounded size are
+written into a folder of our own; nothing else is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
 from voiceveil.official.submission.speech import Speech
 
-__all__ = ["Sorted", "sort_members"]
+__all__ = ["SubmissionContents", "sort_members"]
 
 _LARGEST_RESULT = 32 << 20  # the largest are the aligned transcripts, of some ten megabytes
 _ALL_RESULTS = 1 << 30
@@ -31,12 +31,12 @@ _RESULTS = ("results_summary", "asr", "ser", "asv_orig")
 _ZIP = re.compile(r"exp/results_summary/result_for_submission(.*)\.zip")
 _RANK = re.compile(r"exp/results_summary/result_for_rank(.*)")
 
-Heard = Callable[[Member], None]
+OnMember = Callable[[Member], None]
 
 
 @dataclass
-class Sorted:
-    """What an archive holds: the suffix, the speech of each set, the names of the result files (below ``folder``)."""
+class SubmissionContents:
+    """Contents of an archive: suffix, speech of each set, and names of the result files (below ``folder``)."""
 
     folder: Path
     speech: dict[str, Speech]
@@ -47,7 +47,7 @@ class Sorted:
     kept: int = 0  # bytes of result files
 
     def path(self, name: str) -> Path | None:
-        """Where a result file is, None if the archive has none of that name."""
+        """Return the path of a result file, or None if the archive has none of that name."""
         return self.folder / name if name in self.results else None
 
 
@@ -58,94 +58,108 @@ def sort_members(
     known: Mapping[str, str],
     *,
     limits: Limits | None = None,
-    heard: Heard = lambda member: None,
-) -> Sorted:
-    """Go through an archive once. ``known``: all sets of the challenge; ``heard`` is told of each member."""
-    found = Sorted(folder, speech)
+    on_member: OnMember = lambda member: None,
+) -> SubmissionContents:
+    """Read an archive once and sort its members.
+
+    Parameters
+    ----------
+    archive, folder : Path
+        The archive, and a folder for its result files.
+    speech : dict
+        Set -> the speech that is collected.
+    known : mapping
+        All sets of the challenge.
+    limits : Limits, optional
+        Limits of the archive.
+    on_member : callable
+        Called with each member.
+    """
+    contents = SubmissionContents(folder, speech)
     inner = folder / "inner.zip"
     names = sorted(known, key=len, reverse=True)
     for member in read_members(archive, limits):
         named = _ZIP.fullmatch(member.name)
         if named is not None:
-            _note_suffix(found, named[1], member.name)
+            _note_suffix(contents, named[1], member.name)
             _keep(member, inner, _LARGEST_ZIP)
         else:
-            _sort(member, found, names)
-        heard(member)
+            _sort(member, contents, names)
+        on_member(member)
     if inner.exists():
         for member in read_members(inner, limits):
-            _sort(member, found, names)
+            _sort(member, contents, names)
         inner.unlink()
-    return found
+    return contents
 
 
-def _sort(member: Member, found: Sorted, names: list[str]) -> None:
+def _sort(member: Member, contents: SubmissionContents, names: list[str]) -> None:
     top, _, rest = member.name.partition("/")
     if top == "data" and rest:
-        _sort_data(member, rest, found, names)
+        _sort_data(member, rest, contents, names)
     elif top == "exp" and rest:
-        _sort_result(member, rest, found)
+        _sort_result(member, rest, contents)
     elif member.name.lower().endswith(_ARCHIVES):
-        found.faults.append((member.name, "an archive in the archive, which is not opened"))
+        contents.faults.append((member.name, "an archive in the archive, which is not opened"))
     else:
-        found.faults.append((member.name, "no part of a submission"))
+        contents.faults.append((member.name, "no part of a submission"))
 
 
-def _sort_data(member: Member, rest: str, found: Sorted, names: list[str]) -> None:
+def _sort_data(member: Member, rest: str, contents: SubmissionContents, names: list[str]) -> None:
     folder, _, file = rest.partition("/")
     name = next((name for name in names if folder.startswith(name)), None)
     if name is None or not file:
-        found.faults.append((member.name, "no set of the challenge"))
+        contents.faults.append((member.name, "no set of the challenge"))
         return
-    if not _note_suffix(found, folder.removeprefix(name), member.name):
+    if not _note_suffix(contents, folder.removeprefix(name), member.name):
         return
-    if name not in found.speech:
-        found.unknown_sets.add(name)
+    if name not in contents.speech:
+        contents.unknown_sets.add(name)
     elif file.startswith("wav/") and file.endswith(".wav"):
-        found.speech[name].add(member, file.rpartition("/")[2].removesuffix(".wav"))
+        contents.speech[name].add(member, file.rpartition("/")[2].removesuffix(".wav"))
     elif file not in _METADATA:
-        found.faults.append((member.name, "not expected beside wav/<utterance>.wav"))
+        contents.faults.append((member.name, "not expected beside wav/<utterance>.wav"))
 
 
-def _note_suffix(found: Sorted, suffix: str, member: str) -> bool:
-    """All sets have the same suffix."""
-    found.suffix = found.suffix or suffix
-    if not suffix or suffix != found.suffix or not _PLAIN.fullmatch(suffix):
-        found.faults.append((member, f"has the suffix {suffix!r}, others have {found.suffix!r}"))
+def _note_suffix(contents: SubmissionContents, suffix: str, member: str) -> bool:
+    """Return whether a member has the suffix of all sets; add a fault if it has not."""
+    contents.suffix = contents.suffix or suffix
+    if not suffix or suffix != contents.suffix or not _PLAIN.fullmatch(suffix):
+        contents.faults.append((member, f"has the suffix {suffix!r}, others have {contents.suffix!r}"))
         return False
     return True
 
 
-def _sort_result(member: Member, rest: str, found: Sorted) -> None:
+def _sort_result(member: Member, rest: str, contents: SubmissionContents) -> None:
     first = rest.split("/")[0]
     if not all(_PLAIN.fullmatch(part) for part in member.name.split("/")):
-        found.faults.append((member.name, "not the name of a result file"))
+        contents.faults.append((member.name, "not the name of a result file"))
     elif first not in _RESULTS and not first.startswith("asv_anon"):
-        found.faults.append((member.name, "no part of the results"))
+        contents.faults.append((member.name, "no part of the results"))
     elif member.name.lower().endswith(_ARCHIVES):
-        found.faults.append((member.name, "an archive in the archive, which is not opened"))
+        contents.faults.append((member.name, "an archive in the archive, which is not opened"))
     elif member.size > _LARGEST_RESULT:
-        found.faults.append((member.name, f"{member.size} bytes are no result file"))
-    elif member.name in found.results:
-        if b"".join(member.blocks()) != (found.folder / member.name).read_bytes():
-            found.faults.append((member.name, "is there twice, outside and inside the zip file, and differs"))
+        contents.faults.append((member.name, f"{member.size} bytes are no result file"))
+    elif member.name in contents.results:
+        if b"".join(member.blocks()) != (contents.folder / member.name).read_bytes():
+            contents.faults.append((member.name, "is there twice, outside and inside the zip file, and differs"))
     else:
         named = _RANK.fullmatch(member.name)
         if named is not None:
-            _note_suffix(found, named[1], member.name)
-        found.kept += member.size
-        if found.kept > _ALL_RESULTS:
-            what = f"{member.name}: with it there are more than {_ALL_RESULTS} bytes of results"
-            raise InputError(what, where=member.archive, fix="this is no submission")
-        _keep(member, found.folder / member.name, _LARGEST_RESULT)
-        found.results.add(member.name)
+            _note_suffix(contents, named[1], member.name)
+        contents.kept += member.size
+        if contents.kept > _ALL_RESULTS:
+            fault = f"{member.name}: with it there are more than {_ALL_RESULTS} bytes of results"
+            raise InputError(fault, where=member.archive, fix="this is no submission")
+        _keep(member, contents.folder / member.name, _LARGEST_RESULT)
+        contents.results.add(member.name)
 
 
 def _keep(member: Member, path: Path, largest: int) -> None:
     """Write a member to a new file; its name has been checked, and nothing that is there is overwritten."""
     if member.size > largest:
-        what = f"{member.name}: {member.size} bytes, more than {largest}"
-        raise InputError(what, where=member.archive, fix="this is no submission")
+        fault = f"{member.name}: {member.size} bytes, more than {largest}"
+        raise InputError(fault, where=member.archive, fix="this is no submission")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         file.writelines(member.blocks())

@@ -39,7 +39,7 @@ _LEVEL = 6
 
 @dataclass(frozen=True)
 class Packed:
-    """What is in the archive: utterances of each set, the sets that are missing, its length in bytes and its hash."""
+    """A packed archive: utterances of each set, missing sets, size in bytes and hash."""
 
     archive: str
     sets: dict[str, int]
@@ -48,7 +48,7 @@ class Packed:
     sha256: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
@@ -60,10 +60,25 @@ def pack(
     overwrite: bool = False,
     quiet: bool = True,
 ) -> Packed:
-    """Pack the results of ``voiceveil evaluate`` and the anonymized speech in the folder ``out``.
+    """Pack the results of ``voiceveil evaluate`` and the anonymized speech.
 
-    ``archive``: by default ``submission<suffix>.tar.gz`` in the same folder. ``partial``: sets may be missing.
-    ``overwrite``: replace an archive that is there; a file of the results is never replaced.
+    Parameters
+    ----------
+    out : path
+        Folder of the evaluation.
+    archive : path, optional
+        By default ``submission<suffix>.tar.gz`` in the same folder.
+    partial : bool
+        Sets may be missing.
+    overwrite : bool
+        Replace an archive; a file of the results is never replaced.
+    quiet : bool
+        Show no progress.
+
+    Raises
+    ------
+    InputError
+        If results, sets or audio are missing or are not those that were evaluated.
     """
     out = Path(out)
     results = read_results(out)
@@ -73,8 +88,8 @@ def pack(
     refuse_files([target], overwrite=overwrite)
     corpora, missing = _sets(results, out, suffix)
     if missing and not partial:
-        what = f"not a whole submission: there is no {', no '.join(missing)}"
-        raise InputError(what, where=out, fix="evaluate them as well, or pack a part with --partial")
+        fault = f"not a whole submission: there is no {', no '.join(missing)}"
+        raise InputError(fault, where=out, fix="evaluate them as well, or pack a part with --partial")
     _check_sets(results, corpora, suffix)
     files = _result_files(results, out, partial)
     work = sum(_size(u.path) for corpus in corpora.values() for u in corpus)
@@ -102,9 +117,9 @@ def _inputs(out: Path, suffix: str) -> Iterator[Path]:
 def _suffix(results: Results, out: Path) -> str:
     official = protocol_of(results).official
     if official is None or official.layout != "vpc2024":
-        what = f"results of {results.protocol}; an archive has the layout of the 2024 challenge"
+        fault = f"results of {results.protocol}; an archive has the layout of the 2024 challenge"
         fix = 'evaluate with --protocol vpc2024, or a protocol with [official] layout = "vpc2024"'
-        raise InputError(what, where=out, fix=fix)
+        raise InputError(fault, where=out, fix=fix)
     suffix = str(results.info.get("suffix", ""))
     if not _PLAIN.fullmatch(suffix) or not results.info.get("official"):
         raise InputError("results without the challenge's own files", where=out, fix="evaluate again")
@@ -120,19 +135,19 @@ def _sets(results: Results, out: Path, suffix: str) -> tuple[dict[str, Corpus], 
 
 
 def _check_sets(results: Results, corpora: dict[str, Corpus], suffix: str) -> None:
-    """The sets are those that were evaluated, and their ids can be names of files."""
+    """Raise an ``InputError`` if sets are not those that were evaluated, or ids cannot be names of files."""
     for name, corpus in corpora.items():
         stated = results.info.get("anonymized", {}).get(name, {}).get("utterances")
         if stated is not None and stated != len(corpus):
-            what = f"{name}{suffix} has {len(corpus)} utterances, but {stated} were evaluated"
-            raise InputError(what, where=corpus.root, fix="evaluate again")
+            fault = f"{name}{suffix} has {len(corpus)} utterances, but {stated} were evaluated"
+            raise InputError(fault, where=corpus.root, fix="evaluate again")
         strange = next((u.id for u in corpus if not _PLAIN.fullmatch(u.id)), None)
         if strange is not None:
             raise InputError(f"utterance {strange!r} cannot be the name of a file", where=corpus.root)
 
 
 def _result_files(results: Results, out: Path, partial: bool) -> dict[str, Path]:
-    """Name in the archive -> file."""
+    """Return name in the archive -> file."""
     if not partial and not results.info["official"]["names"]["ASV_eval^anon"]:
         raise InputError(
             "no attacker has learned from anonymized speech: the EERs that the challenge ranks by are missing",
@@ -170,7 +185,7 @@ def _add_all(
 
 
 def _zipped(files: dict[str, Path]) -> bytes:
-    """All result files; they take some megabytes at most."""
+    """Return a zip file of all result files, some megabytes at most."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
         for name, content in _contents(files):

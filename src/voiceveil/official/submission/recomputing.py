@@ -24,7 +24,7 @@ from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.official import read_results
 from voiceveil.official.exp2024 import read_eer
-from voiceveil.official.submission.contents import Sorted
+from voiceveil.official.submission.contents import SubmissionContents
 from voiceveil.official.transcripts import parse_wer
 from voiceveil.official.tree2024 import asv_folder
 
@@ -38,7 +38,7 @@ Key = tuple[str, ...]
 
 @dataclass
 class Recomputed:
-    """Figure -> its value; faults (member, what) and notes that came up."""
+    """Recomputed figures with their values, faults (member, reason) and notes."""
 
     values: dict[Key, float] = field(default_factory=dict)
     faults: list[tuple[str, str]] = field(default_factory=list)
@@ -46,37 +46,41 @@ class Recomputed:
     compared: int = 0  # stated numbers
 
 
-def recompute(found: Sorted, protocol: Protocol, corpora: Mapping[str, Corpus], data: Path) -> Recomputed:
-    """Recompute all that can be, and compare all that is stated."""
+def recompute(
+    contents: SubmissionContents, protocol: Protocol, corpora: Mapping[str, Corpus], data: Path
+) -> Recomputed:
+    """Recompute all figures that a submission allows, and compare them with the stated ones."""
     result = Recomputed()
-    _attacks(found, protocol, corpora, data, result)
-    for one in protocol.recognition:
-        if all(name in corpora for name in one.sets):
+    _attacks(contents, protocol, corpora, data, result)
+    for entry in protocol.recognition:
+        if all(name in corpora for name in entry.sets):
             for conditions in "oa":
-                _words(found, one, conditions, corpora, result)
-    _folds(found, result)
-    for name in sorted(found.results):
+                _words(contents, entry, conditions, corpora, result)
+    _folds(contents, result)
+    for name in sorted(contents.results):
         if name.endswith(".csv") or Path(name).name.startswith(("results_orig", "results_anon", "result_for_rank")):
-            _compare(found, name, result)
+            _compare(contents, name, result)
     return result
 
 
-def _attacks(found: Sorted, protocol: Protocol, corpora: Mapping[str, Corpus], data: Path, result: Recomputed) -> None:
-    for one in protocol.verification:
-        for trials in one.trials:
-            if one.enroll not in corpora or trials.set not in corpora:
+def _attacks(
+    contents: SubmissionContents, protocol: Protocol, corpora: Mapping[str, Corpus], data: Path, result: Recomputed
+) -> None:
+    for entry in protocol.verification:
+        for trials in entry.trials:
+            if entry.enroll not in corpora or trials.set not in corpora:
                 continue
             for model in ("ASV_eval", "ASV_eval^anon"):
                 for conditions in ("oo", "oa", "aa"):
-                    ends = [found.suffix if letter == "a" else "" for letter in conditions]
-                    folder = f"exp/{asv_folder(model, found.suffix)}/{one.enroll}{ends[0]}-{trials.set}{ends[1]}"
-                    scores, stated = found.path(f"{folder}/scores"), found.path(f"{folder}/EER")
+                    ends = [contents.suffix if letter == "a" else "" for letter in conditions]
+                    folder = f"exp/{asv_folder(model, contents.suffix)}/{entry.enroll}{ends[0]}-{trials.set}{ends[1]}"
+                    scores, stated = contents.path(f"{folder}/scores"), contents.path(f"{folder}/EER")
                     if scores is None or stated is None:
                         if scores is not None or stated is not None:
                             lacking = "scores" if scores is None else "EER"
                             result.faults.append((f"{folder}/{lacking}", "is missing"))
                         continue
-                    key = ("eer", one.dataset, trials.gender, conditions, model)
+                    key = ("eer", entry.dataset, trials.gender, conditions, model)
                     _attack(f"{folder}/", scores, stated, data / trials.set / "trials", key, result)
 
 
@@ -92,58 +96,70 @@ def _attack(folder: str, scores: Path, stated: Path, trials: Path, key: Key, res
     for check in check_scores(values[listed.target], values[~listed.target]):
         result.faults.append((f"{folder}scores", f"{check.title}. {check.seen}"))
     try:
-        said = read_eer(stated)
+        stated_rate = read_eer(stated)
     except InputError as error:
         result.faults.append((f"{folder}EER", _without_path(error)))
         return
     result.compared += 1
-    if abs(said - rate) > 1e-6:
-        result.faults.append((f"{folder}EER", f"says {said:.6f}, the scores give {rate:.6f}"))
+    if abs(stated_rate - rate) > 1e-6:
+        result.faults.append((f"{folder}EER", f"says {stated_rate:.6f}, the scores give {rate:.6f}"))
 
 
-def _words(found: Sorted, one: Recognition, conditions: str, corpora: Mapping[str, Corpus], result: Recomputed) -> None:
-    folder = f"exp/asr/{one.dataset}_asr{found.suffix if conditions == 'a' else ''}/"
-    text, stated = found.path(f"{folder}text"), found.path(f"{folder}wer")
+def _words(
+    contents: SubmissionContents, entry: Recognition, conditions: str, corpora: Mapping[str, Corpus], result: Recomputed
+) -> None:
+    folder = f"exp/asr/{entry.dataset}_asr{contents.suffix if conditions == 'a' else ''}/"
+    text, stated = contents.path(f"{folder}text"), contents.path(f"{folder}wer")
     if text is None:
         return
-    refs = {u.id: u.text or "" for name in one.sets for u in corpora[name]}
+    refs = {u.id: u.text or "" for name in entry.sets for u in corpora[name]}
     try:
-        heard = read_transcripts(text, refs)
+        transcripts = read_transcripts(text, refs)
         tried = [
-            word_errors({k: how(v) for k, v in refs.items()}, {k: how(v) for k, v in heard.items()})
+            word_errors({k: how(v) for k, v in refs.items()}, {k: how(v) for k, v in transcripts.items()})
             for how in (str, normalise_text, plain_words)
         ]
     except InputError as error:
         result.faults.append((f"{folder}text", _without_path(error)))
         return
     errors = _chosen(tried, folder, stated, result)
-    result.values["wer", one.dataset, "", conditions, "ASR_eval"] = errors.wer
+    result.values["wer", entry.dataset, "", conditions, "ASR_eval"] = errors.wer
 
 
 def read_transcripts(path: Path, spoken: Mapping[str, str]) -> dict[str, str]:
-    """Return utterance -> words of a file with one line an utterance.
+    """Return utterance -> words of a file with one line per utterance.
 
-    ``spoken``: utterance -> what was said. Far more words than were said are an ``InputError``.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    spoken : mapping
+        Utterance -> words of the original.
+
+    Raises
+    ------
+    InputError
+        If an utterance is repeated, or has far more words than the original.
     """
-    heard: dict[str, str] = {}
+    transcripts: dict[str, str] = {}
     left = 4 * sum(map(len, spoken.values())) + (1 << 20)  # bytes
     with open_file(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE + 1), b""), start=1):
             key, _, words = line.decode("utf-8", "replace").rstrip("\r\n").partition(" ")
             left -= len(line)
             if len(line) > _LONGEST_LINE or left < 0:
-                what, fix = "far more words than were said", "write the words of one utterance a line"
-            elif not key or key in heard:
-                what, fix = f"{key or 'an empty line'}: not one line an utterance", "write each utterance once"
+                fault, fix = "far more words than were said", "write the words of one utterance per line"
+            elif not key or key in transcripts:
+                fault, fix = f"{key or 'an empty line'}: not one line per utterance", "write each utterance once"
             else:
-                heard[key] = words
+                transcripts[key] = words
                 continue
-            raise InputError(what, where=path, line=number, fix=fix)
-    return heard
+            raise InputError(fault, where=path, line=number, fix=fix)
+    return transcripts
 
 
 def _chosen(tried: list[WordErrors], folder: str, stated: Path | None, result: Recomputed) -> WordErrors:
-    """The word errors, normalised in the way that gives the stated ones; a fault if none does."""
+    """Return the word errors with the text normalization that gives the stated ones; add a fault if none does."""
     if stated is None:
         result.faults.append((f"{folder}wer", "is missing"))
         return tried[0]
@@ -156,14 +172,14 @@ def _chosen(tried: list[WordErrors], folder: str, stated: Path | None, result: R
     for errors in tried:
         if (errors.edits, errors.words) == (edits, words):
             return errors
-    said, found = f"{edits} errors in {words} words", f"{tried[0].edits} in {tried[0].words}"
-    result.faults.append((f"{folder}wer", f"says {said}, the transcripts give {found}"))
+    said, given = f"{edits} errors in {words} words", f"{tried[0].edits} in {tried[0].words}"
+    result.faults.append((f"{folder}wer", f"says {said}, the transcripts give {given}"))
     return tried[0]
 
 
-def _folds(found: Sorted, result: Recomputed) -> None:
-    name = f"exp/ser/results_folds{found.suffix}.csv"
-    path = found.path(name)
+def _folds(contents: SubmissionContents, result: Recomputed) -> None:
+    name = f"exp/ser/results_folds{contents.suffix}.csv"
+    path = contents.path(name)
     if path is None:
         return
     try:
@@ -173,9 +189,9 @@ def _folds(found: Sorted, result: Recomputed) -> None:
         result.faults.append((name, _without_path(error)))
 
 
-def _compare(found: Sorted, name: str, result: Recomputed) -> None:
-    """Compare all figures of a table or summary."""
-    path = found.path(name)
+def _compare(contents: SubmissionContents, name: str, result: Recomputed) -> None:
+    """Compare all figures of a table or summary with the recomputed ones."""
+    path = contents.path(name)
     assert path is not None  # noqa: S101 -- the caller went through what is there
     try:
         figures = read_results(path).figures
@@ -203,13 +219,13 @@ def _key(figure: Figure) -> Key:
 
 
 def _without_path(error: InputError) -> str:
-    """What is wrong, with the line, but without the folder that the file was put into."""
+    """Return the reason of an error with its line, but without the temporary folder of the file."""
     return f"line {error.line}: {error.what}" if error.line else error.what
 
 
-def stated(found: Sorted) -> Iterator[Figure]:
-    """The figures of ``result_for_rank``, by which the challenge ranks; none if it is missing or cannot be read."""
-    path = found.path(f"exp/results_summary/result_for_rank{found.suffix}")
+def stated(contents: SubmissionContents) -> Iterator[Figure]:
+    """Yield the figures of ``result_for_rank``, by which the challenge ranks; none if it cannot be read."""
+    path = contents.path(f"exp/results_summary/result_for_rank{contents.suffix}")
     if path is not None:
         try:
             yield from read_results(path).figures

@@ -1,8 +1,8 @@
-"""The speech of a submission, heard as it comes by: is it all there, in the right form, of the right length?
+"""Checks of the audio of a submission, file by file: completeness, format and length.
 
 Conventions: lengths in seconds. The plan asks for wav files of 16 kHz with the names of the corpus, and recommends
-16-bit PCM, which is what the evaluation uses; other forms are faults here. Anonymization may change the length a
-little: by default a quarter of it, or 0.2 s. No file is kept in memory or written.
+16-bit PCM, which the evaluation uses; other formats are faults here. Anonymization may change the length, by default
+by a quarter or 0.2 s. No file is kept in memory or written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_CHUNK = 1 << 20  # before the samples
 
 @dataclass(frozen=True)
 class WavForm:
-    """What a wav file is: rate in Hz, channels, bits, seconds; the hash of the file; whether there is any sound."""
+    """Properties of a wav file: rate in Hz, channels, bits, seconds, hash of the file, and whether it is silent."""
 
     rate: int
     channels: int
@@ -36,7 +36,7 @@ class WavForm:
     silent: bool
 
     def fault(self) -> str:
-        """What is wrong with it, "" if nothing is."""
+        """Return the fault of the format, or ""."""
         if self.rate != RATE:
             return f"{self.rate} Hz instead of {RATE} Hz"
         if self.bits != 16:
@@ -72,7 +72,7 @@ def read_wav(member: Member) -> WavForm:
         if name == b"fmt ":
             form = _form(body)
     if form is None:
-        raise InputError("a wav file that does not say what its samples are")
+        raise InputError("a wav file without a format header")
     rate, channels, bits, frame = form
     silent, left = True, size
     while left and (data := take(min(left, 1 << 16))):
@@ -86,34 +86,32 @@ def read_wav(member: Member) -> WavForm:
 
 
 def _form(body: bytes) -> tuple[int, int, int, int]:
-    """Rate, channels, bits, bytes a frame."""
+    """Return rate, channels, bits, and bytes per frame."""
     if len(body) < 16:
-        raise InputError("a wav file with half a header")
+        raise InputError("a wav file with a truncated header")
     tag, channels, rate, _, frame, bits = struct.unpack("<HHIIHH", body[:16])
     if tag == _EXTENSIBLE and len(body) >= 26:
         tag = int.from_bytes(body[24:26], "little")
     if tag != _PCM:
-        raise InputError(
-            "a wav file whose samples are no PCM",
-        )
+        raise InputError("a wav file whose samples are not PCM")
     if not (rate and channels and bits and frame == channels * ((bits + 7) // 8)):
-        raise InputError("a wav file with a header that makes no sense")
+        raise InputError("a wav file with an invalid header")
     return rate, channels, bits, frame
 
 
 @dataclass
 class Speech:
-    """One anonymized set: what has come by, and what was wrong with it (member -> fault)."""
+    """The audio of one anonymized set, and its faults (member, reason)."""
 
     name: str
     original: Corpus
     tolerance: float
-    heard: dict[str, WavForm] = field(default_factory=dict)
+    formats: dict[str, WavForm] = field(default_factory=dict)
     member_of: dict[str, str] = field(default_factory=dict)  # utterance -> member
     faults: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, member: Member, utterance: str) -> None:
-        """One more file."""
+        """Read and check one more file."""
         if utterance not in self.original:
             self.faults.append((member.name, f"{utterance} is no utterance of {self.name}"))
             return
@@ -128,7 +126,7 @@ class Speech:
                 raise
             self.faults.append((member.name, error.what))
             return
-        self.heard[utterance] = form
+        self.formats[utterance] = form
         fault = form.fault() or self._length_fault(self.original[utterance], form)
         if fault:
             self.faults.append((member.name, fault))
@@ -141,30 +139,30 @@ class Speech:
 
     @property
     def missing(self) -> list[str]:
-        """Utterances that have not come by."""
+        """Utterances without a file."""
         return [u.id for u in self.original if u.id not in self.member_of]
 
     @property
     def seconds(self) -> float:
-        """Of all that was heard."""
-        return sum(form.seconds for form in self.heard.values())
+        """Duration of all files in seconds."""
+        return sum(form.seconds for form in self.formats.values())
 
     def compare(self, listed: Mapping[str, str]) -> None:
-        """Compare with the hashes of the audio as it was evaluated (member -> sha256); find out what was swapped."""
+        """Compare with the hashes of the evaluated audio (member -> sha256), and add faults for swapped audio."""
         owner = {sha256: member for member, sha256 in listed.items()}
-        for utterance, form in self.heard.items():
+        for utterance, form in self.formats.items():
             member = self.member_of[utterance]
             if member not in listed:
                 self.faults.append((member, "not listed among the audio that was evaluated"))
             elif form.sha256 != listed[member]:
                 other = owner.get(form.sha256)
-                what = f"holds the audio of {other}" if other else "is not the audio that was evaluated"
-                self.faults.append((member, what))
+                fault = f"holds the audio of {other}" if other else "is not the audio that was evaluated"
+                self.faults.append((member, fault))
 
     def repeated(self) -> None:
-        """Find utterances with the very same audio."""
+        """Add a fault for each utterance with the same audio as another."""
         first: dict[str, str] = {}
-        for utterance, form in self.heard.items():
+        for utterance, form in self.formats.items():
             other = first.setdefault(form.sha256, utterance)
             if other != utterance and not form.silent:
                 self.faults.append((self.member_of[utterance], f"the same audio as {self.member_of[other]}"))
