@@ -32,6 +32,7 @@ from voiceveil.models.asr.recognition import (
     word_error_rate,
 )
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.stats import average
 
 
@@ -58,7 +59,7 @@ def speed(corpus: Corpus, model: Recogniser, utterances: int = 30) -> None:
 
 
 def measure(corpus: Corpus, model: Recogniser, cache: Cache, jobs: int) -> dict[str, WordErrorRate]:
-    transcripts = transcribe(corpus, model, cache=cache, jobs=jobs, quiet=False)
+    transcripts = transcribe(corpus, model, context=RunContext(cache, jobs, progress=True))
     return {words: word_error_rate(corpus, transcripts, words=words) for words in ("plain", "english")}
 
 

@@ -33,6 +33,7 @@ from voiceveil.models import (
     train_emotion_recogniser,
 )
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 
 #: Utterances of a speaker, speakers of a gender.
 EACH, SPEAKERS = 3, 10
@@ -58,10 +59,10 @@ def emotions(original: vv.Corpus, anonymized: vv.Corpus, cache: Cache, jobs: int
     modes: tuple[Literal["corpus", "training"], ...] = ("corpus", "training")
     for mode in modes:
         with timed(f"training, standardised by {mode}"):
-            recogniser = train_emotion_recogniser(original, folds, normalise=mode, cache=cache, jobs=jobs)
+            recogniser = train_emotion_recogniser(original, folds, normalise=mode, context=RunContext(cache, jobs))
         for what, corpus in (("original", original), ("B2", anonymized)):
             with timed("judging"):
-                result = evaluate_emotion(corpus, folds, recogniser, cache=cache, jobs=jobs)
+                result = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache, jobs))
             recalls = "  ".join(f"{label} {recall:.0%}" for label, recall in result.folds.recalls.items())
             print(f"  UAR {what:8s} {result.uar}   {recalls}")
 
@@ -73,7 +74,9 @@ def intonation(original: vv.Corpus, anonymized: vv.Corpus, cache: Cache, jobs: i
         try:
             with timed(tracker):
                 for method in methods:
-                    found = evaluate_pitch(original, anonymized, tracker=tracker, method=method, cache=cache, jobs=jobs)
+                    found = evaluate_pitch(
+                        original, anonymized, tracker=tracker, method=method, context=RunContext(cache, jobs)
+                    )
                     print(f"  {tracker:16s} {method:10s} rho {found.rho}   sd {found.std:.2f}")
         except vv.InputError as error:
             print(f"  {tracker}: {error}")
@@ -83,7 +86,7 @@ def naturalness(original: vv.Corpus, anonymized: vv.Corpus, cache: Cache, jobs: 
     print(f"DNSMOS of {len(original)} utterances")
     for what, corpus in (("original", original), ("B2", anonymized)):
         with timed("rating"):
-            found = evaluate_naturalness(corpus, cache=cache, jobs=jobs)
+            found = evaluate_naturalness(corpus, context=RunContext(cache, jobs))
         print(f"  {what:8s} sig {found.sig}   bak {found.bak}   ovr {found.ovr}")
 
 

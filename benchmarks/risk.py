@@ -112,7 +112,7 @@ def real(speech: Path, out: Path, systems: list[str], cache: Path | None, jobs: 
     original = tuple(open_corpus(str(speech / name)) for name in SETS)
     gender = {u.id: u.gender or "" for corpus in original for u in corpus}
     split = read_split(out / "protocol.toml")
-    context = RunContext(Cache(cache), jobs=jobs, quiet=True)
+    context = RunContext(Cache(cache), jobs=jobs)
     for number, text in enumerate(systems):
         system, _, folders = text.partition("=")
         folder, _, similar = folders.partition(",")

@@ -122,7 +122,7 @@ def feelings(evaluation: Evaluation, args: argparse.Namespace) -> None:
         return
     training = tuple(open_corpus(folder / f"{name}{suffix}") for name in evaluation.inventory.training)
     cache = Cache(args.scratch / "cache.sqlite")
-    context, attacker = RunContext(cache, args.jobs, args.quiet), AdaptedAttacker(encoder("campplus"))
+    context, attacker = RunContext(cache, args.jobs, progress=not args.quiet), AdaptedAttacker(encoder("campplus"))
     attacker.fit(TrainingSpeech(training), context)
     learned = attacker.adapted
     assert learned is not None

@@ -17,6 +17,7 @@ from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.models import DNSMOS, evaluate_naturalness
 from voiceveil.models.naturalness import RATE, WINDOW, windows
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.testing import synthetic_voice
 
 needs_model = pytest.mark.skipif(
@@ -83,11 +84,11 @@ def test_real_speech_is_rated_high(tmp_path: Path) -> None:
         save(tmp_path / f"{speaker}.wav", Waveform(samples, RATE))
         chosen.append(Utterance(speaker, tmp_path / f"{speaker}.wav", speaker=speaker))
     cache = Cache(tmp_path / "cache")
-    found = evaluate_naturalness(chosen, cache=cache)
+    found = evaluate_naturalness(chosen, context=RunContext(cache))
     assert 2.9 < found.ovr.value < 3.7
     assert (found.ovr.of, found.ovr.n) == ("speakers", 3)
     assert found.ovr.value == pytest.approx(np.mean([found.of[u.id]["ovr"] for u in chosen]))
-    assert evaluate_naturalness(chosen, cache=cache).of == found.of
+    assert evaluate_naturalness(chosen, context=RunContext(cache)).of == found.of
     cache.close()
     clean = load(chosen[0].path, rate=RATE)
     noise = np.random.default_rng(0).standard_normal(len(clean)) * clean.samples.std() / math.sqrt(10)

@@ -281,7 +281,7 @@ def _from_audio(settings: RiskSettings, labels: Labels | None) -> tuple[list[Ris
     attributes = {name: dict(zip(ids, column, strict=True)) for name, column in columns.items() if any(column)}
     cache = Cache(settings.cache)
     try:
-        context = RunContext(cache, jobs=settings.jobs, quiet=not settings.progress)
+        context = RunContext(cache, jobs=settings.jobs, progress=settings.progress)
         attacks = attacks_from_audio(recordings, _attackers(settings), context, attributes)
         return attacks, check_recordings(recordings, cache)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from voiceveil.core.tables import Table, Tabular
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.models.asr import recognition
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs, check_jobs
 
 __all__ = ["Transcripts", "transcribe"]
@@ -90,9 +92,5 @@ def transcribe(
         if isinstance(source, Corpus)
         else open_corpus(Path(source) if isinstance(source, os.PathLike) else source)
     )
-    store = None if cache is None else Cache(Path(cache))
-    try:
-        return Transcripts(recognition.transcribe(corpus, model, cache=store, jobs=jobs, quiet=not progress))
-    finally:
-        if store is not None:
-            store.close()
+    with closing(Cache(None if cache is None else Path(cache))) as store:
+        return Transcripts(recognition.transcribe(corpus, model, RunContext(store, jobs, progress)))

@@ -219,7 +219,7 @@ class AdaptedAttacker(Attacker):
         if self.adapted is None:
             data = training_set(self.encoder, training.anonymized, context)
             allowed = [c for c in candidates(data) if c.backend.llr or not self.llr_only]
-            self.adapted = adapt(data, allowed, cache=context.cache, quiet=context.quiet)
+            self.adapted = adapt(data, allowed, cache=context.cache, quiet=not context.progress)
 
     def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
         """Return the chosen back-end's score of each trial, shape (trials,)."""

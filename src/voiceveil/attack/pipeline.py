@@ -210,7 +210,7 @@ def run(
     training = TrainingSpeech(*(tuple(open_corpus(source) for source in side) for side in (train, train_original)))
     store = cache if isinstance(cache, Cache) else Cache(None if cache is None else Path(cache))
     try:
-        context = RunContext(store, jobs, quiet)
+        context = RunContext(store, jobs, progress=not quiet)
         _check_input(chosen, trial_sets, conditions, training)
         folder = None if out is None else Path(out)
         rows, health = [], []

@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, then measure if asked to."""
     from voiceveil.models.asr.ctc import CTC
     from voiceveil.models.asr.recognition import recogniser, references, transcribe, word_error_rate
+    from voiceveil.run.context import RunContext
     from voiceveil.training.asr import Recipe, train_ctc
 
     recipe = Recipe(
@@ -76,7 +77,9 @@ def run(args: argparse.Namespace) -> int:
     )
     wer = None
     if dev is not None:
-        wer = word_error_rate(dev, transcribe(dev, CTC(args.out.resolve(), device=args.device), quiet=args.quiet)).wer
+        wer = word_error_rate(
+            dev, transcribe(dev, CTC(args.out.resolve(), device=args.device), RunContext(progress=not args.quiet))
+        ).wer
     if args.json:
         summary = {"folder": str(result.folder), "steps": len(result.losses), "loss": result.losses[-1]}
         summary |= {"left_out": list(result.left_out), "wer": None if wer is None else wer.as_dict()}

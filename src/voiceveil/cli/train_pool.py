@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from voiceveil.models.pitch.correlation import tracker
     from voiceveil.models.speaker.encoders import encoder
     from voiceveil.run.cache import Cache
+    from voiceveil.run.context import RunContext
     from voiceveil.systems.resynthesis.pool import build_pool, save_pool
 
     target = args.out / "pool.safetensors"
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     speaker, pitch = encoder(args.speaker), tracker(args.pitch)
     args.out.mkdir(parents=True, exist_ok=True)
     features = args.features or args.out / "features.sqlite"
-    pool = build_pool(utterances, speaker, pitch, cache=Cache(features), jobs=args.jobs, quiet=args.quiet)
+    pool = build_pool(utterances, speaker, pitch, RunContext(Cache(features), args.jobs, progress=not args.quiet))
     if args.rate:
         from voiceveil.systems.resynthesis.rating import rated
 

@@ -229,7 +229,7 @@ def evaluate(
         key = {"seed": seed, "key_file": key_file, "key_namespace": namespace, "key": Key.fresh()}
         anonymized = _anonymize(evaluation, cache, key, jobs=jobs, quiet=quiet, say=say)
         out = evaluation.out
-        run = RunContext(cache, jobs, quiet)
+        run = RunContext(cache, jobs, progress=not quiet)
         context = TaskContext(setup, anonymized, run, out, evaluation.suffix, anon_data=out / "data")
         measured = _run_tasks(tasks, context, say)
         if details:

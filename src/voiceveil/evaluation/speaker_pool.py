@@ -8,6 +8,7 @@ from pathlib import Path
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs
 from voiceveil.run.outputs import refuse_corpora
 from voiceveil.systems.contract import Anonymizer
@@ -52,7 +53,9 @@ def build_evaluation_pool(
     cache = Cache(cache_file or out / "cache.sqlite")
     try:
         speaker = encoder(str(system.parameters().get("speaker", "campplus")))
-        pool = build_pool(list(utterances.values()), speaker, tracker("swift"), cache=cache, jobs=jobs, quiet=quiet)
+        pool = build_pool(
+            list(utterances.values()), speaker, tracker("swift"), RunContext(cache, jobs, progress=not quiet)
+        )
     finally:
         cache.close()
     save_pool(target, pool)

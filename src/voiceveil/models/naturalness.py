@@ -27,9 +27,7 @@ import numpy as np
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.run.cache import Cache
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import extract
+from voiceveil.run.context import RunContext
 from voiceveil.run.ledger import sha256_file
 from voiceveil.stats.rates import mean
 from voiceveil.stats.values import Estimate
@@ -122,17 +120,15 @@ class Naturalness:
 
 def evaluate_naturalness(
     utterances: Iterable[Utterance],
+    context: RunContext | None = None,
     *,
     method: Method = "published",
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
 ) -> Naturalness:
     """DNSMOS of a corpus; intervals are over utterances if it does not say who speaks."""
     listed = list(utterances)
     if not listed:
         raise InputError("no utterances to rate")
-    ratings = extract(listed, DNSMOS(method), cache=cache, jobs=jobs, quiet=quiet)
+    ratings = (context or RunContext()).extract(listed, DNSMOS(method))
     known = all(u.speaker is not None for u in listed)
     speakers = [(u.speaker or "") if known else u.id for u in listed]
     sig, bak, ovr = (mean([ratings[u.id][name] for u in listed], speakers) for name in RATINGS)

@@ -246,7 +246,7 @@ def _fit(
     codes = np.unique(speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
     data = TrainingSet(from_raw(encoder, raw), raw if has_trunk(encoder) else None, codes, gender, unit)
     affine = [c for c in candidates(data) if c.backend.affine]  # so that vectors can be averaged and compared
-    adapted = adapt(data, affine, cache=context.cache, quiet=context.quiet)
+    adapted = adapt(data, affine, cache=context.cache, quiet=not context.progress)
     assert isinstance(adapted.scorer, Linear)  # noqa: S101 -- the scorer of an affine back-end
     return _Layer(
         adapted.candidate.name,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from voiceveil.corpus import Utterance
 from voiceveil.run.cache import Cache
@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where results are cached and how many processes compute them.
+    """Where results are cached, how many processes compute them, and whether progress is shown.
 
     Parameters
     ----------
@@ -26,18 +26,14 @@ class RunContext:
         Keeps the result of each model on each utterance; ``Cache(None)`` keeps them in memory.
     jobs : int or Executor
         Number of processes, or an executor such as a cluster.
-    quiet : bool
-        Show no progress.
+    progress : bool
+        Show progress on the standard error output.
     """
 
-    cache: Cache
+    cache: Cache = field(default_factory=lambda: Cache(None))
     jobs: Jobs = 1
-    quiet: bool = True
-
-    def options(self) -> dict[str, Any]:
-        """Return the keyword arguments ``cache``, ``jobs`` and ``quiet`` of functions that run over a corpus."""
-        return {"cache": self.cache, "jobs": self.jobs, "quiet": self.quiet}
+    progress: bool = False
 
     def extract(self, utterances: Iterable[Utterance], evaluator: Evaluator[Value]) -> dict[str, Value]:
         """Return utterance id -> result of the evaluator, in the order of the utterances."""
-        return extract(utterances, evaluator, cache=self.cache, jobs=self.jobs, quiet=self.quiet)
+        return extract(utterances, evaluator, cache=self.cache, jobs=self.jobs, quiet=not self.progress)

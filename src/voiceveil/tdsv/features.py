@@ -96,7 +96,7 @@ def extract_features(
     """
     recordings = list(utterances)
     skip = set(voice_only)
-    context = RunContext(Cache(None) if cache is None else cache, jobs, quiet)
+    context = RunContext(Cache(None) if cache is None else cache, jobs, progress=not quiet)
     voices = embed(recordings, encoder, context)
     contents = context.extract([u for u in recordings if u.id not in skip], PassphraseContent(content))
     return {u.id: RecordingFeatures(voices.vectors[voices.row[u.id]], contents.get(u.id)) for u in recordings}

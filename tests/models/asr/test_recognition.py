@@ -17,6 +17,7 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.models import recogniser, recognisers, transcribe, word_error_rate
 from voiceveil.models.asr.recognition import Recogniser, batches, check_audio, compare_word_error_rates, references
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def test_transcripts_come_from_the_cache(tmp_path: Path) -> None:
     heard = Loudness(log=log)
     cache = Cache(tmp_path / "cache")
     expected = {f"u{i}": f"level {i + 1}" for i in range(4)}
-    assert transcribe(corpus, heard, cache=cache) == expected
-    assert transcribe(corpus, heard, cache=cache) == expected
+    assert transcribe(corpus, heard, context=RunContext(cache)) == expected
+    assert transcribe(corpus, heard, context=RunContext(cache)) == expected
     assert log.read_text() == "1\n" * 4
     cache.close()
 
@@ -64,10 +65,10 @@ def test_transcripts_come_from_the_cache(tmp_path: Path) -> None:
 def test_batches_give_the_same_transcripts_and_share_the_cache(tmp_path: Path) -> None:
     corpus, log = make_corpus(tmp_path), tmp_path / "log"
     cache = Cache(tmp_path / "cache")
-    together = transcribe(corpus, Loudness(batch_seconds=2.0, log=log), cache=cache)
+    together = transcribe(corpus, Loudness(batch_seconds=2.0, log=log), context=RunContext(cache))
     assert list(together.items()) == [(f"u{i}", f"level {i + 1}") for i in range(4)]
     assert log.read_text().split() == ["1", "2", "1"]  # 2.0 | 1.0 0.5 | 0.5
-    assert transcribe(corpus, Loudness(log=log), cache=cache) == together
+    assert transcribe(corpus, Loudness(log=log), context=RunContext(cache)) == together
     assert log.read_text().split() == ["1", "2", "1"]
     cache.close()
     assert transcribe(corpus, Loudness(batch_seconds=100.0)) == together

@@ -31,6 +31,7 @@ from voiceveil.models.emotion import functionals as f
 from voiceveil.models.emotion.evaluation import _replicates
 from voiceveil.models.emotion.functionals import functional_names, functionals
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.stats.logistic import PENALTIES, LinearClassifier, choose_penalty, fit, standard
 from voiceveil.testing import synthetic_voice
 
@@ -298,8 +299,8 @@ def test_exaggerated_emotions_are_recognized(play: tuple[Corpus, Cache]) -> None
     folds = emotion_folds(corpus)
     modes: tuple[Literal["corpus", "training"], ...] = ("corpus", "training")
     for mode in modes:
-        recogniser = train_emotion_recogniser(corpus, folds, normalise=mode, cache=cache)
-        result = evaluate_emotion(corpus, folds, recogniser, cache=cache)
+        recogniser = train_emotion_recogniser(corpus, folds, normalise=mode, context=RunContext(cache))
+        result = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache))
         assert result.uar.value > 0.8
         refs = [u.emotion or "" for u in corpus]
         hyps = [result.hyps[u.id] for u in corpus]
@@ -312,13 +313,15 @@ def test_labels_come_from_the_original_corpus(play: tuple[Corpus, Cache]) -> Non
     """An anonymized folder knows neither emotions nor speakers; a part of it is judged as a part."""
     corpus, cache = play
     folds = emotion_folds(corpus)
-    recogniser = train_emotion_recogniser(corpus, folds, cache=cache)
+    recogniser = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
     bare = replace(corpus, utterances=tuple(Utterance(u.id, u.path) for u in corpus))
-    full = evaluate_emotion(corpus, folds, recogniser, cache=cache)
-    assert evaluate_emotion(bare, folds, recogniser, cache=cache).hyps == full.hyps
-    part = evaluate_emotion(corpus.filter(lambda u: u.id != "s0-ang-0"), folds, recogniser, cache=cache)
+    full = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache))
+    assert evaluate_emotion(bare, folds, recogniser, context=RunContext(cache)).hyps == full.hyps
+    part = evaluate_emotion(corpus.filter(lambda u: u.id != "s0-ang-0"), folds, recogniser, context=RunContext(cache))
     assert part.missing == 1
-    two = evaluate_emotion(corpus.filter(lambda u: u.speaker in ("s0", "s1")), folds, recogniser, cache=cache)
+    two = evaluate_emotion(
+        corpus.filter(lambda u: u.speaker in ("s0", "s1")), folds, recogniser, context=RunContext(cache)
+    )
     assert (two.uar.n, two.missing) == (2, 0)
 
 
@@ -329,7 +332,7 @@ def test_test_speaker_is_not_in_the_training(play: tuple[Corpus, Cache]) -> None
     other = tuple(replace(u, emotion=turned[u.emotion or ""]) if u.speaker == "s0" else u for u in corpus)
     models = []
     for variant in (corpus, replace(corpus, utterances=other)):
-        models.append(train_emotion_recogniser(variant, emotion_folds(variant), cache=cache).classifiers)
+        models.append(train_emotion_recogniser(variant, emotion_folds(variant), context=RunContext(cache)).classifiers)
     np.testing.assert_array_equal(models[0]["s0"].weights, models[1]["s0"].weights)
     assert not np.array_equal(models[0]["s1"].weights, models[1]["s1"].weights)
 
@@ -338,12 +341,14 @@ def test_training_normalization_is_independent_of_other_test_utterances(play: tu
     corpus, cache = play
     folds = emotion_folds(corpus)
     angry = corpus.filter(lambda u: u.emotion == "ang")
-    alone = train_emotion_recogniser(corpus, folds, normalise="training", cache=cache)
-    everything = evaluate_emotion(corpus, folds, alone, cache=cache).hyps
-    assert evaluate_emotion(angry, folds, alone, cache=cache).hyps == {u.id: everything[u.id] for u in angry}
-    together = train_emotion_recogniser(corpus, folds, cache=cache)
+    alone = train_emotion_recogniser(corpus, folds, normalise="training", context=RunContext(cache))
+    everything = evaluate_emotion(corpus, folds, alone, context=RunContext(cache)).hyps
+    assert evaluate_emotion(angry, folds, alone, context=RunContext(cache)).hyps == {
+        u.id: everything[u.id] for u in angry
+    }
+    together = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
     with pytest.raises(InputError, match="the corpus under test has no hap"):
-        evaluate_emotion(angry, folds, together, cache=cache)
+        evaluate_emotion(angry, folds, together, context=RunContext(cache))
 
 
 def test_mistakes_are_found_before_the_work(play: tuple[Corpus, Cache]) -> None:
@@ -353,7 +358,7 @@ def test_mistakes_are_found_before_the_work(play: tuple[Corpus, Cache]) -> None:
         train_emotion_recogniser(corpus, folds, normalise="speaker")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="s0-ang-0 of the folds is not in the corpus"):
         train_emotion_recogniser(corpus.filter(lambda u: u.id != "s0-ang-0"), folds)
-    recogniser = train_emotion_recogniser(corpus, folds, cache=cache)
+    recogniser = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
     strangers = replace(corpus, utterances=tuple(replace(u, id=f"x{u.id}") for u in corpus))
     with pytest.raises(InputError, match="no utterance of the folds"):
         evaluate_emotion(strangers, folds, recogniser)
@@ -395,8 +400,8 @@ def test_uar_of_real_emotions_is_above_the_target(tmp_path: Path) -> None:
     corpus = open_corpus(EMODB)
     cache = Cache(tmp_path / "cache")
     folds = emotion_folds(corpus)
-    recogniser = train_emotion_recogniser(corpus, folds, cache=cache)
-    result = evaluate_emotion(corpus, folds, recogniser, cache=cache)
+    recogniser = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
+    result = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache))
     cache.close()
     assert len(folds.names) == 10
     assert result.uar.value > 0.75
@@ -430,9 +435,9 @@ def test_model_probabilities_equal_transformers(model: Path) -> None:
 def test_models_classify_a_corpus(model: Path, play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
-    one = evaluate_emotion(corpus, folds, PretrainedRecogniser(EmotionModel(model)), cache=cache)
+    one = evaluate_emotion(corpus, folds, PretrainedRecogniser(EmotionModel(model)), context=RunContext(cache))
     by_fold = PretrainedRecogniser({name: EmotionModel(str(model)) for name in folds.names})
-    assert evaluate_emotion(corpus, folds, by_fold, cache=cache).hyps == one.hyps
+    assert evaluate_emotion(corpus, folds, by_fold, context=RunContext(cache)).hyps == one.hyps
     assert list(one.hyps) == [u.id for u in corpus]
     assert set(one.hyps.values()) <= {"ang", "hap", "neu", "sad"}
     with pytest.raises(InputError, match="no model for fold s3"):

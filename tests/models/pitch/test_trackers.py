@@ -21,6 +21,7 @@ from voiceveil.metrics import pitch_correlation
 from voiceveil.models import evaluate_pitch, tracker, trackers
 from voiceveil.models.pitch.trackers import _every_step
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.testing import synthetic_voice
 
 Array = NDArray[np.float64]
@@ -260,7 +261,7 @@ def test_correlation_of_corpora_has_interval_and_cache(tmp_path: Path) -> None:
     same = evaluate_pitch(original, original)
     assert same.rho.value == pytest.approx(1.0)
     cache = Cache(tmp_path / "cache")
-    found = evaluate_pitch(original, shifted, cache=cache)
+    found = evaluate_pitch(original, shifted, context=RunContext(cache))
     follow = tracker()
     for name, wave in waves.items():  # int16 in between: the tracks may move a little
         direct = pitch_correlation(follow(wave), follow(other[name]))
@@ -270,7 +271,7 @@ def test_correlation_of_corpora_has_interval_and_cache(tmp_path: Path) -> None:
     assert found.rho.value == pytest.approx(np.mean(list(found.of.values())))
     assert found.std == pytest.approx(np.std(list(found.of.values())))
     assert found.rho.low < found.rho.value < found.rho.high <= 1.0
-    assert evaluate_pitch(original, shifted, cache=cache).of == found.of
+    assert evaluate_pitch(original, shifted, context=RunContext(cache)).of == found.of
     cache.close()
 
 

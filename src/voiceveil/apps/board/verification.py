@@ -166,7 +166,7 @@ def recompute(
     listener = recogniser(contest.recogniser)
     transcripts: dict[str, str] = {}
     for chunk in progress.each(_unique((*spoken, *enrolled))):
-        heard = transcribe(chunk, listener, cache=cache)
+        heard = transcribe(chunk, listener, RunContext(cache))
         transcripts |= {key: plain_words(words) for key, words in heard.items()}
     words = [wer_figure(contest, part, transcripts, contest.recogniser, sample) for part in recognitions]
     _check_enrollment(enrolled, transcripts, max(figure.value for figure in words))

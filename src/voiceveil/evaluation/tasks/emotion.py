@@ -75,7 +75,7 @@ class Emotion(Task):
                 recognizer = _recognizer(spec, original, folds, context)
                 for condition in CONDITIONS:
                     corpus = context.speech(condition)[entry.set]
-                    result = models.evaluate_emotion(corpus, folds, recognizer, **context.run.options())
+                    result = models.evaluate_emotion(corpus, folds, recognizer, context.run)
                     place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": spec}
                     by_fold = {
                         name: {"uar": fold.value, "recalls": dict(fold.recalls)}
@@ -106,5 +106,5 @@ def _evaluator(spec: str) -> Evaluator[Any]:
 def _recognizer(spec: str, original: Corpus, folds: EmotionFolds, context: TaskContext) -> EmotionRecogniser:
     """Return a recognizer: one trained on the original speech of the other folds, or a pretrained one."""
     if spec == FUNCTIONALS:
-        return models.train_emotion_recogniser(original, folds, **context.run.options())
+        return models.train_emotion_recogniser(original, folds, context.run)
     return models.PretrainedRecogniser(models.EmotionModel(spec))

@@ -60,7 +60,7 @@ class Naturalness(Task):
             for condition, side in CONDITIONS.items():
                 speech = context.recognition_speech(entry, condition)
                 utterances = [u for listed in speech.values() for u in listed]
-                result = models.evaluate_naturalness(utterances, **context.run.options())
+                result = models.evaluate_naturalness(utterances, context.run)
                 place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": "dnsmos"}
                 detail = {"signal": result.sig.value, "background": result.bak.value}
                 figures.append(figure("dnsmos", result.ovr, place, detail))

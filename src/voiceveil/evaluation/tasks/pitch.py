@@ -57,7 +57,7 @@ class Pitch(Task):
         figures, columns = [], {}
         for entry, trials in context.inventory.trial_sets():
             pair = context.inventory.corpora[trials.set], context.anonymized[trials.set]
-            result = models.evaluate_pitch(*pair, tracker=_TRACKER, **context.run.options())
+            result = models.evaluate_pitch(*pair, context.run, tracker=_TRACKER)
             where = place(entry, trials.gender, condition="oa", model=_TRACKER)
             figures.append(figure("pitch_correlation", result.rho, where, {"std": result.std, "set": trials.set}))
             columns[trials.set] = {

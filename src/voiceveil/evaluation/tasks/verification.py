@@ -84,7 +84,9 @@ class Verification(Task):
             train=[context.anon_data / f"{name}{context.suffix}" for name in inventory.training],
             train_original=[context.setup.data / name for name in inventory.training if scoring == "plda"],
             out=context.out / "scores",
-            **context.run.options(),
+            cache=context.run.cache,
+            jobs=context.run.jobs,
+            quiet=not context.run.progress,
         )
         measures = [name for name in inventory.protocol.metrics if name != "eer" and name in MEASURES]
         needs_llr = {name for name in measures if MEASURES[name]().needs_llr}

@@ -74,7 +74,7 @@ class Words(Task):
                 for condition in CONDITIONS:
                     speech = context.recognition_speech(entry, condition)
                     utterances = [u for listed in speech.values() for u in listed]
-                    transcripts = models.transcribe(utterances, recognizer, **context.run.options())
+                    transcripts = models.transcribe(utterances, recognizer, context.run)
                     result = models.word_error_rate(utterances, transcripts)
                     place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": spec}
                     figures.append(figure("wer", result.wer, place, _counts(result.errors)))

@@ -4,7 +4,7 @@ Conventions: audio is mono at the recogniser's ``rate``; a transcript is a strin
 :mod:`voiceveil.models.asr.text_normalization` makes comparable. Rates are fractions; WER may exceed 1.
 
 >>> corpus = open_corpus("data/libri_dev_trials_f_b2")                       # doctest: +SKIP
->>> transcripts = transcribe(corpus, recogniser("moonshine"), jobs=2)         # doctest: +SKIP
+>>> transcripts = transcribe(corpus, recogniser("moonshine"))                 # doctest: +SKIP
 >>> print(word_error_rate(corpus, transcripts).wer)                           # doctest: +SKIP
 37.7 % [30.6, 46.1]
 
@@ -32,9 +32,8 @@ from voiceveil.core.registry import Registry
 from voiceveil.corpus import Utterance
 from voiceveil.metrics.wer import WordErrors, word_errors
 from voiceveil.models.asr.text_normalization import Normalisation, normaliser
-from voiceveil.run.cache import Cache
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import Evaluator, extract
+from voiceveil.run.context import RunContext
+from voiceveil.run.extract import Evaluator
 from voiceveil.run.progress import Progress
 from voiceveil.stats.rates import compare_ratios, ratio
 from voiceveil.stats.values import Difference, Estimate
@@ -133,30 +132,24 @@ def references(utterances: Iterable[Utterance]) -> dict[str, str]:
 def transcribe(
     utterances: Iterable[Utterance],
     recogniser: Recogniser,
-    *,
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
+    context: RunContext | None = None,
 ) -> dict[str, str]:
-    """Utterance id -> transcript, in the order of the utterances; known ones come from the cache."""
-    listed = list(utterances)
-    if not (isinstance(recogniser, BatchRecogniser) and recogniser.batch_seconds > 0):
-        return extract(listed, recogniser, cache=cache, jobs=jobs, quiet=quiet)
-    store = Cache(None) if cache is None else cache
-    try:
-        _in_batches(listed, recogniser, store, quiet=quiet)
-        return extract(listed, recogniser, cache=store, quiet=quiet)  # all is in the store: it only collects
-    finally:
-        if cache is None:
-            store.close()
+    """Return utterance id -> transcript, in the order of the utterances; known ones come from the cache."""
+    run, listed = context or RunContext(), list(utterances)
+    if isinstance(recogniser, BatchRecogniser) and recogniser.batch_seconds > 0:
+        _in_batches(listed, recogniser, run)
+    return run.extract(listed, recogniser)
 
 
-def _in_batches(utterances: list[Utterance], recogniser: BatchRecogniser, store: Cache, *, quiet: bool) -> None:
-    """Fill the store, batches of utterances of similar length at a time."""
+def _in_batches(utterances: list[Utterance], recogniser: BatchRecogniser, context: RunContext) -> None:
+    """Fill the cache, batches of utterances of similar length at a time."""
+    store = context.cache
     keys = store.keys(recogniser.fingerprint(), utterances)
     waiting = [u for u in utterances if store.get(keys[u.id]) is None]
     lengths = check_lengths(waiting, recogniser.minimum)
-    with Progress("recognizing words", len(waiting), work=sum(lengths.values()), quiet=quiet) as progress:
+    with Progress(
+        "recognizing words", len(waiting), work=sum(lengths.values()), quiet=not context.progress
+    ) as progress:
         for batch in batches(lengths, recogniser.batch_seconds):
             chosen = [u for u in waiting if u.id in batch]
             waves = [load(u.path, rate=recogniser.rate, start=u.start, duration=u.duration) for u in chosen]

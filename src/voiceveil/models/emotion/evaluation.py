@@ -8,7 +8,7 @@ fold is held out once, a recogniser is trained on the original speech of the oth
 the folds. The folds are those of the corpus (sessions of IEMOCAP) or, if it has none, its speakers.
 
 >>> folds = emotion_folds(original)                                         # doctest: +SKIP
->>> recogniser = train_emotion_recogniser(original, folds, cache=cache)     # doctest: +SKIP
+>>> recogniser = train_emotion_recogniser(original, folds)                  # doctest: +SKIP
 >>> print(evaluate_emotion(original, folds, recogniser).uar)                # doctest: +SKIP
 82.7 % [77.5, 87.1]
 >>> print(evaluate_emotion(anonymized, folds, recogniser).uar)              # doctest: +SKIP
@@ -41,9 +41,8 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.emotion import FoldUAR, uar_over_folds
 from voiceveil.models.emotion.folds import EMOTIONS, EmotionFolds, emotion_folds
 from voiceveil.models.emotion.functionals import Functionals
-from voiceveil.run.cache import Cache
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import Evaluator, extract
+from voiceveil.run.context import RunContext
+from voiceveil.run.extract import Evaluator
 from voiceveil.stats.intervals import Range, interval
 from voiceveil.stats.logistic import LinearClassifier, choose_penalty, fit, standard
 from voiceveil.stats.values import Estimate
@@ -67,7 +66,7 @@ class EmotionRecogniser(Protocol):
     """What judges utterances, each by the model that has not seen its fold."""
 
     def recognise(
-        self, utterances: Sequence[Utterance], folds: EmotionFolds, *, cache: Cache | None, jobs: Jobs, quiet: bool
+        self, utterances: Sequence[Utterance], folds: EmotionFolds, context: RunContext | None = None
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
         ...
@@ -104,17 +103,14 @@ class LinearRecogniser:
         self,
         utterances: Sequence[Utterance],
         folds: EmotionFolds,
-        *,
-        cache: Cache | None = None,
-        jobs: Jobs = 1,
-        quiet: bool = True,
+        context: RunContext | None = None,
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
         if unknown := sorted({folds.fold[u.id] for u in utterances} - set(self.classifiers)):
             raise InputError(f"the recogniser was not trained for fold {unknown[0]}", fix="use the folds it came from")
         if self.normalise == "corpus":
             _check_classes(utterances, folds)
-        vectors = extract(utterances, self.features, cache=cache, jobs=jobs, quiet=quiet)
+        vectors = (context or RunContext()).extract(utterances, self.features)
         x = np.array([vectors[u.id] for u in utterances])
         classifiers = self.classifiers
         if self.normalise == "corpus":
@@ -135,12 +131,10 @@ def _check_classes(utterances: Sequence[Utterance], folds: EmotionFolds) -> None
 def train_emotion_recogniser(
     corpus: Corpus,
     folds: EmotionFolds,
+    context: RunContext | None = None,
     *,
     features: Evaluator[Array] | None = None,
     normalise: Normalisation = "corpus",
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
 ) -> LinearRecogniser:
     """For each fold a classifier from the original speech of the others.
 
@@ -151,17 +145,17 @@ def train_emotion_recogniser(
         raise InputError(f"unknown normalisation {normalise!r}", fix="use 'corpus' or 'training'")
     evaluator = Functionals() if features is None else features
     listed = [_member(corpus, name) for name in folds.fold]
-    vectors = extract(listed, evaluator, cache=cache, jobs=jobs, quiet=quiet)
+    run = context or RunContext()
+    vectors = run.extract(listed, evaluator)
     x = np.array([vectors[u.id] for u in listed])
     fold = np.array([folds.fold[u.id] for u in listed])
     emotion = np.array([folds.emotion[u.id] for u in listed])
     group = np.array([folds.speaker[u.id] for u in listed]) if len(folds.names) == 2 else fold
-    store = Cache(None) if cache is None else cache
     classifiers = {}
     for held_out in folds.names:
         rest = fold != held_out
         chosen = x[rest], emotion[rest].tolist(), group[rest].tolist()
-        penalty = store.remember("emotion penalty 1", chosen, partial(choose_penalty, *chosen))
+        penalty = run.cache.remember("emotion penalty 1", chosen, partial(choose_penalty, *chosen))
         classifiers[held_out] = fit(chosen[0], chosen[1], penalty)
     return LinearRecogniser(classifiers, evaluator, normalise)
 
@@ -176,10 +170,8 @@ def evaluate_emotion(
     test: Corpus,
     folds: EmotionFolds,
     recogniser: EmotionRecogniser,
+    context: RunContext | None = None,
     *,
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
     resamples: int = 1000,
     seed: int = 0,
 ) -> EmotionResult:
@@ -192,7 +184,7 @@ def evaluate_emotion(
     if not listed:
         fix = "an anonymized corpus must keep the utterance ids of the original"
         raise InputError("the corpus has no utterance of the folds", where=test.root, fix=fix)
-    hyps = recogniser.recognise(listed, folds, cache=cache, jobs=jobs, quiet=quiet)
+    hyps = recogniser.recognise(listed, folds, context)
     judged = {folds.speaker[u.id] for u in listed}
     missing = sum(speaker in judged and name not in hyps for name, speaker in folds.speaker.items())
     columns = [[column[u.id] for u in listed] for column in (folds.emotion, hyps, folds.fold, folds.speaker)]

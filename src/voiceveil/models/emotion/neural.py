@@ -29,9 +29,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.emotion.evaluation import EmotionFolds
 from voiceveil.models.pretrained import digest, find_model, load_weights, preprocessing, read_config
-from voiceveil.run.cache import Cache
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import extract
+from voiceveil.run.context import RunContext
 
 __all__ = ["EmotionModel", "PretrainedRecogniser"]
 
@@ -109,10 +107,7 @@ class PretrainedRecogniser:
         self,
         utterances: Sequence[Utterance],
         folds: EmotionFolds,
-        *,
-        cache: Cache | None = None,
-        jobs: Jobs = 1,
-        quiet: bool = True,
+        context: RunContext | None = None,
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
         hyps: dict[str, str] = {}
@@ -121,7 +116,7 @@ class PretrainedRecogniser:
             groups.setdefault(folds.fold[utterance.id], []).append(utterance)
         chosen = {fold: self._model(fold, folds) for fold in groups}  # all are checked before the first one works
         for fold, members in groups.items():
-            found = extract(members, chosen[fold], cache=cache, jobs=jobs, quiet=quiet)
+            found = (context or RunContext()).extract(members, chosen[fold])
             hyps.update({name: _likeliest(folds.emotions, shares) for name, shares in found.items()})
         return {u.id: hyps[u.id] for u in utterances}
 

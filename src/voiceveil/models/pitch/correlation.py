@@ -24,9 +24,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.pitch import pitch_correlation
-from voiceveil.run.cache import Cache
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import extract
+from voiceveil.run.context import RunContext
 from voiceveil.stats.rates import mean
 from voiceveil.stats.values import Estimate
 
@@ -92,13 +90,11 @@ class PitchCorrelation:
 def evaluate_pitch(
     original: Corpus,
     anonymized: Corpus,
+    context: RunContext | None = None,
     *,
     tracker: PitchTracker | str = "autocorrelation",
     method: Literal["official", "published"] = "published",
     max_lag: int = 20,
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
 ) -> PitchCorrelation:
     """ρ_F0 over the utterances of ``anonymized``, each against the one of the same id in ``original``.
 
@@ -108,8 +104,8 @@ def evaluate_pitch(
         raise InputError(f"unknown method {method!r}", fix="use 'official' or 'published'")
     chosen = trackers[tracker]() if isinstance(tracker, str) else tracker
     pairs = _pairs(original, anonymized)
-    before = extract((a for a, _ in pairs), chosen, cache=cache, jobs=jobs, quiet=quiet)
-    after = extract((b for _, b in pairs), chosen, cache=cache, jobs=jobs, quiet=quiet)
+    run = context or RunContext()
+    before, after = (run.extract((pair[side] for pair in pairs), chosen) for side in (0, 1))
     values = {name: pitch_correlation(before[name], after[name], method=method, max_lag=max_lag) for name in before}
     known = all(a.speaker is not None for a, _ in pairs)
     rho = mean(list(values.values()), [(a.speaker or "") if known else a.id for a, _ in pairs])

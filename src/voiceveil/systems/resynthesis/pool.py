@@ -27,12 +27,12 @@ from voiceveil.models.checkpoint import load_tensors, save_tensors
 from voiceveil.models.pitch.correlation import PitchTracker
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance
-from voiceveil.run.executor import Jobs
-from voiceveil.run.extract import Evaluator, extract
+from voiceveil.run.context import RunContext
+from voiceveil.run.extract import Evaluator
 from voiceveil.systems.resynthesis.speaking_style import Heights
 
 if TYPE_CHECKING:
-    from voiceveil.run.cache import Cache
+    pass
 
 __all__ = [
     "GENDERS",
@@ -128,19 +128,14 @@ def build_pool(
     utterances: Iterable[Utterance],
     encoder: Evaluator[Embedding],
     tracker: PitchTracker,
-    *,
-    cache: Cache | None = None,
-    jobs: Jobs = 1,
-    quiet: bool = True,
+    context: RunContext | None = None,
 ) -> Pool:
     """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learnt from them too."""
     listed = list(utterances)
     groups = _speakers(listed)
-    vectors = {
-        key: l2_normalized(value)
-        for key, value in extract(listed, encoder, cache=cache, jobs=jobs, quiet=quiet).items()
-    }
-    tracks = extract(listed, tracker, cache=cache, jobs=jobs, quiet=quiet)
+    run = context or RunContext()
+    vectors = {key: l2_normalized(value) for key, value in run.extract(listed, encoder).items()}
+    tracks = run.extract(listed, tracker)
     means = {speaker: np.mean([vectors[u.id] for u in group], axis=0) for speaker, group in groups.items()}
     voices = {speaker: np.concatenate([tracks[u.id] for u in group]) for speaker, group in groups.items()}
     unvoiced = [speaker for speaker, f0 in voices.items() if not (f0 > 0).any()]
