@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import voiceveil as vv
-from tests.attack.test_engine import corpus  # registers the encoder `pitch-bumps`
+from tests.support.pitch_bumps import make_corpus  # registers the encoder `pitch-bumps`
 from voiceveil.risk import RiskLimits
 
 
@@ -15,7 +15,7 @@ from voiceveil.risk import RiskLimits
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Recordings of 20 speakers, 8 utterances each, and their anonymized versions."""
     home = tmp_path_factory.mktemp("risk")
-    corpus(home, "recordings", range(20), range(8))
+    make_corpus(home, "recordings", range(20), range(8))
     vv.anonymize(home / "recordings", home, system="b2", seed=1)
     return home / "recordings", home / "recordings_b2"
 

@@ -4,98 +4,45 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import voiceveil as vv
 import voiceveil.attack as attack
+from tests.support.pitch_bumps import PitchBumps, make_corpus
 from voiceveil import metrics
 from voiceveil.attack.attacker import TrainingSpeech
 from voiceveil.attack.embedding import Embedded, enroll, score_trials, write_scores
 from voiceveil.attack.encoder_attackers import EncoderAttacker
 from voiceveil.attack.health import control_eer, diagnose
-from voiceveil.attack.model_free import mean_f0
 from voiceveil.attack.sets import find_sets
 from voiceveil.audio import Waveform, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
+from voiceveil.corpus import Trials, open_corpus
 from voiceveil.corpus.score_files import read_key, read_scores
 from voiceveil.evaluation.inventory import take_inventory
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.tasks import TaskContext, TaskOptions, TaskResult, TaskSetup
 from voiceveil.evaluation.tasks.verification import Verification
-from voiceveil.models.speaker.encoders import TrainingRecord, encoders
+from voiceveil.models.speaker.encoders import TrainingRecord
 from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
-from voiceveil.testing import synthetic_voice
 
 PEOPLE = 8
-
-
-@dataclass(frozen=True)
-class PitchBumps:
-    """A small honest encoder: bumps on the axis of log F0, at the mean pitch. It tells synthetic voices apart."""
-
-    record: TrainingRecord = field(default_factory=TrainingRecord)
-    name: str = "pitch-bumps"
-    family: str = "pitch-bumps"
-    rate, minimum, dimension = 16000, 0.05, 24
-
-    def fingerprint(self) -> str:
-        return "pitch-bumps"
-
-    def training(self) -> TrainingRecord:
-        return self.record
-
-    def check(self) -> None:
-        pass
-
-    def __call__(self, wave: Waveform) -> NDArray[np.float32]:
-        centres = np.linspace(np.log(70.0), np.log(300.0), self.dimension)
-        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centres) / 0.1) ** 2), dtype=np.float32)
-
-
-@encoders.register("pitch-bumps")
-def _make(argument: str | None) -> PitchBumps:
-    return PitchBumps(TrainingRecord.read(Path(argument)) if argument else TrainingRecord())
-
-
-def corpus(folder: Path, name: str, people: range, utterances: range, role: str = "") -> Corpus:
-    """Synthetic voices as a Kaldi directory; trials of all pairs if the role is trial."""
-    spoken = []
-    for person in people:
-        for number in utterances:
-            key = f"p{person:02d}-{number:02d}"
-            path = folder / name / "wav" / f"{key}.wav"
-            save(path, synthetic_voice(person, number, seconds=1.0 + 0.05 * (person % 4)))
-            spoken.append(Utterance(key, path, speaker=f"p{person:02d}", gender="fm"[person % 2], role=role))
-    trials = None
-    if role == "trial":
-        pairs = [(f"p{a:02d}", u) for a in people for u in spoken]
-        trials = Trials(
-            np.array([a for a, _ in pairs]),
-            np.array([u.id for _, u in pairs]),
-            np.array([u.speaker == a for a, u in pairs]),
-        )
-    found = Corpus(name, tuple(spoken), trials)
-    write_kaldi(found, folder / name)
-    return found
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Enrollment, trials and training speech, original and by B2."""
     folder = tmp_path_factory.mktemp("data")
-    corpus(folder, "toy_enrolls", range(PEOPLE), range(3), "enroll")
-    corpus(folder, "toy_trials_x", range(PEOPLE), range(10, 14), "trial")
-    corpus(folder, "train", range(20, 52), range(6))
+    make_corpus(folder, "toy_enrolls", range(PEOPLE), range(3), "enroll")
+    make_corpus(folder, "toy_trials_x", range(PEOPLE), range(10, 14), "trial")
+    make_corpus(folder, "train", range(20, 52), range(6))
     for name in ("toy_enrolls", "toy_trials_x", "train"):
         assert not vv.anonymize(folder / name, folder, seed=1, system="b2").failures
     return folder

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import voiceveil as vv
 import voiceveil.attack as attack
-from tests.attack.test_engine import corpus
+from tests.support.pitch_bumps import make_corpus
 from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.attack.inversion import ALPHAS, AngleCounts, AngleModel, count_angles, invert
 from voiceveil.audio import Waveform, load, save
@@ -123,8 +123,8 @@ def test_inverted_speech_resembles_the_original(alpha: float, least: float) -> N
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve people by B2 and by D1."""
     folder = tmp_path_factory.mktemp("data")
-    corpus(folder, "toy_enrolls", range(12), range(4), "enroll")
-    corpus(folder, "toy_trials_x", range(12), range(10, 13), "trial")
+    make_corpus(folder, "toy_enrolls", range(12), range(4), "enroll")
+    make_corpus(folder, "toy_trials_x", range(12), range(10, 13), "trial")
     for name in ("toy_enrolls", "toy_trials_x"):
         for utterance in open_corpus(folder / name):
             speaker, number = utterance.id[1:].split("-")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.attack.test_engine import PitchBumps
+from tests.support.pitch_bumps import PitchBumps
 from voiceveil.attack import Attacker, TrainingSpeech, attackers, make_attackers
 from voiceveil.attack.encoder_attackers import AdaptedAttacker, EncoderAttacker
 from voiceveil.core.errors import InputError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
-from tests.attack.test_engine import corpus
+from tests.support.pitch_bumps import make_corpus
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
@@ -27,7 +27,7 @@ PEOPLE = 20
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty people with eight utterances; sets A and B; by B2 and, as a similar system, by D1."""
     folder = tmp_path_factory.mktemp("data")
-    corpus(folder, "toy", range(PEOPLE), range(8))
+    make_corpus(folder, "toy", range(PEOPLE), range(8))
     design = ["corpus", "protocol", str(folder / "toy"), str(folder), "--name", "toy", "--legal"]
     assert main([*design, "--a-utterances", "4", "--b-utterances", "4"]) == 0
     for system in ("b2", "d1"):

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 import tests.support.small_challenge  # noqa: F401 -- registers the encoder "bumps"
-from tests.attack.test_engine import corpus as make_corpus
 from tests.faults.conftest import data  # noqa: F401 -- the fixture
 from tests.faults.runs import begun, evaluating, tree
 from tests.run.test_local import Counted
 from tests.support.cluster_work import Awkward, Killing, square
 from tests.support.paths import ROOT
+from tests.support.pitch_bumps import make_corpus
 from voiceveil.attack.model_free import Cues
 from voiceveil.audio import Samples, save
 from voiceveil.cli.main import main

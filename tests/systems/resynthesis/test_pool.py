@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tests.systems.resynthesis.test_pseudo import make_pool
+from tests.support.pool import make_pool
 from voiceveil.audio import load, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError

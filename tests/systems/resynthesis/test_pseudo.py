@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tests.support.paths import GOLDEN
+from tests.support.pool import make_pool
 from voiceveil.core.errors import InputError
-from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance
+from voiceveil.models.speaker.plda import PldaScorer, TwoCovariance
 from voiceveil.systems.resynthesis.pool import Pool
 from voiceveil.systems.resynthesis.pseudo import (
     PoolFarthest,
@@ -24,23 +24,6 @@ from voiceveil.systems.resynthesis.pseudo import (
     official_picks,
     strategies,
 )
-
-
-def make_pool(each: int = 12, dimension: int = 6, seed: int = 0) -> Pool:
-    """``each`` speakers of either gender, four utterances a speaker."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((2 * each, dimension)) + np.repeat([[1.5], [-1.5]], each, axis=0)
-    utterances = centres[:, None] + 0.3 * rng.standard_normal((2 * each, 4, dimension))
-    scorer = Plda(by_count=False).fit(utterances.reshape(-1, dimension), np.repeat(np.arange(2 * each), 4))
-    return Pool(
-        tuple(f"s{i}" for i in range(2 * each)),
-        np.array(["f"] * each + ["m"] * each),
-        utterances.mean(axis=1).astype(np.float32),
-        np.linspace(5.3, 4.6, 2 * each, dtype=np.float32),
-        "encoder 1",
-        scorer,
-        Path("pool.safetensors"),
-    )
 
 
 def slow_cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from tests.systems.resynthesis.test_pseudo import make_pool
+from tests.support.pool import make_pool
 from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.cli.train_autoencoder import labels_of

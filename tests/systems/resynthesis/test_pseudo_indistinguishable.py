@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.pool import make_pool
 from tests.support.tiny_decoder import write_two_stages
-from tests.systems.resynthesis.test_pseudo import make_pool
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.griffin_lim import BANDS, from_mel, griffin_lim, linear_magnitudes

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.pool import make_pool
 from tests.support.tiny_decoder import write_decoder, write_generator, write_of_words, write_two_stages
-from tests.systems.resynthesis.test_pseudo import make_pool
 from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.systems.resynthesis.test_pseudo import make_pool
+from tests.support.pool import make_pool
 from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
