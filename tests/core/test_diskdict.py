@@ -130,7 +130,7 @@ def test_streaming_reports_faults_in_the_first_pass(tmp_path: Path, suffix: str)
     path = manifest(tmp_path, suffix)
     text = path.read_text()
     path.write_text(text + text.splitlines()[-1] + "\n" if suffix == "jsonl" else text + "u1,a.wav,s,t,0\n")
-    with pytest.raises(InputError, match=r"is there twice, first on line \d+ \(give each utterance its own id\)"):
+    with pytest.raises(InputError, match=r"occurs twice, first on line \d+ \(give each utterance its own id\)"):
         stream_corpus(path)
     path.write_bytes(text.encode() + b"\xff\n")
     with pytest.raises(InputError, match="UTF-8"):

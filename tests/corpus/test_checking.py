@@ -76,7 +76,7 @@ PLANTED: list[tuple[Callable[[Path], object], list[tuple[str, int | None, str]]]
         lambda d: soundfile.write(d / "wav/s2-a.wav", np.array([0.0, np.nan]), RATE, subtype="FLOAT"),
         [("wav.scp", 3, "s2-a: samples that are not numbers")],
     ),
-    (edit("wav.scp", 5, "s2-b wav/s2-a.wav"), [("wav.scp", 5, "s2-b is there twice, first on line 4")]),
+    (edit("wav.scp", 5, "s2-b wav/s2-a.wav"), [("wav.scp", 5, "s2-b occurs twice, first on line 4")]),
     (edit("wav.scp", 5, " wav/s2-a.wav"), [("wav.scp", 5, "the line starts with a blank: its id is empty")]),
     (edit("wav.scp", 5, "s3 cat x |"), [("wav.scp", 5, "s3 is a shell command, which is never run")]),
     (edit("spk2gender", 1, "s1 w"), [("spk2gender", 1, "s1 has the gender 'w'")]),
@@ -86,7 +86,7 @@ PLANTED: list[tuple[Callable[[Path], object], list[tuple[str, int | None, str]]]
     (edit("trials", 2, "s1 s2-b target"), [("trials", 2, "s2-b of speaker s2 is a target trial of speaker s1")]),
     (edit("trials", 1, "s1 s1-b nontarget"), [("trials", 1, "s1-b of speaker s1 is a nontarget trial of speaker s1")]),
     (edit("trials", 2, "s1 s2-b impostor"), [("trials", 2, "not a trial")]),
-    (edit("trials", 5, "s2 s2-b target"), [("trials", 5, "the trial s2 s2-b is there twice")]),
+    (edit("trials", 5, "s2 s2-b target"), [("trials", 5, "the trial s2 s2-b occurs twice")]),
     (edit("text", 5, "s9-z HELLO"), [("text", 5, "s9-z has no audio")]),
     (edit("enrolls", 3, "s9-z"), [("enrolls", 3, "s9-z has no audio")]),
     (
@@ -175,7 +175,7 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
     with (tmp_path / "m.csv").open("a") as file:
         file.write("b,in/b.wav,bob\nb,in/b.wav,bob\n")
     assert [(f.line, f.what.split(":")[0]) for f in check(tmp_path / "m.csv")] == [
-        (4, "b is there twice, first on line 3"),
+        (4, "b occurs twice, first on line 3"),
         (3, "b"),
     ]
 

@@ -144,7 +144,7 @@ def test_segments_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"wav_scp": "a a.wav\na b.wav\n"}, r"wav\.scp:2: a is there twice, first on line 1"),
+        ({"wav_scp": "a a.wav\na b.wav\n"}, r"wav\.scp:2: a occurs twice, first on line 1"),
         ({"wav_scp": "a a.wav\n b.wav\n"}, r"wav\.scp:2: .*id is empty"),
         ({"wav_scp": "a\n"}, r"wav\.scp:1: a has no value"),
         ({"wav_scp": "a \0.wav\n"}, r"wav\.scp:1: .*zero byte"),

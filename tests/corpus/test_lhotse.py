@@ -119,7 +119,7 @@ def test_unknown_and_repeated_recordings_are_rejected(tmp_path: Path) -> None:
     faults: list[tuple[int | None, str]] = []
     found = read_lhotse(path, lambda fault: faults.append((fault.line, fault.what)))
     assert [u.id for u in found] == ["u"]
-    assert faults == [(2, "u is there twice"), (3, "v names no known recording")]
+    assert faults == [(2, "u occurs twice"), (3, "v names no known recording")]
 
 
 def test_missing_lhotse_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

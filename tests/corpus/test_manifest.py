@@ -58,8 +58,8 @@ def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch
     [
         ("m.csv", "id,file\na,a.wav\n", r"m\.csv:1: no column `path`"),
         ("m.csv", "", r"m\.csv: an empty file"),
-        ("m.csv", "path,path\na,b\n", r"m\.csv:1: a column is there twice"),
-        ("m.csv", "id,path\na,a.wav\na,b.wav\n", r"m\.csv:3: a is there twice, first on line 2"),
+        ("m.csv", "path,path\na,b\n", r"m\.csv:1: a column occurs twice"),
+        ("m.csv", "id,path\na,a.wav\na,b.wav\n", r"m\.csv:3: a occurs twice, first on line 2"),
         ("m.csv", "id,path\na,a.wav,x\n", r"m\.csv:2: 3 fields under 2 columns"),
         ("m.csv", "id,path\na,\n", r"m\.csv:2: no path"),
         ("m.csv", 'id,path\n"a,b\n', r"m\.csv:2: not CSV"),

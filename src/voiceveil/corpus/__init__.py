@@ -1,8 +1,8 @@
-"""Corpora: what is said where, by whom, and which pairs are compared.
+"""Corpora: utterances with their metadata, readers and writers, checks, and the design of trials.
 
 ``open_corpus`` reads an audio file, a folder of audio, a Kaldi data directory, a ``.csv`` or ``.jsonl`` manifest, a
-Lhotse manifest, or a named corpus (``"librispeech:/data/LibriSpeech/dev-clean"``). ``check`` lists every fault of one.
-A new corpus is one function with the decorator ``@corpora.register("name")``.
+Lhotse manifest, or a named corpus (``"librispeech:/data/LibriSpeech/dev-clean"``). ``check`` lists the faults of
+a corpus. A reader for another corpus is a function with the decorator ``@corpora.register("name")``.
 """
 
 from __future__ import annotations

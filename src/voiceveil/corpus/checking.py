@@ -1,4 +1,4 @@
-"""Every fault of a corpus, each with its file and line.
+"""Check a corpus: list every fault of its metadata and audio, each with its file and line.
 
 The metadata are checked first, which takes no longer than reading them; then the header of each audio file is read.
 Samples are read only where they could be something else than finite numbers: in floating-point files.
@@ -27,7 +27,7 @@ __all__ = ["Reading", "audio_faults", "check", "read_tolerantly"]
 
 @dataclass(frozen=True)
 class Reading:
-    """What could be read of a corpus, the faults of its metadata, and where each utterance stands."""
+    """A corpus as far as it could be read, the faults of its metadata, and the place of each utterance."""
 
     corpus: Corpus
     faults: list[Fault]
@@ -35,7 +35,7 @@ class Reading:
     lines: Mapping[str, int] | None = None
 
     def place(self, utterance: Utterance) -> tuple[Path, int | None]:
-        """The file and line that name an utterance's audio; the audio itself where there is no such file."""
+        """Return the file and line that name an utterance's audio; the audio file itself if no file names it."""
         if self.file is None or self.lines is None:
             return utterance.path, None
         return self.file, self.lines.get(utterance.id)
@@ -48,7 +48,7 @@ def check(
     enroll: Corpus | str | Path | None = None,
     audio: bool = True,
 ) -> list[Fault]:
-    """Every fault of a corpus (or of what ``open_corpus`` takes), notes among them; [] if there is none.
+    """Return every fault of a corpus (or of what ``open_corpus`` takes), notes included.
 
     ``rate``: the sampling rate in Hz that each file should have. ``enroll``: the corpus with the enrollment
     utterances, where they stand in a directory of their own; the trials are checked against it. ``audio=False``
@@ -100,19 +100,23 @@ def _read_kaldi(name: str, directory: Path, enrollment: Corpus | None) -> Readin
 def audio_faults(
     reading: Reading, rate: int | None = None, progress: Callable[[int], None] | None = None
 ) -> Iterator[Fault]:
-    """What is wrong with the audio files, in the order of the utterances; ``progress`` is told how many are done."""
+    """Yield the faults of the audio files in the order of the utterances.
+
+    ``rate``: the sampling rate that every file should have, in Hz. ``progress`` is called with the number of utterances
+    that are done.
+    """
     files: dict[Path, tuple[float, str, str]] = {}
     for number, utterance in enumerate(reading.corpus, start=1):
         new = utterance.path not in files
         if new:
             files[utterance.path] = _examine(utterance.path, rate)
-        seconds, what, fix = files[utterance.path]
-        if what and new:  # once for each file, however many utterances it holds
-            yield Fault(*reading.place(utterance), f"{utterance.id}: {what}", fix)
-        elif not what and utterance.start + (utterance.duration or 0.0) > seconds + 0.5 * _SAMPLE:
+        seconds, problem, fix = files[utterance.path]
+        if problem and new:  # once for each file, however many utterances it holds
+            yield Fault(*reading.place(utterance), f"{utterance.id}: {problem}", fix)
+        elif not problem and utterance.start + (utterance.duration or 0.0) > seconds + 0.5 * _SAMPLE:
             end = utterance.start + (utterance.duration or 0.0)
-            what = f"{utterance.id}: ends at {end:g} s, but {utterance.path} has only {seconds:g} s"
-            yield Fault(*reading.place(utterance), what, "mend its start and end")
+            problem = f"{utterance.id}: ends at {end:g} s, but {utterance.path} has only {seconds:g} s"
+            yield Fault(*reading.place(utterance), problem, "mend its start and end")
         if progress is not None:
             progress(number)
 
@@ -122,7 +126,7 @@ _SAMPLE = 1 / 16000
 
 
 def _examine(path: Path, rate: int | None) -> tuple[float, str, str]:
-    """Length in seconds of a file, what is wrong with it ("" if nothing), and how to mend that."""
+    """Return the length of a file in seconds, its problem ("" if it has none), and how to fix it."""
     try:
         with open_audio(path) as file:
             seconds = file.frames / file.samplerate

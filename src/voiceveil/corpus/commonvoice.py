@@ -68,7 +68,7 @@ def _rows(path: Path, report: Report) -> Iterator[dict[str, str]]:
 
 
 def _genders(rows: list[dict[str, str]]) -> dict[str, str]:
-    """Client -> the gender that they state most often; many state it with some of their clips only."""
+    """Return client -> the gender stated most often; many clients state it with some of their clips only."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         gender = gender_of(row.get("gender", ""))
@@ -78,7 +78,7 @@ def _genders(rows: list[dict[str, str]]) -> dict[str, str]:
 
 
 def _durations(path: Path, report: Report) -> dict[str, float]:
-    """Clip -> seconds; empty if there is no such file."""
+    """Return clip -> seconds; empty if there is no such file."""
     durations = {}
     for number, line in read_lines(path, report) if path.is_file() else ():
         clip, _, value = line.partition("\t")

@@ -1,4 +1,4 @@
-"""Do the metadata of a corpus agree with each other? Faults that no single line shows.
+"""Compare the metadata files of a corpus with each other: faults that no single line shows.
 
 Utterances without audio, speakers without gender, ``spk2utt`` against ``utt2spk``, trials against utterances.
 """
@@ -60,9 +60,9 @@ def _without_speaker(tables: Tables, corpus: Corpus) -> Iterator[Fault]:
 
 
 def _speaker_tables(tables: Tables, corpus: Corpus) -> Iterator[Fault]:
-    """Speakers without gender (or fold), and genders without speaker."""
+    """Yield speakers without gender (or fold), and genders (or folds) without speaker."""
     speakers = corpus.by_speaker
-    for name, what in (("spk2gender", "gender"), ("spk2fold", "fold")):
+    for name, attribute in (("spk2gender", "gender"), ("spk2fold", "fold")):
         if name not in tables.files:
             continue
         table = tables.files[name]
@@ -71,11 +71,13 @@ def _speaker_tables(tables: Tables, corpus: Corpus) -> Iterator[Fault]:
                 continue
             place = tables.files.get("utt2spk") or tables.files["spk2utt"]
             line = place.lines.get(speakers[speaker][0].id, place.lines.get(speaker))
-            unknown = what == "gender"  # which some speakers do not state, and not every task needs
-            yield Fault(place.path, line, f"speaker {speaker} has no {what}", f"add the speaker to {name}", unknown)
+            unknown = attribute == "gender"  # which some speakers do not state, and not every task needs
+            yield Fault(
+                place.path, line, f"speaker {speaker} has no {attribute}", f"add the speaker to {name}", unknown
+            )
         for speaker in table.values.keys() - speakers.keys():
-            what_else = f"speaker {speaker} has a {what} but no utterance"
-            yield Fault(table.path, table.lines[speaker], what_else, "remove the line", note=True)
+            problem = f"speaker {speaker} has a {attribute} but no utterance"
+            yield Fault(table.path, table.lines[speaker], problem, "remove the line", note=True)
 
 
 def _spk2utt(tables: Tables) -> Iterator[Fault]:
@@ -87,8 +89,8 @@ def _spk2utt(tables: Tables) -> Iterator[Fault]:
             other = utt2spk.values.get(key)
             if other != speaker:
                 says = f"utt2spk gives it to {other}" if other else "it is not in utt2spk"
-                what = f"{key} is listed for speaker {speaker}, but {says}"
-                yield Fault(spk2utt.path, spk2utt.lines[speaker], what, "make spk2utt anew from utt2spk")
+                problem = f"{key} is listed for speaker {speaker}, but {says}"
+                yield Fault(spk2utt.path, spk2utt.lines[speaker], problem, "make spk2utt anew from utt2spk")
     for key in utt2spk.values.keys() - listed:
         yield Fault(utt2spk.path, utt2spk.lines[key], f"{key} is not in spk2utt", "make spk2utt anew from utt2spk")
 
@@ -96,7 +98,7 @@ def _spk2utt(tables: Tables) -> Iterator[Fault]:
 def trial_faults(
     corpus: Corpus, enrollment: Corpus | None, file: Path | None, lines: Sequence[int] | None
 ) -> Iterator[Fault]:
-    """What is wrong with the trials; ``lines`` has the line of each in ``file``.
+    """Yield the faults of the trials; ``lines`` holds the line of each trial in ``file``.
 
     The enrollment utterances are those of ``enrollment``, or else those with the role "enroll" in the corpus itself;
     if there are none they are taken to be elsewhere and are not compared.
@@ -114,7 +116,7 @@ def trial_faults(
     for index, (speaker, key, target) in enumerate(columns):
         line = lines[index] if lines else None
         if (speaker, key) in seen:
-            yield Fault(file, line, f"the trial {speaker} {key} is there twice", "keep one")
+            yield Fault(file, line, f"the trial {speaker} {key} occurs twice", "keep one")
         seen.add((speaker, key))
         if enrolled and speaker not in speakers and speaker not in unknown:
             unknown.add(speaker)  # once for each speaker, not for each of its trials
@@ -126,8 +128,8 @@ def trial_faults(
             yield Fault(file, line, f"no utterance {key}", "add its audio or remove the trial")
         elif utterance.speaker is not None and (utterance.speaker == speaker) != target:
             label = "target" if target else "nontarget"
-            what = f"{key} of speaker {utterance.speaker} is a {label} trial of speaker {speaker}"
-            yield Fault(file, line, what, f"write {'nontarget' if target else 'target'}, or mend utt2spk")
+            problem = f"{key} of speaker {utterance.speaker} is a {label} trial of speaker {speaker}"
+            yield Fault(file, line, problem, f"write {'nontarget' if target else 'target'}, or mend utt2spk")
 
 
 def unsafe_ids(corpus: Corpus, file: Path) -> Iterator[Fault]:
@@ -135,11 +137,11 @@ def unsafe_ids(corpus: Corpus, file: Path) -> Iterator[Fault]:
     ids = id_map(corpus)
     if ids:
         (kind, safe), original = next(iter(ids.items()))
-        what = f"{len(ids)} id(s) cannot stand in a Kaldi file, e.g. the {kind} {original!r}"
+        problem = f"{len(ids)} id(s) cannot stand in a Kaldi file, e.g. the {kind} {original!r}"
         fix = f"there it is written as {safe!r}, with a list of all in .voiceveil/ids.tsv"
-        yield Fault(file, None, what, fix, note=True)
-    odd = [utterance.id for utterance in corpus if not is_file_name(utterance.id)]
-    if odd:
-        shown = odd[0] if len(odd[0]) < 100 else f"{odd[0][:100]}..."
-        what = f"{len(odd)} id(s) cannot be the name of a file, e.g. {shown!r}"
-        yield Fault(file, None, what, "rename them, or these utterances are not anonymized", note=True)
+        yield Fault(file, None, problem, fix, note=True)
+    unusable = [utterance.id for utterance in corpus if not is_file_name(utterance.id)]
+    if unusable:
+        shown = unusable[0] if len(unusable[0]) < 100 else f"{unusable[0][:100]}..."
+        problem = f"{len(unusable)} id(s) cannot be the name of a file, e.g. {shown!r}"
+        yield Fault(file, None, problem, "rename them, or these utterances are not anonymized", note=True)

@@ -67,8 +67,8 @@ def _enrollment(path: Path, subset: str, report: Report) -> Iterator[Utterance]:
             continue
         for key in keys:
             if key in owner:
-                what = f"{key} is in {owner[key]} and in {model}: it is listed under the first"
-                report(Fault(file, number, what, note=True))
+                problem = f"{key} is in {owner[key]} and in {model}: it is listed under the first"
+                report(Fault(file, number, problem, note=True))
                 continue
             owner[key] = model
             audio = path / "wav" / "enrollment" / f"{key}.wav"
@@ -76,7 +76,7 @@ def _enrollment(path: Path, subset: str, report: Report) -> Iterator[Utterance]:
 
 
 def _rows(file: Path, report: Report) -> Iterator[tuple[Path, int, list[str]]]:
-    """The lines after the header, split; nothing if there is no such file."""
+    """Yield the fields of each line after the header; nothing if there is no such file."""
     for number, line in read_lines(file, report) if file.is_file() else ():
         fields = line.split()
         if number == 1:

@@ -32,8 +32,8 @@ def read_folder(path: Path, report: Report = strict) -> Corpus:
         relative = file.relative_to(path)
         key = relative.with_suffix("").as_posix()
         if not key.isprintable():
-            what = f"a file name with unprintable characters: {key!r}"
-            report(Fault(file, None, what, fix="rename it: not every format can hold it", note=True))
+            problem = f"a file name with unprintable characters: {key!r}"
+            report(Fault(file, None, problem, fix="rename it: not every format can hold it", note=True))
         if key in utterances:
             other = utterances[key].path.name
             report(Fault(file, None, f"{other} beside it has the same id {key}", fix="remove or rename one of them"))
@@ -58,14 +58,14 @@ def read_files(paths: Sequence[Path]) -> Corpus:
     for path in paths:
         other = utterances.setdefault(path.stem, Utterance(path.stem, path)).path
         if other != path:
-            what = f"{other} has the same name: both would be written to one file"
-            raise InputError(what, where=path, fix="rename one of them, or anonymize them into two folders")
+            problem = f"{other} has the same name: both would be written to one file"
+            raise InputError(problem, where=path, fix="rename one of them, or anonymize them into two folders")
     name = Path(os.path.commonpath([path.resolve().parent for path in paths])).name
     return Corpus(name, tuple(utterances.values()))
 
 
 def _holds_kaldi(path: Path, report: Report) -> bool:
-    """Whether the sub-folders are Kaldi directories: then the user meant one of those."""
+    """Return whether the sub-folders are Kaldi directories: the user probably meant one of those."""
     inside = sorted(str(scp.parent) for scp in path.glob("*/wav.scp"))
     if inside:
         report(Fault(path, None, "this folder holds Kaldi directories", fix=f"give one of them: {', '.join(inside)}"))
@@ -89,18 +89,18 @@ def walk_files(root: Path, suffixes: frozenset[str] | set[str], report: Report =
                 continue
             seen.add((status.st_dev, status.st_ino))
             with os.scandir(folder) as entries:
-                found = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
+                visible = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
         except OSError as error:
-            what = f"cannot read this folder: {error.strerror or error}"
-            report(Fault(Path(shortened(folder)), None, what, fix="make it readable, or move it away"))
+            problem = f"cannot read this folder: {error.strerror or error}"
+            report(Fault(Path(shortened(folder)), None, problem, fix="make it readable, or move it away"))
             continue
         folders = []
-        for entry in found:
+        for entry in visible:
             path = os.path.join(folder, entry.name)  # noqa: PTH118
             if _is_folder(entry):
                 if entry.is_symlink() and _leads_out(path, top):
-                    what = "a link to a folder of the system, or to one that holds this corpus"
-                    report(Fault(Path(path), None, what, fix="remove the link"))
+                    problem = "a link to a folder of the system, or to one that holds this corpus"
+                    report(Fault(Path(path), None, problem, fix="remove the link"))
                 else:
                     folders.append(path)
             elif os.path.splitext(entry.name)[1].lower() in suffixes:  # noqa: PTH122

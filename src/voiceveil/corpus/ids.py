@@ -1,4 +1,4 @@
-"""Ids that can stand in a Kaldi file, whatever the recordings of a user are called.
+"""Safe ids: ids that can stand in a Kaldi file, whatever the names of the recordings.
 
 An id with blanks or control characters, as names of files and folders have, is replaced by a safe one: the same letters
 as far as they can stay, and eight digits of a hash of the original. It depends on nothing but the original, so that it
@@ -72,13 +72,13 @@ def _renamed(ids: Iterable[str]) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
 
 def id_map(utterances: Iterable[Utterance]) -> dict[tuple[str, str], str]:
     """Return ("utterance" or "speaker", safe id) -> original id, of those ids that are not safe."""
-    found: dict[tuple[str, str], str] = {}
+    originals: dict[tuple[str, str], str] = {}
     for utterance in utterances:
         for kind, text in (("utterance", utterance.id), ("speaker", utterance.speaker)):
-            if text is not None and not is_id(text) and found.setdefault((kind, safe_id(text)), text) != text:
-                what = f"the {kind}s {found[kind, safe_id(text)]!r} and {text!r} would get the same id"
-                raise InputError(what, where=utterance.path, fix="rename one of them")
-    return found
+            if text is not None and not is_id(text) and originals.setdefault((kind, safe_id(text)), text) != text:
+                problem = f"the {kind}s {originals[kind, safe_id(text)]!r} and {text!r} would get the same id"
+                raise InputError(problem, where=utterance.path, fix="rename one of them")
+    return originals
 
 
 def id_lines(ids: dict[tuple[str, str], str]) -> list[str]:

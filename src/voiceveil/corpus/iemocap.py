@@ -70,7 +70,7 @@ def _utterances(path: Path, report: Report) -> Iterator[Utterance]:
 
 
 def _texts(path: Path, report: Report) -> dict[str, str]:
-    """Utterance -> text; empty if there is no such file."""
+    """Return utterance -> text; empty if there is no such file."""
     texts = {}
     for _, line in read_lines(path, report) if path.is_file() else ():
         head, colon, text = line.partition("]: ")

@@ -42,7 +42,7 @@ PIPE_FIX = "data is never code: convert to plain audio files and write their pla
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a recording, in seconds; ``duration`` None is to the end."""
+    """A part of a recording, in seconds; ``duration`` None: to its end."""
 
     recording: str
     start: float
@@ -51,7 +51,7 @@ class Segment:
 
 @dataclass
 class Tables:
-    """The files of a Kaldi directory, each line read; what does not parse is reported and left out."""
+    """The parsed files of a Kaldi directory; lines that cannot be parsed were reported and left out."""
 
     directory: Path
     files: dict[str, Table] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Tables:
     trial_lines: list[int] = field(default_factory=list)
 
     def get(self, name: str) -> dict[str, str]:
-        """The values of a file by key; empty if the file is not there."""
+        """Return the values of a file by key; empty if there is no such file."""
         return self.files[name].values if name in self.files else {}
 
 
@@ -90,13 +90,13 @@ def read_tables(directory: Path, report: Report) -> Tables:
 
 
 def _drop_bad_values(tables: Tables, report: Report) -> None:
-    """Take out, and report, every value that cannot be what its file holds."""
+    """Report and remove every value that its file must not hold."""
 
-    def drop(name: str, is_bad: Callable[[str], bool], what: str, fix: str) -> None:
+    def drop(name: str, is_bad: Callable[[str], bool], problem: str, fix: str) -> None:
         values = tables.get(name)
         bad = {value for value in set(values.values()) if is_bad(value)}
         for key in [key for key, value in values.items() if value in bad] if bad else ():
-            report(Fault(tables.files[name].path, tables.files[name].lines[key], what.format(key, values[key]), fix))
+            report(Fault(tables.files[name].path, tables.files[name].lines[key], problem.format(key, values[key]), fix))
             del values[key]
 
     drop("wav.scp", lambda value: "|" in (value[0], value[-1]), "{} is a shell command, which is never run", PIPE_FIX)
@@ -108,7 +108,7 @@ def _drop_bad_values(tables: Tables, report: Report) -> None:
 
 
 def _seconds(text: str) -> float | None:
-    """A number of seconds, or None if it is none; ``nan``, ``inf`` and ``1_0`` are none."""
+    """Return a number of seconds, or None for any other text, ``nan``, ``inf`` and ``1_0`` included."""
     try:
         value = float(text) if "_" not in text else math.nan
     except ValueError:
@@ -147,7 +147,7 @@ def _trials(path: Path, report: Report) -> tuple[Trials, list[int]]:
 
 
 def assemble(tables: Tables, report: Report) -> Corpus:
-    """The corpus that the files describe: one utterance for each line of ``segments``, or else of ``wav.scp``."""
+    """Return the corpus of the parsed files: one utterance for each line of ``segments``, or else of ``wav.scp``."""
     texts, emotions, phrases, subsets = (tables.get(name) for name in UTTERANCE_TABLES)
     speakers, folds = tables.get("utt2spk"), tables.get("spk2fold")
     genders = {speaker: gender_of(value) for speaker, value in tables.get("spk2gender").items()}
@@ -179,7 +179,7 @@ def assemble(tables: Tables, report: Report) -> Corpus:
 
 
 def _audio(tables: Tables, report: Report) -> dict[str, tuple[Path, Segment | None]]:
-    """Utterance -> its file, and its place in the file if there are segments."""
+    """Return utterance -> its file, and the segment of the file if there are segments."""
     find = PathFinder([tables.directory, *tables.directory.resolve().parents[:_FOLDERS_ABOVE], Path()])
     paths: dict[str, Path] = {}
     for key, path in tables.get("wav.scp").items():
@@ -196,8 +196,8 @@ def _audio(tables: Tables, report: Report) -> dict[str, tuple[Path, Segment | No
             audio[key] = (paths[segment.recording], segment)
         else:
             table = tables.files["segments"]
-            what = f"{key} is a segment of {segment.recording}, which has no audio"
-            report(Fault(table.path, table.lines[key], what, "add the recording to wav.scp"))
+            problem = f"{key} is a segment of {segment.recording}, which has no audio"
+            report(Fault(table.path, table.lines[key], problem, "add the recording to wav.scp"))
     return audio
 
 
@@ -222,22 +222,22 @@ def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | Non
     if audio is not None:
         audio = {safe_id(key): path for key, path in audio.items()}
     corpus = with_safe_ids(corpus)
-    kept = corpus.utterances if audio is None else tuple(u for u in corpus if u.id in audio)
+    utterances = corpus.utterances if audio is None else tuple(u for u in corpus if u.id in audio)
     tables: dict[str, dict[str, str]] = {name: {} for name in FILES}
-    tables["text"] = {u.id: " ".join(u.text.split()) for u in kept if u.text is not None}
+    tables["text"] = {u.id: " ".join(u.text.split()) for u in utterances if u.text is not None}
     for name, attribute in {"utt2spk": "speaker", **UTTERANCE_TABLES}.items():
         if name != "text":
-            tables[name] = {u.id: getattr(u, attribute) for u in kept if getattr(u, attribute) is not None}
-    tables["spk2gender"] = _of_speakers(kept, "gender")
-    tables["spk2fold"] = _of_speakers(kept, "fold")
-    tables["utt2dur"] = {u.id: repr(u.seconds) for u in kept if u.seconds is not None}
-    tables["enrolls"] = {u.id: "" for u in kept if u.role == "enroll"}
+            tables[name] = {u.id: getattr(u, attribute) for u in utterances if getattr(u, attribute) is not None}
+    tables["spk2gender"] = _of_speakers(utterances, "gender")
+    tables["spk2fold"] = _of_speakers(utterances, "fold")
+    tables["utt2dur"] = {u.id: repr(u.seconds) for u in utterances if u.seconds is not None}
+    tables["enrolls"] = {u.id: "" for u in utterances if u.role == "enroll"}
     groups: dict[str, list[str]] = {}
-    for utterance in sorted(kept, key=lambda u: u.id):
+    for utterance in sorted(utterances, key=lambda u: u.id):
         if utterance.speaker is not None:
             groups.setdefault(utterance.speaker, []).append(utterance.id)
     tables["spk2utt"] = {speaker: " ".join(keys) for speaker, keys in groups.items()}
-    _add_audio(tables, kept, directory, audio)
+    _add_audio(tables, utterances, directory, audio)
     for name in ("utt2spk", "spk2fold", "utt2emo", "utt2phrase", "utt2subset"):
         for key, value in tables[name].items():
             if not is_id(value):
@@ -252,8 +252,8 @@ def _write_all(directory: Path, tables: dict[str, dict[str, str]], trials: Trial
     empty = [name for name in tables if not tables[name] and name != "wav.scp"] + [TRIALS] * (trials is None)
     for name in empty:
         if not clear_path(directory / name):
-            what = f"the corpus has no data for {name}, and this file would be taken for its {name}"
-            raise InputError(what, where=directory / name, fix="remove it, or name another directory")
+            problem = f"the corpus has no data for {name}, and this file would be taken for its {name}"
+            raise InputError(problem, where=directory / name, fix="remove it, or name another directory")
     for name in sorted(tables, key=lambda name: name == "wav.scp"):
         if name not in empty:
             write_table(directory / name, tables[name])
@@ -265,7 +265,7 @@ def _write_all(directory: Path, tables: dict[str, dict[str, str]], trials: Trial
 
 
 def _of_speakers(utterances: tuple[Utterance, ...], attribute: str) -> dict[str, str]:
-    """Speaker -> gender or fold; a Kaldi directory has one for each speaker."""
+    """Return speaker -> gender or fold; a Kaldi directory has one for each speaker."""
     values: dict[str, str] = {}
     for utterance in utterances:
         value = getattr(utterance, attribute)
@@ -286,7 +286,7 @@ def _add_audio(
     directory: Path,
     audio: Mapping[str, Path] | None,
 ) -> None:
-    """Fill in ``wav.scp`` and, if an utterance is a part of a file, ``segments``."""
+    """Add the lines of ``wav.scp`` and, if an utterance is a part of a file, of ``segments``."""
     if audio is not None or not any(u.is_segment for u in utterances):
         paths = {u.id: u.path if audio is None else audio[u.id] for u in utterances}
         tables["wav.scp"] = {key: _written(path, directory) for key, path in paths.items()}
@@ -301,7 +301,7 @@ def _add_audio(
 
 
 def _written(path: Path, directory: Path) -> str:
-    """The path as ``wav.scp`` has it: relative if it is below the directory."""
+    """Return the path as ``wav.scp`` states it: relative if it is below the directory."""
     text = relative_below(path, directory)
     if text != text.strip() or "\n" in text or "\r" in text or "|" in (text[0], text[-1]):
         raise InputError("this path cannot stand in a wav.scp", where=path, fix="rename the file")

@@ -28,7 +28,26 @@ Unit = Literal["minutes", "utterances"]
 def design_legal_sets(
     corpus: Corpus, *, name: str | None = None, a: float = 2.0, b: float = 3.0, unit: Unit = "minutes", seed: int = 0
 ) -> Design:
-    """The sets ``<name>_A`` and ``<name>_B``, with at least ``a`` and ``b`` of each speaker (defaults: the paper)."""
+    """Divide a corpus into the sets ``<name>_A`` and ``<name>_B``.
+
+    Parameters
+    ----------
+    corpus
+        Utterances with speakers.
+    name
+        The first part of the sets' names; None: the name of the corpus.
+    a, b
+        Least amount of speech of each speaker in A, and in B on top of it; the defaults are the paper's.
+    unit
+        ``"minutes"`` or ``"utterances"``.
+    seed
+        Of all draws.
+
+    Raises
+    ------
+    InputError
+        If fewer than two speakers have enough for A, or none has enough for B.
+    """
     if unit not in ("minutes", "utterances") or not (a > 0 and b > 0):
         raise InputError(
             f"{a:g} and {b:g} {unit} are no amounts", fix="give amounts above zero, of minutes or utterances"
@@ -37,12 +56,12 @@ def design_legal_sets(
     amounts = _minutes(corpus) if unit == "minutes" else dict.fromkeys(corpus.by_id, 1.0)
     in_a: list[Utterance] = []
     in_b: list[Utterance] = []
-    for said in corpus.by_speaker.values():
-        first, second = _divide(shuffled_utterances(said, seed, "legal"), amounts, a, b)
+    for spoken in corpus.by_speaker.values():
+        first, second = _divide(shuffled_utterances(spoken, seed, "legal"), amounts, a, b)
         in_a += first
         in_b += second
     sets = {f"{label}_A": _set(f"{label}_A", in_a, corpus), f"{label}_B": _set(f"{label}_B", in_b, corpus)}
-    speakers = {key: len(one.by_speaker) for key, one in sets.items()}
+    speakers = {key: len(part.by_speaker) for key, part in sets.items()}
     if speakers[f"{label}_A"] < 2 or not speakers[f"{label}_B"]:
         raise InputError(
             f"too little speech: {speakers[f'{label}_A']} speaker(s) have {a:g} {unit} for A, "
@@ -59,12 +78,12 @@ def design_legal_sets(
         "sets": {
             key: {
                 "speakers": speakers[key],
-                "utterances": len(one),
-                **({"minutes": round(sum(amounts[u.id] for u in one), 3)} if unit == "minutes" else {}),
+                "utterances": len(part),
+                **({"minutes": round(sum(amounts[u.id] for u in part), 3)} if unit == "minutes" else {}),
             }
-            for key, one in sets.items()
+            for key, part in sets.items()
         },
-        "without_gender": [spk for spk, said in sets[f"{label}_A"].by_speaker.items() if said[0].gender is None],
+        "without_gender": [spk for spk, spoken in sets[f"{label}_A"].by_speaker.items() if spoken[0].gender is None],
     }
     return Design(sets, record)
 
@@ -72,7 +91,7 @@ def design_legal_sets(
 def _divide(
     drawn: Sequence[Utterance], amounts: Mapping[str, float], a: float, b: float
 ) -> tuple[Sequence[Utterance], Sequence[Utterance]]:
-    """The speaker's utterances in A and in B; none at all if there is not enough for A."""
+    """Return a speaker's utterances in A and in B; none if there are not enough for A."""
     total = 0.0
     for number, utterance in enumerate(drawn, start=1):
         total += amounts[utterance.id]
@@ -87,7 +106,7 @@ def _set(name: str, utterances: Sequence[Utterance], corpus: Corpus) -> Corpus:
 
 
 def _minutes(corpus: Corpus) -> dict[str, float]:
-    """The length of each utterance: as the metadata state it, or else by the header of its file."""
+    """Return utterance -> minutes, as the metadata state them, or else by the header of the file."""
     files: dict[Path, float] = {}
     minutes = {}
     for utterance in corpus:

@@ -55,9 +55,9 @@ def read_lhotse(path: Path, report: Report = strict) -> Corpus:
     supervisions: list[tuple[Place, Any]] = []
     utterances: dict[str, Utterance] = {}
 
-    def add(place: Place, found: Callable[[], Iterator[Utterance]]) -> None:
+    def add(place: Place, trial_list: Callable[[], Iterator[Utterance]]) -> None:
         try:
-            new = list(found())
+            new = list(trial_list())
         except InputError as error:
             report(Fault(*place, error.what, error.fix))
             return
@@ -66,7 +66,7 @@ def read_lhotse(path: Path, report: Report = strict) -> Corpus:
             return
         for utterance in new:
             if utterance.id in utterances:
-                report(Fault(*place, f"{utterance.id} is there twice", "give each utterance its own id"))
+                report(Fault(*place, f"{utterance.id} occurs twice", "give each utterance its own id"))
             utterances.setdefault(utterance.id, utterance)
 
     for place, item in (row for file in _both(path) for row in _items(file, lhotse, report)):
@@ -89,13 +89,13 @@ def read_lhotse(path: Path, report: Report = strict) -> Corpus:
     for key in sorted(recordings.keys() - supervised):
         add((path, None), partial(_of_recording, recordings[key], find))
     trials = path.with_name("trials.csv")
-    found = read_trials(trials, report) if os.path.lexists(trials) else None
+    trial_list = read_trials(trials, report) if os.path.lexists(trials) else None
     ordered = tuple(utterances[key] for key in sorted(utterances))
-    return Corpus(path.name.split(".")[0], ordered, found, "lhotse", path.parent)
+    return Corpus(path.name.split(".")[0], ordered, trial_list, "lhotse", path.parent)
 
 
 def _both(path: Path) -> list[Path]:
-    """The manifest, and the one that completes it."""
+    """Return the recordings and the supervisions manifest, whichever of them was given."""
     for name, other in (("recordings", "supervisions"), ("supervisions", "recordings")):
         partner = path.with_name(path.name.replace(name, other))
         if name in path.name and partner.exists():
@@ -104,7 +104,7 @@ def _both(path: Path) -> list[Path]:
 
 
 def _items(path: Path, lhotse: Any, report: Report) -> Iterator[tuple[Place, Any]]:
-    """Each object of a manifest, with its place."""
+    """Yield each object of a manifest, with its place."""
     from lhotse.serialization import deserialize_item
 
     for number, line in _lines(path, report):
@@ -119,7 +119,7 @@ def _items(path: Path, lhotse: Any, report: Report) -> Iterator[tuple[Place, Any
 
 
 def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
-    """Number and text of each line; of a compressed file no more is unpacked at a time."""
+    """Yield number and text of each line; a compressed file is unpacked line by line."""
     try:
         with open_file(path) as file, gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file as stream:
             for number, line in enumerate(bounded_lines(stream, path, longest=_LONGEST_LINE), start=1):
@@ -131,12 +131,12 @@ def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
 
 
 def _is_plain(recording: Any, place: Place, report: Report) -> bool:
-    """Whether the recording is one plain file."""
+    """Return whether the recording is one plain file."""
     if len(recording.sources) == 1 and recording.sources[0].type == "file":
         return True
     kinds = ", ".join(sorted({str(source.type) for source in recording.sources}))
-    what = f"{recording.id} has the source(s) {kinds}, which are never run or fetched"
-    report(Fault(*place, what, PIPE_FIX if "command" in kinds else "save it as one audio file"))
+    problem = f"{recording.id} has the source(s) {kinds}, which are never run or fetched"
+    report(Fault(*place, problem, PIPE_FIX if "command" in kinds else "save it as one audio file"))
     return False
 
 
@@ -145,10 +145,12 @@ def _path(recording: Any, find: PathFinder) -> Path:
 
 
 def _of_cut(cut: Any, find: PathFinder) -> Iterator[Utterance]:
-    """One utterance for each supervision of a cut; one for the cut itself if it has none or one."""
+    """Yield one utterance for each supervision of a cut; one for the cut itself if it has none or one."""
     if len(cut.supervisions) > 1:
-        for one in cut.supervisions:
-            yield _utterance(one.id, one, cut.recording, cut.start + one.start, one.duration, find)
+        for supervision in cut.supervisions:
+            yield _utterance(
+                supervision.id, supervision, cut.recording, cut.start + supervision.start, supervision.duration, find
+            )
     else:
         supervision = cut.supervisions[0] if cut.supervisions else None
         yield _utterance(cut.id, supervision, cut.recording, cut.start, cut.duration, find)
@@ -165,7 +167,7 @@ def _of_recording(recording: Any, find: PathFinder) -> Iterator[Utterance]:
 def _utterance(
     key: str, supervision: Any, recording: Any, start: float, duration: float, find: PathFinder
 ) -> Utterance:
-    """``start`` and ``duration`` in seconds; what covers the whole recording is no segment of it."""
+    """Return an utterance; ``start`` and ``duration`` (seconds) that cover the whole recording are no segment."""
     if not isinstance(key, str) or not key:
         raise ValueError(f"the id is {key!r}")
     if not (start >= 0 and 0 < duration < float("inf")):
@@ -219,8 +221,8 @@ def write_lhotse(corpus: Corpus, directory: Path) -> list[Path]:
         )
     *written, trials = lhotse_files(directory)
     if corpus.trials is None and not clear_path(trials):
-        what = "the corpus has no trials, and this file would be taken for its trial list"
-        raise InputError(what, where=trials, fix="remove it, or name another directory")
+        problem = "the corpus has no trials, and this file would be taken for its trial list"
+        raise InputError(problem, where=trials, fix="remove it, or name another directory")
     _write(written[0], (recording.to_dict() for recording in recordings.values()))
     _write(written[1], (supervision.to_dict() for supervision in supervisions))
     if corpus.trials is not None:
@@ -230,7 +232,7 @@ def write_lhotse(corpus: Corpus, directory: Path) -> list[Path]:
 
 
 def _recording(lhotse: Any, utterance: Utterance, directory: Path) -> Any:
-    """The recording of a file, called after its first utterance."""
+    """Return the recording of a file, with the id of its first utterance."""
     header = info(utterance.path)
     source = relative_below(utterance.path, directory)
     return lhotse.Recording(

@@ -54,7 +54,7 @@ def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator
 
 
 def read_speakers(path: Path, report: Report) -> dict[str, str]:
-    """Speaker -> gender from a ``SPEAKERS.TXT``."""
+    """Return speaker -> gender from a ``SPEAKERS.TXT``."""
     genders = {}
     for number, line in read_lines(path, report):
         if line.startswith(";"):

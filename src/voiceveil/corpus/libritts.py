@@ -56,6 +56,6 @@ def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator
 
 
 def _chapter(path: Path, report: Report) -> dict[str, str]:
-    """Utterance -> normalized text; empty if there is no such file."""
+    """Return utterance -> normalized text; empty if there is no such file."""
     rows = (line.split("\t") for _, line in read_lines(path, report)) if path.is_file() else ()
     return {row[0]: row[2].strip() for row in rows if len(row) == 3}

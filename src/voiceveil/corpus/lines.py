@@ -1,4 +1,4 @@
-"""Text files of lines, read with a place for every fault.
+"""Read and write text files of lines; every fault is reported with its line.
 
 Conventions: UTF-8, one record a line, fields separated by blanks; lines count from 1. An id is a non-empty string
 without blanks or control characters. Whatever bytes a file holds, the only exception is what ``report`` raises.
@@ -28,7 +28,7 @@ _GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m", "female_feminine": "
 
 @dataclass
 class Table:
-    """A file of ``<key> <value>`` lines: the values and line numbers by key, in file order."""
+    """The parsed lines ``<key> <value>`` of a file: key -> value and key -> line number, in file order."""
 
     path: Path
     values: dict[str, str] = field(default_factory=dict)
@@ -39,12 +39,12 @@ class Table:
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` can stand as one field of a line."""
+    """Return whether ``text`` can be one field of a line: not empty, without blanks and control characters."""
     return _IS_ID(text) is not None
 
 
 def gender_of(text: str) -> str | None:
-    """``"f"`` or ``"m"`` from the ways corpora write it, None for anything else."""
+    """Return ``"f"`` or ``"m"`` for the ways in which corpora write it (``F``, ``female``), None for anything else."""
     return _GENDERS.get(text.strip().lower())
 
 
@@ -85,7 +85,7 @@ def _decode(line: bytes) -> str | None:
 def read_table(path: Path, report: Report, *, empty_values: bool = False, longest: int = LONGEST_LINE) -> Table:
     """Read ``<key> <value>`` lines; everything after the first blanks is the value.
 
-    Faults: a line that starts with a blank, a key that is there twice (the first one stays), a key without value
+    Faults: a line that starts with a blank, a key that occurs twice (the first one stays), a key without value
     unless ``empty_values``. Keys that are not sorted are a note.
     """
     table = Table(path)
@@ -99,7 +99,7 @@ def read_table(path: Path, report: Report, *, empty_values: bool = False, longes
             continue
         key, value = match.groups()
         if key in values:
-            report(Fault(path, number, f"{key} is there twice, first on line {lines[key]}", fix="keep one"))
+            report(Fault(path, number, f"{key} occurs twice, first on line {lines[key]}", fix="keep one"))
         elif not value and not empty_values:
             report(Fault(path, number, f"{key} has no value", fix="write `<id> <value>`"))
         else:

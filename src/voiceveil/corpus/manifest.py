@@ -46,12 +46,12 @@ def read_manifest(path: Path, report: Report = strict) -> Corpus:
 
 
 def read_rows(path: Path, report: Report) -> tuple[Corpus, dict[str, int]]:
-    """The corpus, and the line on which each utterance ends."""
+    """Return the corpus, and utterance -> the line on which it ends."""
     with paused_collector():
         utterances, lines = _utterances(path, report)
     trials = path.with_suffix(".trials.csv")
-    found = read_trials(trials, report) if os.path.lexists(trials) else None
-    return Corpus(path.stem, utterances, found, "manifest", path.parent), lines
+    trial_list = read_trials(trials, report) if os.path.lexists(trials) else None
+    return Corpus(path.stem, utterances, trial_list, "manifest", path.parent), lines
 
 
 def _utterances(path: Path, report: Report) -> tuple[tuple[Utterance, ...], dict[str, int]]:
@@ -67,7 +67,7 @@ def _utterances(path: Path, report: Report) -> tuple[tuple[Utterance, ...], dict
 
 
 def listed(path: Path, report: Report) -> Iterator[tuple[int, Utterance]]:
-    """Line and utterance of each good row, as they are read; ids may be there twice."""
+    """Yield line and utterance of each valid row as it is read; ids may occur twice."""
     rows = _json_rows(path, report) if path.suffix.lower() == ".jsonl" else _csv_rows(path, report)
     find = PathFinder([path.parent, Path()])
     for line, row in rows:
@@ -78,13 +78,13 @@ def listed(path: Path, report: Report) -> Iterator[tuple[int, Utterance]]:
 
 
 def twice(path: Path, line: int, utterance: Utterance, first: int) -> Fault:
-    """The fault of an id that was there before."""
-    what = f"{utterance.id} is there twice, first on line {first}"
-    return Fault(path, line, what, fix="give each utterance its own id")
+    """Return the fault of an id that occurred before."""
+    problem = f"{utterance.id} occurs twice, first on line {first}"
+    return Fault(path, line, problem, fix="give each utterance its own id")
 
 
 def _csv_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
-    """Line number and fields of each row of a CSV file."""
+    """Yield line number and fields of each row of a CSV file."""
     try:
         _check_encoding(path)
         with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
@@ -109,8 +109,8 @@ def _check_encoding(path: Path) -> None:
         except UnicodeDecodeError as error:
             # What the decoder had kept of the block before counts in its position.
             at = position + error.start - (len(error.object) - len(data))
-            what = f"cannot read this file as UTF-8: {error.reason} at byte {at}"
-            raise InputError(what, where=path, fix="convert it to UTF-8") from error
+            problem = f"cannot read this file as UTF-8: {error.reason} at byte {at}"
+            raise InputError(problem, where=path, fix="convert it to UTF-8") from error
 
 
 def _csv_rows_of(reader: Any, path: Path, report: Report) -> Iterator[tuple[int, Row]]:
@@ -123,8 +123,8 @@ def _csv_rows_of(reader: Any, path: Path, report: Report) -> Iterator[tuple[int,
                     return
             elif len(values) != len(header):
                 if values:
-                    what = f"{len(values)} fields under {len(header)} columns"
-                    report(Fault(path, reader.line_num, what, fix="quote fields that hold a comma"))
+                    problem = f"{len(values)} fields under {len(header)} columns"
+                    report(Fault(path, reader.line_num, problem, fix="quote fields that hold a comma"))
             else:
                 yield reader.line_num, {key: value for key, value in zip(header, values, strict=True) if value != ""}
     except csv.Error as error:
@@ -135,7 +135,7 @@ def _csv_rows_of(reader: Any, path: Path, report: Report) -> Iterator[tuple[int,
 
 def _header_is_good(header: list[str], path: Path, report: Report) -> bool:
     if len(set(header)) != len(header):
-        report(Fault(path, 1, "a column is there twice", fix="give each column its own name"))
+        report(Fault(path, 1, "a column occurs twice", fix="give each column its own name"))
         return False
     for name in header:
         if name not in COLUMNS:
@@ -147,7 +147,7 @@ def _header_is_good(header: list[str], path: Path, report: Report) -> bool:
 
 
 def _json_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
-    """Line number and object of each line of a JSON-lines file."""
+    """Yield line number and object of each line of a JSON-lines file."""
     for number, line in read_lines(path, report):
         try:
             row = parse_json(line, surrogates=True)
@@ -161,7 +161,7 @@ def _json_rows(path: Path, report: Report) -> Iterator[tuple[int, Row]]:
 
 
 def _utterance(row: Row, find: PathFinder) -> Utterance:
-    """The utterance of a row; an ``InputError`` tells what is wrong with it."""
+    """Return the utterance of a row; raise an ``InputError`` if a field is invalid."""
     values = {name: _value(name, row[name]) for name in COLUMNS if name in row}
     path = values.get("path")
     if not path or "\0" in path:
@@ -176,7 +176,7 @@ def _utterance(row: Row, find: PathFinder) -> Utterance:
 
 
 def _value(name: str, value: object) -> Any:
-    """A field as an utterance holds it."""
+    """Return a field with the type that an utterance needs."""
     if name in NUMBERS:
         number = _number(value)
         if number is None:
@@ -190,7 +190,7 @@ def _value(name: str, value: object) -> Any:
 
 
 def _number(value: object) -> float | None:
-    """A finite number that is not negative, or None."""
+    """Return a finite number that is not negative, or None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     try:
@@ -201,7 +201,7 @@ def _number(value: object) -> float | None:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8 (JSON can hold halves of characters)."""
+    """Return whether text can be written as UTF-8 (JSON can hold half a surrogate pair)."""
     return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -243,8 +243,8 @@ def write_manifest(corpus: UtteranceSource, path: Path) -> None:
     trials = path.with_suffix(".trials.csv")
     if corpus.trials is None:
         if not clear_path(trials):
-            what = "the corpus has no trials, and this file would be taken for its trial list"
-            raise InputError(what, where=trials, fix="remove it, or give the manifest another name")
+            problem = "the corpus has no trials, and this file would be taken for its trial list"
+            raise InputError(problem, where=trials, fix="remove it, or give the manifest another name")
     else:
         write_trials(corpus.trials, trials)
     _write(path, lines)
@@ -257,7 +257,7 @@ def write_trials(trials: Trials, path: Path) -> None:
 
 
 def _row(utterance: Utterance, folder: Path) -> Row:
-    """The fields that differ from their default."""
+    """Return the fields that differ from their default."""
     row = {
         field.name: getattr(utterance, field.name)
         for field in fields(Utterance)
@@ -268,7 +268,7 @@ def _row(utterance: Utterance, folder: Path) -> Row:
 
 
 def _csv(columns: list[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """CSV with plain newlines; the csv module leaves a lone carriage return unquoted, and then cannot read it."""
+    """Return CSV with plain newlines; a lone carriage return is quoted, which the csv module leaves out."""
     return (",".join(map(_quoted, row)) + "\n" for row in chain([columns], rows))
 
 

@@ -1,7 +1,7 @@
-"""A manifest that is read anew for every pass over it: memory stays flat from a thousand lines to millions.
+"""Stream a manifest: it is read again in every pass, so that memory does not grow with its length.
 
-It is what a :class:`~voiceveil.corpus.model.Corpus` is to a batch, but holds no utterance. A manifest that changes
-between two passes is an ``InputError``.
+Batches use it like a :class:`~voiceveil.corpus.model.Corpus`. A manifest that changes between two passes is an
+``InputError``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["ManifestStream", "stream_corpus"]
 
 
 def stream_corpus(spec: str | Path) -> CorpusLike:
-    """:func:`~voiceveil.corpus.readers.open_corpus`, but of a ``.csv`` or ``.jsonl`` manifest nothing is held."""
+    """Return a corpus as ``open_corpus`` does, but stream ``.csv`` and ``.jsonl`` manifests instead of loading them."""
     name, path = find_reader(spec)
     return stream_manifest(path) if name == "manifest" else open_corpus(spec)
 
 
 @dataclass(frozen=True)
 class ManifestStream:
-    """Made by :func:`stream_corpus`."""
+    """The utterances of a ``.csv`` or ``.jsonl`` manifest, read again in every pass; see :func:`stream_corpus`."""
 
     path: Path
     stamp: str  # of the file, when it was counted
@@ -61,17 +61,17 @@ class ManifestStream:
         return (utterance for _, utterance in listed(self.path, strict) if keep is None or keep(utterance))
 
     def filter(self, keep: Callable[[Utterance], bool]) -> ManifestStream:
-        """The utterances for which ``keep`` is true (it is asked in every pass), and the trials of those utterances."""
-        kept = replace(self, keep=keep, count=None)
+        """Return the utterances for which ``keep`` is true (it is called in every pass), with their trials."""
+        filtered = replace(self, keep=keep, count=None)
         trials = self.trials
         if trials is not None:
             compared = set(trials.utterance.tolist())
-            trials = trials[np.isin(trials.utterance, [u.id for u in kept if u.id in compared])]
-        return replace(kept, trials=trials)
+            trials = trials[np.isin(trials.utterance, [u.id for u in filtered if u.id in compared])]
+        return replace(filtered, trials=trials)
 
 
 def stream_manifest(path: Path) -> ManifestStream:
-    """Look through all lines once; the first fault is raised."""
+    """Read all lines once, and return the stream; the first fault is raised."""
     first = _stamp(path)
     lines = DiskDict()
     for line, utterance in listed(path, strict):

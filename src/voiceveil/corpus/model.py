@@ -24,7 +24,7 @@ __all__ = ["Corpus", "CorpusLike", "Trials", "Utterance", "UtteranceSource", "pa
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One utterance: an audio file (or ``duration`` seconds of it from ``start``) and what is known about it."""
+    """One utterance: an audio file (or ``duration`` seconds of it from ``start``) and its metadata."""
 
     id: str
     path: Path
@@ -42,20 +42,27 @@ class Utterance:
 
     @property
     def length(self) -> float | None:
-        """How long the utterance is in seconds, as far as the metadata say."""
+        """The length in seconds that the metadata state, or None."""
         return self.seconds if self.duration is None else self.duration
 
     @property
     def is_segment(self) -> bool:
-        """Whether it is a part of its file."""
+        """Whether the utterance is a part of its file."""
         return self.start > 0 or self.duration is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Pairs to compare, arrays of equal length: ``enroll`` speaker ids, ``utterance`` ids, ``target`` (same speaker).
+    """Pairs to compare, in the order of their file, as arrays of shape (n,).
 
-    The order is that of the file they came from.
+    Parameters
+    ----------
+    enroll
+        Ids of the enrolled speakers.
+    utterance
+        Ids of the trial utterances.
+    target
+        Whether both are the same speaker.
     """
 
     enroll: NDArray[np.str_]
@@ -92,38 +99,38 @@ class Trials:
 
 
 class UtteranceSource(Protocol):
-    """Utterances, to be gone through as often as need be, and their trials."""
+    """Utterances that can be iterated over several times, with their trials."""
 
     @property
     def trials(self) -> Trials | None:
-        """As in a corpus."""
+        """See :class:`Corpus`."""
         ...
 
     def __iter__(self) -> Iterator[Utterance]: ...
 
 
 class CorpusLike(UtteranceSource, Protocol):
-    """What a batch asks of a corpus; unlike a :class:`Corpus`, it need not hold its utterances in memory."""
+    """The part of the interface of :class:`Corpus` that batches need; its utterances need not be in memory."""
 
     @property
     def name(self) -> str:
-        """As in a corpus."""
+        """See :class:`Corpus`."""
         ...
 
     @property
     def kind(self) -> str:
-        """As in a corpus."""
+        """See :class:`Corpus`."""
         ...
 
     @property
     def root(self) -> Path | None:
-        """As in a corpus."""
+        """See :class:`Corpus`."""
         ...
 
     def __len__(self) -> int: ...
 
     def filter(self, keep: Callable[[Utterance], bool]) -> CorpusLike:
-        """The utterances for which ``keep`` is true, and the trials of those utterances."""
+        """Return the utterances for which ``keep`` is true, with their trials."""
         ...
 
 
@@ -139,8 +146,10 @@ class Corpus:
 
     def __post_init__(self) -> None:
         if len(self.by_id) != len(self.utterances):
-            twice = [key for key, count in Counter(u.id for u in self.utterances).items() if count > 1]
-            raise InputError(f"{len(twice)} utterance id(s) are not unique, e.g. {twice[0]!r}", where=self.root)
+            duplicates = [key for key, count in Counter(u.id for u in self.utterances).items() if count > 1]
+            raise InputError(
+                f"{len(duplicates)} utterance id(s) are not unique, e.g. {duplicates[0]!r}", where=self.root
+            )
         if "" in self.by_id:
             raise InputError("an utterance has an empty id", where=self.by_id[""].path)
 
@@ -163,7 +172,7 @@ class Corpus:
 
     @cached_property
     def by_speaker(self) -> dict[str, tuple[Utterance, ...]]:
-        """Speaker -> utterances; the speakers sorted, utterances without speaker left out."""
+        """Speaker -> utterances; sorted by speaker, without utterances of unknown speakers."""
         groups: dict[str, list[Utterance]] = {}
         for utterance in self.utterances:
             if utterance.speaker is not None:
@@ -171,24 +180,24 @@ class Corpus:
         return {speaker: tuple(groups[speaker]) for speaker in sorted(groups)}
 
     def speakers(self) -> tuple[str, ...]:
-        """The speakers, sorted."""
+        """Return the speakers, sorted."""
         return tuple(self.by_speaker)
 
     def filter(self, keep: Callable[[Utterance], bool]) -> Corpus:
-        """The utterances for which ``keep`` is true, and the trials of those utterances.
+        """Return the utterances for which ``keep`` is true, with their trials.
 
         >>> women = corpus.filter(lambda utterance: utterance.gender == "f")  # doctest: +SKIP
         """
-        kept = tuple(utterance for utterance in self.utterances if keep(utterance))
+        utterances = tuple(utterance for utterance in self.utterances if keep(utterance))
         trials = self.trials
         if trials is not None:
-            trials = trials[np.isin(trials.utterance, [utterance.id for utterance in kept])]
-        return replace(self, utterances=kept, trials=trials)
+            trials = trials[np.isin(trials.utterance, [utterance.id for utterance in utterances])]
+        return replace(self, utterances=utterances, trials=trials)
 
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """No garbage collection meanwhile: 100,000 utterances that all stay are looked through in vain."""
+    """Pause garbage collection, which would traverse 100,000 new utterances again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:

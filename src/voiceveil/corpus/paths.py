@@ -43,24 +43,30 @@ class PathFinder:
         folder = path[: len(path) - len(name)]
         places = self._places.get(folder)
         if places is None:
-            there = _distinct([base / folder for base in self._bases], folders=True) or [self._bases[0] / folder]
-            places = self._places[folder] = {place: _names(place) if len(there) > 1 else frozenset() for place in there}
+            folders_found = _distinct([base / folder for base in self._bases], folders=True) or [
+                self._bases[0] / folder
+            ]
+            places = self._places[folder] = {
+                place: _names(place) if len(folders_found) > 1 else frozenset() for place in folders_found
+            }
         first = next(iter(places))
         if len(places) == 1:
             return first / name
         holders = [place for place, names in places.items() if names is None or name in names]
-        found = _distinct([place / name for place in holders], folders=False) if holders != [first] else [first / name]
-        if len(found) > 1:
-            first_file, second_file = (file.absolute() for file in found[:2])
+        matches = (
+            _distinct([place / name for place in holders], folders=False) if holders != [first] else [first / name]
+        )
+        if len(matches) > 1:
+            first_file, second_file = (file.absolute() for file in matches[:2])
             raise InputError(f"{path} is two different files: {first_file} and {second_file}", fix=_FIX)
-        if not found:
+        if not matches:
             return self._used.get(folder, first) / name
-        used = self._used.setdefault(folder, found[0].parent)
-        if used != found[0].parent:
+        used = self._used.setdefault(folder, matches[0].parent)
+        if used != matches[0].parent:
             raise InputError(
-                f"{path} is {found[0].absolute()}, but other files of its folder are in {used.absolute()}", fix=_FIX
+                f"{path} is {matches[0].absolute()}, but other files of its folder are in {used.absolute()}", fix=_FIX
             )
-        return found[0]
+        return matches[0]
 
 
 def _names(folder: Path) -> frozenset[str] | None:
@@ -73,15 +79,15 @@ def _names(folder: Path) -> frozenset[str] | None:
 
 def _distinct(paths: Sequence[Path], *, folders: bool) -> list[Path]:
     """Return the folders, or the files, among the paths; those that lead to the same one as another only once."""
-    found: dict[tuple[int, int], Path] = {}
+    matches: dict[tuple[int, int], Path] = {}
     for path in paths:
         try:
             status = path.stat()
         except (OSError, ValueError):
             continue
         if stat.S_ISDIR(status.st_mode) is folders:
-            found.setdefault((status.st_dev, status.st_ino), path)
-    return list(found.values())
+            matches.setdefault((status.st_dev, status.st_ino), path)
+    return list(matches.values())
 
 
 def relative_below(path: Path, folder: Path) -> str:

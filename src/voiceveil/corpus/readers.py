@@ -1,4 +1,4 @@
-"""From what a user names to a corpus: the registry of readers and ``open_corpus``."""
+"""Open a corpus: the registry of readers, and the choice of the reader for a path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Reader", "corpora", "find_reader", "open_corpus"]
 
 
 class Reader(Protocol):
-    """What reads a corpus: it takes a path, and where to report faults (``strict``: the first one is raised)."""
+    """A function that reads a corpus from a path and calls ``report`` for each fault (``strict`` raises the first)."""
 
     def __call__(self, path: Path, report: Report = strict, /) -> Corpus:
         """Read what is at ``path``."""
@@ -77,7 +77,7 @@ def open_corpus(spec: str | Path) -> Corpus:
 
 
 def find_reader(spec: str | Path) -> tuple[str, Path]:
-    """The name of the reader and the path for what the user gave."""
+    """Return the name of the reader, and the path, for a path or ``NAME:PATH``."""
     path = Path(spec)
     if not exists(path):
         name, colon, rest = str(spec).partition(":")

@@ -41,7 +41,7 @@ _CHUNK = 1 << 22  # bytes read at once: large enough for speed, small enough for
 
 @dataclass(frozen=True, eq=False)
 class TrialKey:
-    """A trial list in the order of its file: numbers of the enrolled speaker and of the utterance, ``target``, (n,)."""
+    """A trial list in the order of its file: indices of speakers and utterances, and ``target``, shape (n,)."""
 
     path: Path
     enroll: Codes
@@ -55,7 +55,7 @@ class TrialKey:
 
     @property
     def pair(self) -> Codes:
-        """One number for each pair of speaker and utterance."""
+        """Return one number for each pair of speaker and utterance."""
         return self.enroll * len(self.utterances) + self.utterance
 
 
@@ -72,7 +72,7 @@ def read_key(path: FilePath) -> TrialKey:
 
 
 def read_scores(path: FilePath, key: TrialKey) -> Floats:
-    """The scores of a file, in the order of the key, shape (n,); they must be of exactly its trials, once each."""
+    """Return the scores of a file in the order of the key, shape (n,); each trial must have exactly one."""
     file = Path(path)
     speakers = {name.encode(): number for number, name in enumerate(key.speakers)}
     utterances = {name.encode(): number for number, name in enumerate(key.utterances)}
@@ -80,11 +80,11 @@ def read_scores(path: FilePath, key: TrialKey) -> Floats:
     enroll, utterance, score = _read(file, "<speaker> <utterance> <score>", parsers)
     known = (enroll >= 0) & (utterance >= 0)
     pair = np.where(known, enroll * len(key.utterances) + utterance, -1.0).astype(np.int64)
-    wanted = key.pair
-    if np.array_equal(pair, wanted):
+    pairs = key.pair
+    if np.array_equal(pair, pairs):
         return score
-    ours, theirs = np.argsort(wanted), np.argsort(pair)
-    if not np.array_equal(wanted[ours], pair[theirs]):
+    ours, theirs = np.argsort(pairs), np.argsort(pair)
+    if not np.array_equal(pairs[ours], pair[theirs]):
         _explain_mismatch(file, pair, key)
     aligned = np.empty(len(key))
     aligned[ours] = score[theirs]
@@ -92,7 +92,7 @@ def read_scores(path: FilePath, key: TrialKey) -> Floats:
 
 
 def _explain_mismatch(file: Path, pair: Codes, key: TrialKey) -> NoReturn:
-    """Say which score or trial stands alone, or twice."""
+    """Raise an ``InputError`` that names a score or trial without counterpart, or one that occurs twice."""
     stranger = ~np.isin(pair, key.pair)
     if stranger.any():
         _fail(file, int(stranger.argmax()), f"a score without a trial in {key.path}", "remove it, or use its own list")
@@ -105,7 +105,7 @@ def _explain_mismatch(file: Path, pair: Codes, key: TrialKey) -> NoReturn:
 
 
 def read_labelled(path: FilePath) -> tuple[Floats, Floats]:
-    """Target and nontarget scores of a file of ``<score> target|nontarget`` lines."""
+    """Return the target and the nontarget scores of a file of ``<score> target|nontarget`` lines."""
     file = Path(path)
     score, label = _read(file, "<score> target|nontarget", (_score, _label))
     target = label == 1.0
@@ -114,21 +114,21 @@ def read_labelled(path: FilePath) -> tuple[Floats, Floats]:
 
 
 def read_speakers(key: TrialKey, utt2spk: FilePath | None = None) -> tuple[Codes, int]:
-    """The number of the speaker heard in each trial, shape (n,), and how many utterances have no known speaker.
+    """Return the index of the speaker of each trial utterance, shape (n,), and the number of unknown speakers.
 
     Numbers below ``len(key.speakers)`` are enrolled speakers. With ``utt2spk`` (lines ``<utterance> <speaker>``) the
     rest are the other speakers, and all are known. Without it a target trial tells who speaks; utterances that are
     nobody's target are counted as a speaker each, since nothing tells them apart or together.
     """
-    heard = np.full(len(key.utterances), -1, dtype=np.int64)
-    heard[key.utterance[key.target]] = key.enroll[key.target]
+    speakers = np.full(len(key.utterances), -1, dtype=np.int64)
+    speakers[key.utterance[key.target]] = key.enroll[key.target]
     if utt2spk is None:
-        unknown = np.flatnonzero(heard < 0)
-        heard[unknown] = len(key.speakers) + np.arange(len(unknown))
+        unknown = np.flatnonzero(speakers < 0)
+        speakers[unknown] = len(key.speakers) + np.arange(len(unknown))
     else:
         unknown = np.empty(0, dtype=np.int64)
-        heard = _heard_by_list(key, Path(utt2spk))
-    speaker = heard[key.utterance]
+        speakers = _speakers_by_list(key, Path(utt2spk))
+    speaker = speakers[key.utterance]
     wrong = key.target != (key.enroll == speaker)
     if wrong.any():
         i = int(wrong.argmax())
@@ -139,7 +139,7 @@ def read_speakers(key: TrialKey, utt2spk: FilePath | None = None) -> tuple[Codes
     return speaker, len(unknown)
 
 
-def _heard_by_list(key: TrialKey, file: Path) -> Codes:
+def _speakers_by_list(key: TrialKey, file: Path) -> Codes:
     numbers = _numbering()
     for name in key.speakers:
         numbers[name.encode()]
@@ -147,19 +147,19 @@ def _heard_by_list(key: TrialKey, file: Path) -> Codes:
     utterance, speaker = _read(file, "<utterance> <speaker>", (_look_up(utterances), _number(numbers)))
     listed = utterance >= 0
     _refuse_twice(np.where(listed, utterance, -1 - np.arange(len(utterance))).astype(np.int64), file)
-    heard = np.full(len(key.utterances), -1, dtype=np.int64)
-    heard[utterance[listed].astype(np.int64)] = speaker[listed].astype(np.int64)
-    if (heard < 0).any():
-        name = key.utterances[int((heard < 0).argmax())]
-        raise InputError(f"{int((heard < 0).sum())} trial utterance(s) have no speaker, e.g. {name!r}", where=file)
-    return heard
+    speakers = np.full(len(key.utterances), -1, dtype=np.int64)
+    speakers[utterance[listed].astype(np.int64)] = speaker[listed].astype(np.int64)
+    if (speakers < 0).any():
+        name = key.utterances[int((speakers < 0).argmax())]
+        raise InputError(f"{int((speakers < 0).sum())} trial utterance(s) have no speaker, e.g. {name!r}", where=file)
+    return speakers
 
 
 Parser = Callable[[list[bytes]], list[float]]
 
 
 def _read(file: Path, form: str, parsers: tuple[Parser, ...]) -> list[Floats]:
-    """Each column of the file as numbers, by its parser, shape (records,)."""
+    """Return each column of the file as numbers, converted by its parser, shape (records,)."""
     parts: list[list[Floats]] = [[] for _ in parsers]
     done = 0
     for columns in _chunks(file, form, len(parsers)):
@@ -175,24 +175,24 @@ def _read(file: Path, form: str, parsers: tuple[Parser, ...]) -> list[Floats]:
 
 
 def _chunks(file: Path, form: str, width: int) -> Iterator[list[list[bytes]]]:
-    """The columns of some megabytes of the file at a time."""
+    """Yield the columns of a few megabytes of the file at a time."""
     line = 0
     try:
         with open_file(file) as stream:
             while chunk := stream.read(_CHUNK):
                 rest = stream.readline(LONGEST_LINE)
                 if len(rest) == LONGEST_LINE:
-                    what = f"a line of more than {LONGEST_LINE >> 20} MiB"
-                    raise InputError(what, where=file, line=line + chunk.count(b"\n") + 1, fix=f"write `{form}`")
+                    problem = f"a line of more than {LONGEST_LINE >> 20} MiB"
+                    raise InputError(problem, where=file, line=line + chunk.count(b"\n") + 1, fix=f"write `{form}`")
                 chunk += rest
                 if line == 0:
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 fields = _fields_by_line(chunk)
-                odd = (fields != width) & (fields != 0)
-                if odd.any():
-                    i = int(odd.argmax())
-                    what = f"{fields[i]} field(s) instead of {width}"
-                    raise InputError(what, where=file, line=line + i + 1, fix=f"write `{form}`")
+                wrong = (fields != width) & (fields != 0)
+                if wrong.any():
+                    i = int(wrong.argmax())
+                    problem = f"{fields[i]} field(s) instead of {width}"
+                    raise InputError(problem, where=file, line=line + i + 1, fix=f"write `{form}`")
                 line += len(fields)
                 words = chunk.split()
                 if words:
@@ -202,7 +202,7 @@ def _chunks(file: Path, form: str, width: int) -> Iterator[list[list[bytes]]]:
 
 
 def _fields_by_line(chunk: bytes) -> Codes:
-    """How many fields each line of the chunk has; counted here, since one split of all lines is the fast one."""
+    """Return the number of fields of each line of a chunk; one split of all lines does not give it, but is fast."""
     text = np.frombuffer(chunk if chunk.endswith(b"\n") else chunk + b"\n", dtype=np.uint8)
     blank = _IS_BLANK[text]
     starts = ~blank
@@ -212,20 +212,20 @@ def _fields_by_line(chunk: bytes) -> Codes:
 
 
 def _blame(file: Path, done: int, column: list[bytes], parser: Parser) -> NoReturn:
-    """Find the field that the parser cannot read."""
+    """Return the fault of the first field that the parser cannot read."""
     for i, field in enumerate(column):
         try:
             parser([field])
         except (ValueError, KeyError):
-            what, fix = (
+            problem, fix = (
                 ("unknown label", _LABEL_FIX) if parser is _label else ("not a score:", "write a number, not NaN")
             )
-            _fail(file, done + i, f"{what} {field.decode(errors='replace')!r}", fix)
+            _fail(file, done + i, f"{problem} {field.decode(errors='replace')!r}", fix)
     raise AssertionError("the parser fails on the column but on no field")
 
 
 def _numbering() -> defaultdict[bytes, int]:
-    """A dictionary that numbers its keys in the order in which they are first asked for."""
+    """Return a dictionary that numbers its keys in the order of their first lookup."""
     numbers: defaultdict[bytes, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers
@@ -236,7 +236,7 @@ def _number(numbers: defaultdict[bytes, int]) -> Parser:
 
 
 def _look_up(numbers: dict[bytes, int]) -> Parser:
-    """Numbers of known names, -1 for others."""
+    """Return the numbers of known names, and -1 for others."""
     return lambda column: [numbers.get(name, -1) for name in column]
 
 
@@ -275,12 +275,12 @@ def _need_both(target: NDArray[np.bool_], file: Path) -> None:
             raise InputError(f"no {name} trials", where=file, fix="error rates need both classes")
 
 
-def _fail(file: Path, record: int, what: str, fix: str = "") -> NoReturn:
-    raise InputError(what, where=file, line=_line_of(file, record), fix=fix)
+def _fail(file: Path, record: int, problem: str, fix: str = "") -> NoReturn:
+    raise InputError(problem, where=file, line=_line_of(file, record), fix=fix)
 
 
 def _line_of(file: Path, record: int) -> int:
-    """The line of a record (from 0), by counting again: only faults need it, and blank lines are no records."""
+    """Return the line of a record (from 0), by reading the file again: only faults need it."""
     with open_file(file) as stream:
         filled = (number for number, line in enumerate(stream, start=1) if line.removeprefix(codecs.BOM_UTF8).strip())
         return next(number for i, number in enumerate(filled) if i == record)

@@ -1,4 +1,4 @@
-"""What is in a corpus, in a few figures."""
+"""Summarize a corpus: counts of speakers, utterances and trials, and hours of speech."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Summary", "TrialCount", "summarize"]
 
 @dataclass(frozen=True)
 class TrialCount:
-    """Trials of one gender of the trial speaker ("f", "m", or None where it is not known)."""
+    """The trials whose utterances are of speakers of one gender ("f", "m", or None if unknown)."""
 
     gender: str | None
     enroll_speakers: int
@@ -27,7 +27,7 @@ class TrialCount:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of a corpus. ``hours`` is None where a length is neither stated nor readable; ``speakers`` by gender."""
+    """Counts of a corpus; ``speakers`` by gender; ``hours`` is None if a length is neither stated nor readable."""
 
     name: str
     kind: str
@@ -43,12 +43,12 @@ class Summary:
 
     @property
     def speaker_count(self) -> int:
-        """All speakers."""
+        """The number of speakers."""
         return sum(self.speakers.values())
 
 
 def summarize(corpus: Corpus, *, audio: bool = True) -> Summary:
-    """Count; lengths that the metadata do not state are read from the audio headers unless ``audio`` is False."""
+    """Return the counts of a corpus; lengths that are not stated are read from audio headers if ``audio`` is True."""
     genders = Counter(utterances[0].gender or "?" for utterances in corpus.by_speaker.values())
     return Summary(
         name=corpus.name,
@@ -92,7 +92,7 @@ def _read_length(utterance: Utterance, lengths: dict[Path, float]) -> float | No
 
 
 def _trials(corpus: Corpus) -> tuple[TrialCount, ...]:
-    """One row for each gender of the trial speakers."""
+    """Return one row for each gender of the trial speakers."""
     if corpus.trials is None:
         return ()
     trials = corpus.trials
@@ -104,10 +104,10 @@ def _trials(corpus: Corpus) -> tuple[TrialCount, ...]:
     return tuple(
         TrialCount(
             gender,
-            len({speaker for speaker, _, _ in found}),
-            len({key for _, key, _ in found}),
-            sum(target for _, _, target in found),
-            sum(not target for _, _, target in found),
+            len({speaker for speaker, _, _ in counts}),
+            len({key for _, key, _ in counts}),
+            sum(target for _, _, target in counts),
+            sum(not target for _, _, target in counts),
         )
-        for gender, found in sorted(rows.items(), key=lambda row: row[0] or "~")
+        for gender, counts in sorted(rows.items(), key=lambda row: row[0] or "~")
     )

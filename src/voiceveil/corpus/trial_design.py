@@ -40,7 +40,7 @@ _RECORD = "design.json"  # how the sets were drawn, beside them
 
 @dataclass(frozen=True)
 class Design:
-    """Sets by name, in the order they are written, the record of how they were drawn, and further text files.
+    """Designed sets by name, in the order in which they are written, with their record and further text files.
 
     ``record`` becomes ``design.json``; ``files`` maps the name of a file beside the sets to its text.
     """
@@ -95,13 +95,15 @@ def design_trials(
     left_out: dict[str, str] = {}
     counts: dict[str, dict[str, int]] = {}
     for gender, speakers in _by_gender(corpus, pooled).items():
-        chosen, tried, reasons = _divide(corpus, speakers, sessions, enroll, seed, impostors)
+        enrollment, trial_candidates, reasons = _divide(corpus, speakers, sessions, enroll, seed, impostors)
         key = f"{label}_trials" if pooled else f"{label}_trials_{gender}"
-        kept = [u for speaker in speakers for u in shuffled_utterances(tried[speaker], seed, "trials")[:trials]]
-        sets[key] = _trial_set(key, sorted(chosen), kept, corpus)
-        enrolled += [u for utterances in chosen.values() for u in utterances]
+        trial_utterances = [
+            u for speaker in speakers for u in shuffled_utterances(trial_candidates[speaker], seed, "trials")[:trials]
+        ]
+        sets[key] = _trial_set(key, sorted(enrollment), trial_utterances, corpus)
+        enrolled += [u for utterances in enrollment.values() for u in utterances]
         left_out |= reasons
-        counts[key] = _counts(sets[key], chosen)
+        counts[key] = _counts(sets[key], enrollment)
     sets = {f"{label}_enrolls": _set(f"{label}_enrolls", enrolled, "enroll", corpus), **sets}
     options = {"enroll": enroll, "trials": trials, "impostors": impostors, "pooled": pooled}
     record = {
@@ -145,8 +147,8 @@ def _by_gender(corpus: Corpus, pooled: bool) -> dict[str, list[str]]:
         if spoken[0].gender is not None:
             groups.setdefault(spoken[0].gender, []).append(speaker)
     if not groups:
-        what = f"{len(corpus.by_speaker)} speaker(s) of unknown gender, and none of a known one"
-        raise InputError(what, where=corpus.root, fix="add spk2gender, or say --pooled to disregard gender")
+        problem = f"{len(corpus.by_speaker)} speaker(s) of unknown gender, and none of a known one"
+        raise InputError(problem, where=corpus.root, fix="add spk2gender, or say --pooled to disregard gender")
     return dict(sorted(groups.items()))
 
 
@@ -154,30 +156,30 @@ def _divide(
     corpus: Corpus, speakers: Sequence[str], sessions: Sessions, enroll: int, seed: int, impostors: int
 ) -> tuple[dict[str, list[Utterance]], dict[str, list[Utterance]], dict[str, str]]:
     """Return speaker -> enrollment utterances, -> trial utterances, and -> why the speaker is not enrolled."""
-    chosen: dict[str, list[Utterance]] = {}
-    tried: dict[str, list[Utterance]] = {}
+    enrollment: dict[str, list[Utterance]] = {}
+    trial_candidates: dict[str, list[Utterance]] = {}
     reasons: dict[str, str] = {}
     for speaker in speakers:
         spoken = corpus.by_speaker[speaker]
         divided = _divide_speaker(spoken, sessions, enroll, seed)
         if divided is None:
-            tried[speaker] = list(spoken)
+            trial_candidates[speaker] = list(spoken)
             reasons[speaker] = _reason(spoken, sessions, enroll)
         else:
-            chosen[speaker], tried[speaker] = divided
-    for speaker in shuffled(chosen, seed, "impostors")[:impostors]:
+            enrollment[speaker], trial_candidates[speaker] = divided
+    for speaker in shuffled(enrollment, seed, "impostors")[:impostors]:
         reasons[speaker] = "drawn to be in trials only"
-        tried[speaker] = list(corpus.by_speaker[speaker])
-        del chosen[speaker]
-    if len(chosen) < 2:
+        trial_candidates[speaker] = list(corpus.by_speaker[speaker])
+        del enrollment[speaker]
+    if len(enrollment) < 2:
         gender = corpus.by_speaker[speakers[0]][0].gender or "any"
         why = next(iter(reasons.values()), "there is no other")
         raise InputError(
-            f"too few speakers of gender {gender}: {len(speakers)}, of whom {len(chosen)} can be enrolled ({why})",
+            f"too few speakers of gender {gender}: {len(speakers)}, of whom {len(enrollment)} can be enrolled ({why})",
             where=corpus.root,
             fix="2 are needed: lower --enroll or --impostors, or try --session none or --pooled",
         )
-    return chosen, tried, reasons
+    return enrollment, trial_candidates, reasons
 
 
 def _divide_speaker(
@@ -215,19 +217,19 @@ def _set(name: str, utterances: Sequence[Utterance], role: str, corpus: Corpus, 
     return Corpus(name, tuple(ordered), trials, "kaldi", corpus.root)
 
 
-def _trial_set(name: str, speakers: Sequence[str], tried: Sequence[Utterance], corpus: Corpus) -> Corpus:
+def _trial_set(name: str, speakers: Sequence[str], trial_candidates: Sequence[Utterance], corpus: Corpus) -> Corpus:
     """Return a set with a trial of each enrolled speaker and each utterance, in the order of names."""
-    ordered = sorted(tried, key=lambda u: u.id)
+    ordered = sorted(trial_candidates, key=lambda u: u.id)
     rows = [(speaker, u.id, u.speaker == speaker) for speaker in speakers for u in ordered]
     enroll, utterance, target = zip(*rows, strict=True)
     return _set(name, ordered, "trial", corpus, Trials(enroll, utterance, target))  # type: ignore[arg-type]
 
 
-def _counts(trial_set: Corpus, chosen: Mapping[str, Sequence[Utterance]]) -> dict[str, int]:
+def _counts(trial_set: Corpus, enrollment: Mapping[str, Sequence[Utterance]]) -> dict[str, int]:
     trials = trial_set.trials
     target = 0 if trials is None else int(trials.target.sum())
     return {
-        "enrolled_speakers": len(chosen),
+        "enrolled_speakers": len(enrollment),
         "trial_speakers": len(trial_set.by_speaker),
         "trial_utterances": len(trial_set),
         "target": target,

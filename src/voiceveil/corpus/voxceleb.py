@@ -49,12 +49,12 @@ def _utterances(path: Path, genders: dict[str, str], report: Report) -> Iterator
             compressed += 1
         yield Utterance(f"{speaker}-{video}-{file.stem}", file, speaker=speaker, gender=genders.get(speaker))
     if compressed:
-        what = f"{compressed} files are .m4a, which libsndfile cannot read"
-        report(Fault(path, None, what, fix="convert each to .wav beside it, e.g. with ffmpeg", note=True))
+        problem = f"{compressed} files are .m4a, which libsndfile cannot read"
+        report(Fault(path, None, problem, fix="convert each to .wav beside it, e.g. with ffmpeg", note=True))
 
 
 def _genders(path: Path, report: Report) -> dict[str, str]:
-    """Speaker -> gender; the columns are separated by tabs (1) or commas (2), in the order id, other id, gender."""
+    """Return speaker -> gender; columns id, other id, gender, separated by tabs (VoxCeleb 1) or commas (2)."""
     genders = {}
     for number, line in read_lines(path, report):
         fields = [field.strip() for field in re.split(r"[\t,]", line)]
