@@ -134,7 +134,7 @@ def _parts(module: ModuleType) -> list[ModuleType]:
 
 @pytest.mark.parametrize("command", examples())
 def test_help_examples_parse(command: str) -> None:
-    words = shlex.split(re.split(r"\s{2,}(?!-)|\s+(?:&&|[|>])\s", command)[0], comments=True)
+    words = shlex.split(re.split(r"\s{2,}(?!-)|\s+(?:&&|[|]|>>?)\s", command)[0], comments=True)
     parser = argparse.ArgumentParser()
     importlib.import_module(f"voiceveil.cli.{words[1]}").add_arguments(parser)
     parser.parse_args(words[2:])  # exits on an option or a value that the verb does not have

@@ -103,7 +103,7 @@ def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:
 
 
 def shortened(path: str | os.PathLike[str]) -> str:
-    """The path as an error shows it: one of thousands of characters in part."""
+    """Return the path as an error shows it: one of thousands of characters in part."""
     text = os.fspath(path)
     return text if len(text) <= 1000 else f"{text[:200]}...{text[-100:]}"
 

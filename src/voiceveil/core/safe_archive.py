@@ -96,7 +96,7 @@ class Member:
 
 
 def read_members(path: Path, limits: Limits | None = None) -> Iterator[Member]:
-    """The files of an archive, one after the other."""
+    """Yield the files of an archive, one after the other."""
     limits = limits or Limits()
     with _faults_of(path), open_file(path) as file:
         start = file.read(4)
@@ -275,7 +275,7 @@ def _number(text: bytes, base: int, where: str) -> int:
 
 
 def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
-    """The records ``<length> <key>=<value>`` of an extended header that matter: path and size."""
+    """Return the records ``<length> <key>=<value>`` of an extended header that matter: path and size."""
     found: dict[str, bytes] = {}
     start = records = 0
     while start < len(data):

@@ -62,7 +62,7 @@ def voiced_levels(samples: Samples, voiced: NDArray[np.bool_]) -> Array:
 
 
 def balance(samples: Samples, voiced: NDArray[np.bool_]) -> Array | None:
-    """The balance (20,) of the voice in some samples; None if there is too little of it."""
+    """Return the balance (20,) of the voice in some samples; None if there is too little of it."""
     levels = voiced_levels(samples, voiced)
     if len(levels) < _FEWEST:
         return None

@@ -26,7 +26,7 @@ _MOMENTUM = 0.9
 
 
 def from_mel(mel: NDArray[np.floating[Any]], rng: np.random.Generator, *, rounds: int = 32) -> Array:
-    """The waveform (160 T,) of logarithmic mel spectra (T, 80); the phases begin at random."""
+    """Return the waveform (160 T,) of logarithmic mel spectra (T, 80); the phases begin at random."""
     return griffin_lim(linear_magnitudes(mel), rng, rounds=rounds)
 
 
@@ -40,7 +40,7 @@ def linear_magnitudes(mel: NDArray[np.floating[Any]], *, rounds: int = 20) -> Ar
 
 
 def griffin_lim(magnitudes: Array, rng: np.random.Generator, *, rounds: int = 32) -> Array:
-    """A waveform whose transforms have nearly these magnitudes (T, 513)."""
+    """Return a waveform whose transforms have nearly these magnitudes (T, 513)."""
     angles = np.exp(2j * np.pi * rng.random(magnitudes.shape, dtype=np.float32)).astype(np.complex64)
     before = np.zeros_like(angles)
     for _ in range(rounds):
@@ -60,7 +60,7 @@ def _transformed(samples: Array) -> NDArray[np.complex64]:
 
 
 def _waveform(spectra: NDArray[np.complex64]) -> Array:
-    """The waveform whose transforms are nearest to these (Griffin and Lim 1984, equation 6)."""
+    """Return the waveform whose transforms are nearest to these (Griffin and Lim 1984, equation 6)."""
     from scipy.fft import irfft
 
     frames = np.asarray(irfft(spectra, POINTS, axis=1))[:, :WINDOW] * _window()

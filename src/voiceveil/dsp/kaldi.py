@@ -72,7 +72,7 @@ class Framing:
         return 1 << (self.size - 1).bit_length()
 
     def count(self, samples: int) -> int:
-        """The number of frames of a signal: those that fit, or, without ``snip_edges``, one every ``step``."""
+        """Return the number of frames of a signal: those that fit, or, without ``snip_edges``, one every ``step``."""
         if self.snip_edges:
             return 0 if samples < self.size else 1 + (samples - self.size) // self.step
         return (samples + self.step // 2) // self.step
@@ -157,7 +157,7 @@ def mfcc(
 def _blocks(
     samples: ArrayLike, framing: Framing, rng: np.random.Generator | None, dtype: DTypeLike
 ) -> tuple[int, Iterator[Features]]:
-    """The number of frames, and the frames, shape (some, size), with DC and all."""
+    """Return the number of frames, and an iterator over blocks of frames (some, size), DC included."""
     signal = np.asarray(samples, dtype=dtype)
     if signal.ndim != 1:
         raise InputError(f"a signal has one dimension, not shape {signal.shape}")
@@ -236,7 +236,7 @@ def _mel(hertz: ArrayLike) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def analysis_window(kind: Window, size: int) -> NDArray[np.float64]:
-    """The window that a frame is multiplied by, shape (size,)."""
+    """Return the window that a frame is multiplied by, shape (size,)."""
     cosine = np.cos(2.0 * np.pi * np.arange(size) / (size - 1))
     if kind == "povey":  # a Hann window that goes to zero more gently, by Kaldi's author
         return np.asarray((0.5 - 0.5 * cosine) ** 0.85)
@@ -251,7 +251,7 @@ def analysis_window(kind: Window, size: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def _cepstral_transform(ceps: int, bins: int, lifter: float) -> NDArray[np.float64]:
-    """The orthonormal DCT-II with the liftering, shape (bins, ceps)."""
+    """Return the orthonormal DCT-II with the liftering, shape (bins, ceps)."""
     k = np.arange(ceps)
     transform: NDArray[np.float64] = np.sqrt(2.0 / bins) * np.cos(np.pi / bins * np.outer(np.arange(bins) + 0.5, k))
     transform[:, 0] = np.sqrt(1.0 / bins)

@@ -51,7 +51,7 @@ class PitchTrack:
 def track_pitch(
     samples: ArrayLike, rate: int, *, floor: float = 75.0, ceiling: float = 500.0, step: float = 0.01
 ) -> PitchTrack:
-    """The F0 track of a recording of at least three periods of ``floor``, in steps of ``step`` seconds."""
+    """Return the F0 track of a recording of at least three periods of ``floor``, in steps of ``step`` seconds."""
     signal = np.asarray(samples, dtype=np.float64)
     if not np.isfinite(signal).all():
         raise InputError("samples that are not finite have no pitch", fix="repair the recording")

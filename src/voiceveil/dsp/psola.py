@@ -43,7 +43,7 @@ def pitch_marks(samples: NDArray[np.floating[Any]], f0: NDArray[np.floating[Any]
 def overlap_add(
     samples: NDArray[np.floating[Any]], f0: NDArray[np.floating[Any]], rate: int, *, pitch: float, duration: float
 ) -> NDArray[np.float64]:
-    """The signal with its F0 times ``pitch``, and ``duration`` times as long."""
+    """Return the signal with its F0 times ``pitch``, and ``duration`` times as long."""
     length = round(len(samples) * duration)
     marks = pitch_marks(samples, f0, rate)
     out, weight = np.zeros(length + 2 * rate // 10), np.zeros(length + 2 * rate // 10)

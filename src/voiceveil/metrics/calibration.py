@@ -82,7 +82,7 @@ def ramped_llr(
 
 
 def _block_llr(target: Floats, nontarget: Floats, laplace: bool) -> Floats:
-    """The LLR of each group of trials (in ascending order of their scores), the shape of the inputs."""
+    """Return the LLR of each group of trials (in ascending order of their scores), the shape of the inputs."""
     log_prior_odds = np.log(target.sum() / nontarget.sum())
     if laplace:
         target, nontarget = np.r_[1.0, 0.0, target, 1.0, 0.0], np.r_[0.0, 1.0, nontarget, 0.0, 1.0]

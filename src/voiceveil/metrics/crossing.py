@@ -46,7 +46,7 @@ class Trials:
     nontarget: NDArray[np.int32]
 
     def __add__(self, other: Trials) -> Trials:
-        """The trials of two draws together."""
+        """Return the trials of two draws together."""
         return Trials(self.edges, self.target + other.target, self.nontarget + other.nontarget)
 
 

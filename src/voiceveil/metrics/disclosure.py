@@ -66,7 +66,7 @@ def zebra(target: ArrayLike, nontarget: ArrayLike, *, method: PavMethod = "exact
 
 
 def zebra_tag(individual: float) -> str:
-    """The category of a worst-case disclosure in log10.
+    """Return the category of a worst-case disclosure in log10.
 
     >>> zebra_tag(1.61)
     'B'

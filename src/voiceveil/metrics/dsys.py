@@ -50,7 +50,7 @@ def d_sys(
 
 
 def bin_edges(target: Floats, nontarget: Floats, bins: int | None = None) -> Floats:
-    """The edges of equal bins over the pooled range, shape (bins + 1,)."""
+    """Return the edges of equal bins over the pooled range, shape (bins + 1,)."""
     if bins is None:
         bins = min(len(target) // 10, 100)
         if bins < 2:

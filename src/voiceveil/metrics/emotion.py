@@ -79,7 +79,7 @@ def uar(refs: Sequence[str], hyps: Sequence[str], *, method: Method = "published
 def uar_over_folds(
     refs: Sequence[str], hyps: Sequence[str], folds: Sequence[str], *, method: Method = "published"
 ) -> FoldUAR:
-    """The UAR of each fold, and their mean: ``folds[i]`` names the fold whose model judged item ``i``.
+    """Return the UAR of each fold, and their mean: ``folds[i]`` names the fold whose model judged item ``i``.
 
     The challenge has five folds, one a session of IEMOCAP.
 

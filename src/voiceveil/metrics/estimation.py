@@ -32,7 +32,7 @@ def estimate(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """One metric with its interval.
+    """Return one metric with its interval.
 
     >>> from voiceveil.testing.scores import ScoreWorld
     >>> trials = ScoreWorld(speakers=20).draw(np.random.default_rng(7))
@@ -71,7 +71,7 @@ def compare(
     seed: int = 0,
     level: float = 0.95,
 ) -> Difference:
-    """The metric of ``other`` minus that of ``trials``: two systems on the same trials, in the same order.
+    """Return the metric of ``other`` minus that of ``trials``: two systems on the same trials, in the same order.
 
     Both see the same resamples, so that speakers who are easy or hard for both do not blur the difference. Its interval
     excludes 0 exactly if ``p_value`` < 1 - level.
@@ -88,7 +88,7 @@ def compare_all(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Difference]:
-    """The differences of several metrics, from the same resamples."""
+    """Return the differences of several metrics, from the same resamples."""
     if not metrics:
         return []
     if not isinstance(other, ScoredTrials):
@@ -117,7 +117,7 @@ def compare_all(
 
 
 def _replicates(trials: ScoredTrials, measures: Sequence[Measure], weights: Iterable[Floats]) -> Floats:
-    """The metrics of each resample, shape (resamples, metrics)."""
+    """Return the metrics of each resample, shape (resamples, metrics)."""
     statistics = [m.statistic(*trials.classes()) for m in measures]
     rows = [[statistic(tally) for statistic in statistics] for tally in map(trials.tally, weights)]
     return np.array(rows, dtype=np.float64).reshape(-1, len(measures))

@@ -70,7 +70,7 @@ def singling_out_chance(n_speakers: int, n_calibration: float = 9, rank: int | N
 
 @lru_cache(maxsize=4096)
 def _chance(n: int, total: int, r: int) -> Chance:
-    """The chance of ``n`` test and ``total`` calibration scores with a threshold below the ``r``-th of these."""
+    """Return the chance of ``n`` test and ``total`` calibration scores with a threshold below the ``r``-th of these."""
     from scipy.special import gammaln
 
     if n < 2 or not 1 <= r < total:
@@ -121,7 +121,7 @@ class Row:
 def row_isolation(
     row: Row, members: Ints, counts: Ints, folds: int, rank: Rank, rng: np.random.Generator, enrolled: int | None = None
 ) -> tuple[float, float, Chance]:
-    """The share of folds, and of shuffles, in which one of the ``members`` is isolated.
+    """Return the share of folds, and of shuffles, in which one of the ``members`` is isolated.
 
     The third is what closed forms say about the second. ``enrolled`` is whose sample it is, the first member if it is
     not said: the threshold depends on how many x-vectors they have.

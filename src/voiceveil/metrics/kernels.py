@@ -30,7 +30,7 @@ __all__ = [
 
 @njit(cache=True)
 def weighted_mean(weights: Floats, values: Floats) -> float:
-    """The weighted mean. (A BLAS product of such short vectors spends its time on waking threads.)"""
+    """Return the weighted mean. (A BLAS product of such short vectors spends its time on waking threads.)"""
     total = mass = 0.0
     for k in range(len(weights)):
         total += weights[k] * values[k]
@@ -117,7 +117,7 @@ def speechbrain_eer(target: Floats, nontarget: Floats) -> float:
 
 @njit(cache=True)
 def kaldi_eer(target: Floats, nontarget: Floats) -> float:
-    """The rank p / T of the first target, from below, with p / T >= FAR at its own score (Kaldi's compute-eer).
+    """Return the rank p / T of the first target, from below, with p / T >= FAR at its own score (Kaldi's compute-eer).
 
     Kaldi compares the target of rank p with the nontarget of rank N - 1 - floor(N p / T): that nontarget is the
     lower one exactly if at most N p / T nontargets score as high as the target.
@@ -136,7 +136,7 @@ def kaldi_eer(target: Floats, nontarget: Floats) -> float:
 
 @njit(cache=True)
 def min_dcf(target: Floats, nontarget: Floats, cost_miss: float, cost_alarm: float, accept_all: bool) -> float:
-    """The least cost_miss * P_miss + cost_alarm * P_fa over all thresholds.
+    """Return the least cost_miss * P_miss + cost_alarm * P_fa over all thresholds.
 
     Without ``accept_all`` the walk begins, as Kaldi's, when one trial is rejected already.
     """
@@ -169,7 +169,7 @@ def pav_min_cllr(target: Floats, nontarget: Floats) -> float:
 
 @njit(cache=True)
 def ece_information(llr: float) -> float:
-    """The integral over p in [0, 1] of p ln(1 + (1 - p) / (p e^llr)), in nats.
+    """Return the integral over p in [0, 1] of p ln(1 + (1 - p) / (p e^llr)), in nats.
 
     It is the share of a target of this LLR in the integral of the empirical cross-entropy over all priors; a
     nontarget has the share of ``-llr``. With a = e^-llr it is 1/4 + (a - 1/4 - 3/4 a^2 + a^2/2 ln a) / (1 - a)^2.
@@ -184,7 +184,7 @@ def ece_information(llr: float) -> float:
 
 @njit(cache=True)
 def mean_ece_information(llr: Floats) -> float:
-    """The mean of :func:`ece_information`, nats; an infinite LLR (on the right side) contributes nothing."""
+    """Return the mean of :func:`ece_information`, nats; an infinite LLR (on the right side) contributes nothing."""
     nats = 0.0
     for x in llr:
         if x < np.inf:
@@ -194,7 +194,7 @@ def mean_ece_information(llr: Floats) -> float:
 
 @njit(cache=True)
 def pav_information(target: Floats, nontarget: Floats) -> float:
-    """The population figure of ZEBRA, in bits: 1 / ln 4 minus the integrated ECE of the PAV LLRs."""
+    """Return the population figure of ZEBRA, in bits: 1 / ln 4 minus the integrated ECE of the PAV LLRs."""
     tar, non = pav_blocks(target, nontarget)
     total_tar, total_non = tar.sum(), non.sum()
     nats = 0.0

@@ -125,7 +125,7 @@ def draw_conversations(
 def speaker_means(
     embeddings: ArrayLike, speakers: Sequence[str], *, most: int | None = None, rng: np.random.Generator | None = None
 ) -> Conversations:
-    """One x-vector a speaker: the mean of all their utterances, or of up to ``most`` that ``rng`` draws."""
+    """Return one x-vector a speaker: the mean of all their utterances, or of up to ``most`` that ``rng`` draws."""
     return mean_voices(voices(embeddings, speakers), most=most, rng=rng)
 
 
@@ -152,7 +152,7 @@ def mean_voices(
 
 
 def unit_rows(matrix: ArrayLike) -> Vectors:
-    """Each row divided by its norm, float32 and contiguous; a row of zeros has no direction: ``InputError``."""
+    """Return each row divided by its norm, float32 and contiguous; a row of zeros has no direction: ``InputError``."""
     rows = np.asarray(matrix)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     if not (norms > 0).all():
@@ -176,7 +176,7 @@ def voices(embeddings: ArrayLike, speakers: Sequence[str]) -> Voices:
 
 
 def halving_sizes(n: int, sizes: Sequence[int] | None, least: int) -> tuple[int, ...]:
-    """The speaker counts of a curve: as given, or n, n/2, n/4, ... down to 20, ascending."""
+    """Return the speaker counts of a curve: as given, or n, n/2, n/4, ... down to 20, ascending."""
     if sizes is None:
         sizes = [n >> k for k in range(n.bit_length()) if k == 0 or n >> k >= 20]
     for size in sizes:
@@ -211,7 +211,7 @@ def speaker_interval(components: Floats, speakers: Sequence[str], *, seed: int) 
 
 @njit(cache=True, nogil=True)
 def exact_cosine(x: Vectors, y: Vectors) -> float:
-    """The dot product of two unit vectors, summed in order and in float64.
+    """Return the dot product of two unit vectors, summed in order and in float64.
 
     A float32 matrix product rounds equal rows differently depending on where they stand; this does not, so that ties
     stay ties. It decides wherever the matrix product is too close to call.

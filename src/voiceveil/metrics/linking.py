@@ -117,7 +117,7 @@ def linkability_from_scores(
 
 
 def link_probabilities(rivals: ArrayLike, enrolled: int, size: int) -> Floats:
-    """The probability that none of the rivals is among the ``size - 1`` others, drawn from ``enrolled - 1``.
+    """Return the probability that none of the rivals is among the ``size - 1`` others, drawn from ``enrolled - 1``.
 
     C(n - 1 - r, m) / C(n - 1, m) with m = N' - 1 is the product over k < r of (n - 1 - m - k) / (n - 1 - k): no
     binomial is ever computed, nothing overflows, and it is exactly 0 when the rivals cannot be avoided.

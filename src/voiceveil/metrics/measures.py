@@ -187,5 +187,5 @@ for _make in (eer, cllr, min_cllr, d_sys, min_dcf, act_dcf, zebra_population):
 
 
 def measure(name: str | Measure) -> Measure:
-    """The measure of that name, with its defaults."""
+    """Return the measure of that name, with its defaults."""
     return name if isinstance(name, Measure) else MEASURES[name]()

@@ -84,7 +84,7 @@ def _official(a: Track, b: Track) -> float:
 
 
 def _published(a: Track, b: Track, max_lag: int) -> float:
-    """The best correlation over the lags, over frames voiced in both; no frame is wrapped around.
+    """Return the best correlation over the lags, over frames voiced in both; no frame is wrapped around.
 
     Interpolation must not invent pitch: a frame between a voiced and an unvoiced one counts as unvoiced. A lag that
     leaves less than half of the frames that the best-overlapping lag has is no candidate: two frames always

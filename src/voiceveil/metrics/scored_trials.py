@@ -113,7 +113,7 @@ class ScoredTrials:
         return score[new], rank, self.target[order], self.enroll[order], self.speaker[order]
 
     def tally(self, weights: Floats) -> Tally:
-        """The weight of both classes at each distinct score, for speaker weights of shape (n_codes,)."""
+        """Return the weight of both classes at each distinct score, for speaker weights of shape (n_codes,)."""
         score, rank, target, enroll, speaker = self._sorted
         return Tally(score, *_weigh(rank, target, enroll, speaker, weights, len(score)))
 

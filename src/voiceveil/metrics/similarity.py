@@ -55,7 +55,7 @@ class SimilarityMatrix:
 def similarity_matrix(
     scores: ArrayLike, speakers: Sequence[str], *, method: Method = "official", calibrate: bool = True
 ) -> SimilarityMatrix:
-    """The voice similarity matrix of the speakers, in the order of their first utterance.
+    """Return the voice similarity matrix of the speakers, in the order of their first utterance.
 
     ``scores``: (n, n); ``speakers``: n ids. ``calibrate=False`` takes the scores as LLRs as they are. The comparison
     of an utterance with itself, or with its own anonymized version, is never used; so each speaker needs two.

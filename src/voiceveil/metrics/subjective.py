@@ -98,7 +98,7 @@ def compare_ratings(a: ArrayLike, b: ArrayLike) -> RatingTest:
 
 
 def compare_systems(ratings: Mapping[str, ArrayLike]) -> dict[tuple[str, str], RatingTest]:
-    """All pairs of systems, with Holm's step-down correction for their number in ``p_adjusted``."""
+    """Return all pairs of systems, with Holm's step-down correction for their number in ``p_adjusted``."""
     tests = {(a, b): compare_ratings(ratings[a], ratings[b]) for a, b in combinations(ratings, 2)}
     if not tests:
         raise InputError(f"{len(ratings)} systems", fix="give the ratings of at least two")
@@ -120,7 +120,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def rating_det(target: ArrayLike, nontarget: ArrayLike) -> DetCurve:
-    """The DET curve of a listener who decides by the rating.
+    """Return the DET curve of a listener who decides by the rating.
 
     For naturalness and intelligibility the target is original speech and the nontarget the anonymized; for speaker
     similarity they are same-speaker and different-speaker pairs. The nearer to the top right, the better.
@@ -129,7 +129,7 @@ def rating_det(target: ArrayLike, nontarget: ArrayLike) -> DetCurve:
 
 
 def macro_f1(refs: Sequence[str], hyps: Sequence[str]) -> float:
-    """The mean over the classes of ``refs`` of F1 = 2 TP / (2 TP + FP + FN).
+    """Return the mean over the classes of ``refs`` of F1 = 2 TP / (2 TP + FP + FN).
 
     >>> macro_f1(["a", "a", "b", "b"], ["a", "b", "b", "b"])
     0.7333333333333334
@@ -160,7 +160,7 @@ def clustering_f1(speakers: Sequence[str], clusters: Sequence[str]) -> float:
 
 
 def clustering_purity(speakers: Sequence[str], clusters: Sequence[str]) -> float:
-    """The share of utterances in the cluster of their speaker, each cluster having another one (equation 3).
+    """Return the share of utterances in the cluster of their speaker, each cluster having another one (equation 3).
 
     The assignment is the best of all. Clusters beyond the number of speakers have nobody and count as errors.
 

@@ -91,7 +91,7 @@ def det_curve(target: ArrayLike, nontarget: ArrayLike, *, hull: bool = False) ->
 
 
 def normalised_costs(p_target: float, c_miss: float, c_fa: float) -> tuple[float, float]:
-    """The weights of P_miss and P_fa in the normalised cost."""
+    """Return the weights of P_miss and P_fa in the normalised cost."""
     if not 0.0 < p_target < 1.0:
         raise InputError(f"p_target is {p_target}", fix="give a probability between 0 and 1, both excluded")
     if c_miss <= 0.0 or c_fa <= 0.0:

@@ -106,7 +106,7 @@ class WordErrors:
 
 
 def normalise_text(text: str) -> str:
-    """The transcript as the challenge scores it: ``, ! ? .`` become spaces, spaces are squeezed, upper case.
+    """Return the transcript as the challenge scores it: ``, ! ? .`` become spaces, spaces are squeezed, upper case.
 
     Apostrophes, hyphens and digits stay.
 
@@ -152,7 +152,7 @@ def word_errors(refs: Transcripts, hyps: Transcripts, *, normalise: bool = False
 
 @njit(cache=True)
 def _align(ref: NDArray[np.int64], hyp: NDArray[np.int64]) -> NDArray[np.int8]:
-    """The operations of one cheapest alignment, first to last; both sides are word numbers.
+    """Return the operations of one cheapest alignment, first to last; both sides are word numbers.
 
     ``cost[j]`` is the edit distance between the words so far and the first j of ``hyp``; ``step`` remembers how each
     cell was reached.

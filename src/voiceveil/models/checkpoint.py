@@ -55,13 +55,13 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str,
 
 
 def read_record(path: Path, kind: str) -> dict[str, Any]:
-    """The record of a file of that kind; an ``InputError`` if it is something else."""
+    """Return the record of a file of that kind; an ``InputError`` if it is something else."""
     with _opened(path) as file:
         return _record(file, path, kind)
 
 
 def read_any_record(path: Path) -> dict[str, Any]:
-    """The record of a file of any kind; empty if it is of other software."""
+    """Return the record of a file of any kind; empty if it is of other software."""
     with _opened(path) as file:
         return _any_record(file, path)
 

@@ -64,7 +64,7 @@ class DNSMOS:
             raise InputError("the packages speechmos and onnxruntime are not installed", fix=_INSTALL)
 
     def fingerprint(self) -> str:
-        """The model's hash; the 1 is the version of the windows."""
+        """Return the model's hash; the 1 is the version of the windows."""
         return f"dnsmos {self.sha256[:16]} 1 {self.method}"
 
     def __call__(self, wave: Waveform) -> dict[str, float]:

@@ -32,7 +32,7 @@ _MAY_BE_MISSING = {"masked_spec_embed"}
 
 
 def find_model(model: str | Path, *, online: bool = False) -> Path:
-    """The folder of a model that is given by its path or its hub id."""
+    """Return the folder of a model that is given by its path or its hub id."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder.resolve()
@@ -74,7 +74,7 @@ def _hub() -> Any:
 
 
 def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
-    """A JSON file of the model."""
+    """Return a JSON file of the model."""
     path = folder / name
     if not path.exists():
         fix = f"give a folder with {name}, the weights and the vocabulary, as save_pretrained() writes it"
@@ -112,7 +112,7 @@ def check_files(folder: Path, kind: str, vocabulary: Sequence[str]) -> None:
 
 
 def preprocessing(folder: Path) -> dict[str, Any]:
-    """The settings of the model's feature extractor; none if the folder has none."""
+    """Return the settings of the model's feature extractor; none if the folder has none."""
     if (folder / "preprocessor_config.json").is_file():
         return read_config(folder, "preprocessor_config.json")
     if (folder / "processor_config.json").is_file():
@@ -122,7 +122,7 @@ def preprocessing(folder: Path) -> dict[str, Any]:
 
 
 def digest(folder: Path) -> str:
-    """A hash of all that the results depend on: settings, vocabulary, weights."""
+    """Return a hash of all that the results depend on: settings, vocabulary, weights."""
     patterns = ("*.json", "*.txt", "*.model", *_WEIGHTS)
     files = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
     total = hashlib.sha256()
@@ -170,7 +170,7 @@ def load_weights(folder: Path, auto_class: str, device: str) -> Any:
 
 
 def load_text(folder: Path, auto_class: str) -> Any:
-    """The tokenizer or processor of a folder."""
+    """Return the tokenizer or processor of a folder."""
     _, transformers = _libraries()
     try:
         return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -35,7 +35,7 @@ class EmbeddingWorld:
     seed: int = 0
 
     def names(self) -> tuple[str, ...]:
-        """The speakers, sorted."""
+        """Return the speakers, sorted."""
         return tuple(f"speaker{number:06d}" for number in range(self.speakers))
 
     def counts(self) -> tuple[Ints, Ints]:
@@ -45,7 +45,7 @@ class EmbeddingWorld:
         return in_a, _shares(self.speakers_b, self.utterances_b, 30, 1.0, rng)
 
     def draw(self, strength: float) -> tuple[Voices, Voices]:
-        """The sets A and B as an attacker hears them, unit vectors."""
+        """Return the sets A and B as an attacker hears them, unit vectors."""
         names = self.names()
         in_a, in_b = self.counts()
         return self._set(names, in_a, strength, 0), self._set(names[: self.speakers_b], in_b, strength, 1)

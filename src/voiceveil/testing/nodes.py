@@ -22,7 +22,7 @@ class Nodes:
         self.address = str(cluster.address)
 
     def add(self) -> Any:
-        """One more node, of one core."""
+        """Return one more node, of one core."""
         return _tried(partial(self._cluster.add_node, num_cpus=1, object_store_memory=_MEMORY))
 
     def kill(self, node: Any) -> None:

@@ -17,17 +17,17 @@ FRAME = 0.020
 
 
 def rng(seed: int = 0) -> np.random.Generator:
-    """A generator as the runner would give it."""
+    """Return a generator as the runner would give it."""
     return np.random.default_rng(seed)
 
 
 def speech(rate: int = 16000, utterance: int = 0) -> Waveform:
-    """A second and a half of one voice."""
+    """Return a second and a half of one voice."""
     return synthetic_voice(1, utterance, seconds=1.5, rate=rate)
 
 
 def fresh(system: Anonymizer) -> Anonymizer:
-    """An instance with the same parameters that has not converted anything."""
+    """Return an instance with the same parameters that has not converted anything."""
     return type(system)(**system.parameters())
 
 

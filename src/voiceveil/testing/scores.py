@@ -67,7 +67,7 @@ class ScoreWorld:
         return target, nontarget
 
     def draw(self, rng: np.random.Generator) -> ScoredTrials:
-        """One experiment with new speakers: all utterances against all enrolled speakers."""
+        """Return one experiment with new speakers: all utterances against all enrolled speakers."""
         from voiceveil.metrics.scored_trials import ScoredTrials
 
         n, m, u = self.speakers, self.enrolled or self.speakers, self.utterances

@@ -202,14 +202,14 @@ def _run(
 
 
 def _slope(share: float) -> float:
-    """The learning rate over its highest, when ``share`` of the steps are done."""
+    """Return the learning rate over its highest, when ``share`` of the steps are done."""
     return min(share / 0.1, (1.0 - share) / 0.9 + 1e-3)
 
 
 def _step(
     recogniser: CTC, model: LoadedModel, optimizer: Any, weights: list[Any], batch: list[Example], seed: list[int]
 ) -> float:
-    """One update; returns the loss per token before it."""
+    """Return one update; returns the loss per token before it."""
     import torch
 
     state = np.random.SeedSequence(seed).generate_state(2)

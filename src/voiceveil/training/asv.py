@@ -111,7 +111,7 @@ def check_device(device: str, threads: int = 1) -> None:
 
 
 def _planned(recipe: Recipe, epochs: int | None, batch_size: int | None, seconds: float | None) -> Recipe:
-    """The recipe with what the user wants otherwise."""
+    """Return the recipe with what the user wants otherwise."""
     plan = replace(recipe, epochs=recipe.epochs if epochs is None else epochs)
     plan = replace(plan, batch_size=plan.batch_size if batch_size is None else batch_size)
     if seconds is not None:
@@ -124,7 +124,7 @@ def _planned(recipe: Recipe, epochs: int | None, batch_size: int | None, seconds
 
 
 def _finished(out: Path, settings: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """The record of a training that is complete already; another training's files are refused, or removed."""
+    """Return the record of a training that is complete already; another training's files are refused, or removed."""
     record, checkpoint = out / "record.json", out / "checkpoint.safetensors"
     if overwrite:
         for path in (record, checkpoint, out / "model.safetensors"):

@@ -147,7 +147,7 @@ class Batches:
             raise InputError(f"recipe {recipe.name} finds {self.rows} chunks of {chunk / FRAMES_A_SECOND:g} s", fix=fix)
 
     def order(self, epoch: int) -> NDArray[np.int64]:
-        """The utterance of each row of an epoch."""
+        """Return the utterance of each row of an epoch."""
         rng = np.random.default_rng([self._seed, _ORDER, epoch])
         if self._recipe.rows != "balanced":
             return rng.permutation(np.repeat(np.arange(len(self._shares)), self._shares))
@@ -157,7 +157,7 @@ class Batches:
         return np.array([rng.choice(by_speaker[speaker]) for speaker in speakers], dtype=np.int64)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-        """The batches of an epoch from number ``start`` on."""
+        """Yield the batches of an epoch from number ``start`` on."""
         order = self.order(epoch)
         size = self._recipe.batch_size
         for batch in range(start, self.count):

@@ -32,7 +32,7 @@ class Triangular:
     half: int
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step; the length of the training does not matter."""
+        """Return the learning rate of a step; the length of the training does not matter."""
         cycle = math.floor(1 + step / (2 * self.half))
         distance = abs(step / self.half - 2 * cycle + 1)
         return self.base + (self.peak - self.base) * max(0.0, 1.0 - distance)
@@ -46,7 +46,7 @@ class OneCycle:
     rise: float = 0.2
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step of ``steps``; exactly ``peak`` at the top."""
+        """Return the learning rate of a step of ``steps``; exactly ``peak`` at the top."""
         top = min(round(self.rise * steps), steps - 1)
         if step < top:
             return self.peak * (step + 1) / (top + 1)
@@ -61,7 +61,7 @@ class Exponential:
     last: float
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step of ``steps``."""
+        """Return the learning rate of a step of ``steps``."""
         return self.peak * math.exp(math.log(self.last / self.peak) * step / max(steps - 1, 1))
 
 
@@ -126,7 +126,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
 
 
 def recipe_for(model: str, name: str) -> Recipe:
-    """The recipe of that name for the model."""
+    """Return the recipe of that name for the model."""
     known = [recipe for kind, recipe in RECIPES if kind == model]
     if name not in known:
         if name == "official" and known:

@@ -131,7 +131,7 @@ class Trainer:
                 saved = time.monotonic()
 
     def _step(self, values: Any, speakers: Any, rate: float) -> tuple[float, int]:
-        """One step of gradient descent; the loss, and how many chunks were recognised."""
+        """Return one step of gradient descent; the loss, and how many chunks were recognised."""
         import torch
 
         for group in self.optimizer.param_groups:
@@ -170,7 +170,7 @@ class Trainer:
         return f"epoch {row['epoch']} of {self.plan.epochs}: {', '.join(figures)}"
 
     def _held_out_error(self) -> float | None:
-        """The share of held-out utterances whose first chunk is given to the wrong speaker."""
+        """Return the share of held-out utterances whose first chunk is given to the wrong speaker."""
         import torch
 
         wrong = []

@@ -63,7 +63,7 @@ class Descent:
         return self.network
 
     def step(self, batch: Batch, rng: np.random.Generator) -> float:
-        """One step of AdamW."""
+        """Return one step of AdamW."""
         self.optimizer.zero_grad()
         loss = self.loss(batch, rng)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -102,7 +102,7 @@ class AcousticModelTask(Descent):
         return self.network.loss(content, f0, speaker, log_mel(samples))
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return dict(self.network.size)
 
 
@@ -126,5 +126,5 @@ class VocoderTask(Descent):
         return stft_loss(self.network(log_mel(samples), f0, speaker, generator=seeded(rng)), samples)
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return dict(self.network.size)

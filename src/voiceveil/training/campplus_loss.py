@@ -46,7 +46,7 @@ class VoiceHearing(nn.Module):
         return energies - energies.mean(dim=1, keepdim=True)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """The embeddings."""
+        """Return the embeddings."""
         embeddings: Tensor = self.network(self.features(samples))
         return embeddings
 

@@ -22,7 +22,7 @@ def fewest_frames(tokens: ArrayLike) -> int:
 
 
 def align(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> NDArray[np.int64]:
-    """The most probable alignment (Viterbi); on a tie, the one that moves on later."""
+    """Return the most probable alignment (Viterbi); on a tie, the one that moves on later."""
     scores = np.ascontiguousarray(log_probabilities, dtype=np.float64)
     labels = np.asarray(tokens, dtype=np.int64)
     if (labels == blank).any() or (labels < 0).any() or (labels >= scores.shape[1]).any():

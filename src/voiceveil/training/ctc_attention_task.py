@@ -82,7 +82,7 @@ class CtcAttentionTask:
             self.adversary.centre.set(mean, torch.ones_like(mean))
 
     def step(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
-        """One step of AdamW."""
+        """Return one step of AdamW."""
         self.optimizer.zero_grad()
         content, loss = self._loss(batch)
         total = loss
@@ -99,11 +99,11 @@ class CtcAttentionTask:
         return float(loss.detach())
 
     def validate(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
-        """The loss of words and teacher alone."""
+        """Return the loss of words and teacher alone."""
         return float(self._loss(batch)[1].detach())
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return dict(self.network.size)
 
     def _loss(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:

@@ -70,7 +70,7 @@ class PeriodDiscriminator(nn.Module):
         self.last = weight_norm(nn.Conv2d(channels[-1], 1, (3, 1), padding=(1, 0)))
 
     def forward(self, samples: Tensor) -> Verdict:
-        """Its verdict."""
+        """Return its verdict."""
         padded = functional.pad(samples.unsqueeze(1), (0, -samples.shape[1] % self.period), mode="reflect")
         return _judged(padded.reshape(len(samples), 1, -1, self.period), self.layers, self.last)
 
@@ -91,7 +91,7 @@ class ScaleDiscriminator(nn.Module):
         self.last = norm(nn.Conv1d(before, 1, 3, padding=1))
 
     def forward(self, samples: Tensor) -> Verdict:
-        """Its verdict."""
+        """Return its verdict."""
         x = samples.unsqueeze(1)
         for _ in range(self.halvings):
             x = functional.avg_pool1d(x, 4, 2, padding=2)

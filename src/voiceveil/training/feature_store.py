@@ -65,7 +65,7 @@ class FeatureStore:
         return self._entries[utterance]
 
     def read(self, utterance: Utterance) -> NDArray[np.float16]:
-        """All frames of the utterance; a view of the file."""
+        """Return all frames of the utterance; a view of the file."""
         entry = self.entry(utterance)
         return self._frames[entry.first : entry.first + entry.frames]
 
@@ -79,7 +79,7 @@ def open_store(
     jobs: int = 1,
     quiet: bool = True,
 ) -> FeatureStore:
-    """The store with the features of all ``utterances``; what is not there yet is computed.
+    """Return the store with the features of all ``utterances``; what is not there yet is computed.
 
     ``seconds`` is the length of the chunks of which the silent ones are counted. The first bad file is raised.
     """
@@ -126,7 +126,7 @@ def _refuse_foreign(index: Path, data: Path, heading: dict[str, Any]) -> None:
 
 
 def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) -> dict[str, Stored]:
-    """The entries whose data are whole; both files are cut behind them. Features of another kind: begin anew."""
+    """Return the entries whose data are whole; both files are cut behind them. Features of another kind: begin anew."""
     entries: dict[str, Stored] = {}
     good = 0
     lines = index.read_bytes().splitlines(keepends=True) if index.exists() and data.exists() else []

@@ -63,16 +63,16 @@ class GanTask:
         return float(loss.detach())
 
     def validate(self, batch: Batch, rng: np.random.Generator) -> float:
-        """The spectral loss."""
+        """Return the spectral loss."""
         samples, made = self._made(batch, rng)
         return float(self._spectral(made, samples).detach())
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return dict(self.network.size)
 
     def _made(self, batch: Batch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """The recordings, and what the generator makes of their features."""
+        """Return the recordings, and what the generator makes of their features."""
         samples, content, f0, speaker = tensors(batch, self.device)
         if isinstance(self.network, HnSincNsf):
             return samples, self.network(content, f0, speaker, generator=seeded(rng))

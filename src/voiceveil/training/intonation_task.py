@@ -40,7 +40,7 @@ class _OfWords(Descent):
         codes.copy_(torch.from_numpy(found))
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return dict(self.network.size)
 
     def inputs(self, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -52,7 +52,7 @@ class SpeechBatch(NamedTuple):
 
 
 def spelled(text: str) -> NDArray[np.int64]:
-    """The text's characters as numbers of outputs, 1 and up; what is not in the alphabet is left out."""
+    """Return the text's characters as numbers of outputs, 1 and up; what is not in the alphabet is left out."""
     return np.array([ALPHABET.index(c) + 1 for c in plain_words(text).lower() if c in ALPHABET], dtype=np.int64)
 
 
@@ -96,7 +96,7 @@ class RecognitionData:
         self.training: Sequence[Utterance] = [listed[i] for i in order[held:]]
 
     def batch(self, step: int, size: int) -> SpeechBatch:
-        """The utterances of a step, drawn anew each time."""
+        """Return the utterances of a step, drawn anew each time."""
         rng = np.random.default_rng([self._seed, 1, step])
         found: list[_Item] = []
         for i in rng.permutation(len(self.training)):

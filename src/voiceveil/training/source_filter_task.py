@@ -87,7 +87,7 @@ class SourceFilterTask:
             self.network.codes.codes.copy_(torch.from_numpy(codes))
 
     def step(self, batch: Batch, rng: np.random.Generator) -> float:
-        """One step of AdamW."""
+        """Return one step of AdamW."""
         self.optimizer.zero_grad()
         if isinstance(self.network.codes, SoftCodes):
             self.network.codes.nearest = int(rng.choice(_NEAREST))
@@ -106,7 +106,7 @@ class SourceFilterTask:
         return float(self._loss(batch, rng))
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return self.network.record()
 
     def _heard(self, content: Tensor, samples: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class Data(Protocol):
     """What is learnt from; of a batch the loop uses ``samples`` alone, to tell how much audio it holds."""
 
     def batch(self, step: int, size: int) -> Any:
-        """The batch of a step: the same whenever it is asked for."""
+        """Return the batch of a step: the same whenever it is asked for."""
         ...
 
     def validation_batches(self, size: int) -> Iterable[Any]:
@@ -72,11 +72,11 @@ class Task(Protocol):
         """Before the first step: take from the data what the network keeps, such as means of its inputs."""
 
     def step(self, batch: Any, rng: np.random.Generator) -> float:
-        """One update; the loss. The learning rate is set already."""
+        """Return one update; the loss. The learning rate is set already."""
         ...
 
     def validate(self, batch: Any, rng: np.random.Generator) -> float:
-        """The loss of crops that are not learnt from."""
+        """Return the loss of crops that are not learnt from."""
         ...
 
     def record(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Plan:
     seed: int = 0
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         if step < self.warmup:
             return self.peak * (step + 1) / self.warmup
         return self.peak * 0.5 * (1 + math.cos(math.pi * (step - self.warmup) / max(1, self.steps - self.warmup)))
@@ -208,7 +208,7 @@ def _loop(
 
 
 def _validate(task: Task, held: _Averaged, data: Data, plan: Plan) -> float:
-    """The loss of the averaged weights."""
+    """Return the loss of the averaged weights."""
     own = {name: tensor.clone() for name, tensor in task.network.state_dict().items()}
     task.network.load_state_dict(held.average.state_dict())
     task.network.eval()

@@ -89,7 +89,7 @@ class SynthesisData:
         self._weights = lengths / lengths.sum()
 
     def batch(self, step: int, size: int) -> Batch:
-        """The crops of a step: recordings drawn by their length, one place each.
+        """Return the crops of a step: recordings drawn by their length, one place each.
 
         Two of five times a crop comes with the mean embedding of its speaker instead of its own, and always with a
         little noise on it: so that a pseudo-speaker, which is no recording's embedding, is nothing new.
@@ -159,7 +159,7 @@ class SynthesisData:
         return part, on_frames(content, parts[which].hop, parts[which].offset, frames, first), pitch, voice
 
     def _samples(self, utterance: Utterance) -> Array:
-        """The recording at the common level."""
+        """Return the recording at the common level."""
 
         def read() -> Array:
             wave = load(utterance.path, rate=16000, start=utterance.start, duration=utterance.duration)
@@ -168,7 +168,7 @@ class SynthesisData:
         return self._memory.get((utterance.id, "samples"), read)
 
     def _content(self, utterance: Utterance, which: int) -> NDArray[np.float16]:
-        """One of the contents, normalised, at its own rate."""
+        """Return one of the contents, normalised, at its own rate."""
         key = self._content_keys[which][utterance.id]
         return self._memory.get(
             (utterance.id, which),

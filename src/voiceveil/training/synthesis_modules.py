@@ -309,7 +309,7 @@ MODULES: dict[str, Module] = {
 
 
 def module(name: str) -> Module:
-    """The module of that name."""
+    """Return the module of that name."""
     if name not in MODULES:
         raise InputError(f"unknown module {name!r}", fix=did_you_mean(name, list(MODULES)))
     return MODULES[name]

@@ -42,7 +42,7 @@ class TdnnfTask:
         self.network.utterance_scale.fit(torch.from_numpy(np.concatenate([b.utterance for b in batches])))
 
     def step(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
-        """One step of AdamW."""
+        """Return one step of AdamW."""
         self.optimizer.zero_grad()
         loss = self._loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -57,7 +57,7 @@ class TdnnfTask:
         return float(self._loss(batch).detach())
 
     def record(self) -> dict[str, Any]:
-        """The size."""
+        """Return the size."""
         return dict(self.network.size)
 
     def _loss(self, batch: SpeechBatch) -> Tensor:

@@ -149,15 +149,15 @@ class CTC:
         return Convolutions(tuple(kernels), tuple(strides))
 
     def fingerprint(self) -> str:
-        """The model's files and what is read at once; neither batches nor the device change a result."""
+        """Return the model's files and what is read at once; neither batches nor the device change a result."""
         return f"ctc {digest(self.folder)} 1 {self.window} {self.overlap}"
 
     def __call__(self, wave: Waveform) -> str:
-        """The transcript in the model's own letters."""
+        """Return the transcript in the model's own letters."""
         return self.many([wave])[0]
 
     def many(self, waves: Sequence[Waveform]) -> list[str]:
-        """The transcripts of several utterances; their pieces go through the network sorted by length."""
+        """Return the transcripts of several utterances; their pieces go through the network sorted by length."""
         front = self.front
         for wave in waves:
             check_audio(wave, self.rate, front.fewest)
@@ -221,7 +221,7 @@ class LoadedModel:
         return {token for token in self.tokenizer.get_vocab() if len(token) == 1} - {"|"}
 
     def logits(self, signals: list[Samples]) -> Any:
-        """A tensor of shape (signals, rows, tokens); rows beyond the end of a signal mean nothing."""
+        """Return a tensor of shape (signals, rows, tokens); rows beyond the end of a signal mean nothing."""
         import torch
 
         lengths = torch.tensor([len(signal) for signal in signals])
@@ -234,7 +234,7 @@ class LoadedModel:
         return self.network(values.to(self.device), attention_mask=mask).logits
 
     def best_tokens(self, signals: list[Samples]) -> list[NDArray[np.int64]]:
-        """The best token of each row of logits, for each signal."""
+        """Return the best token of each row of logits, for each signal."""
         import torch
 
         with torch.inference_mode():
@@ -252,7 +252,7 @@ class LoadedModel:
 
 @lru_cache(maxsize=2)
 def load_model(folder: Path, device: str) -> LoadedModel:
-    """The model of a folder, loaded once a process."""
+    """Return the model of a folder, loaded once a process."""
     return LoadedModel(load_weights(folder, "AutoModelForCTC", device), load_text(folder, "AutoTokenizer"), device)
 
 

@@ -45,11 +45,11 @@ class FeatureCTC:
         return 0.1
 
     def fingerprint(self) -> str:
-        """The model's files and the length of the pieces."""
+        """Return the model's files and the length of the pieces."""
         return f"ctc-features {digest(self.folder)} 1 {self.longest}"
 
     def __call__(self, wave: Waveform) -> str:
-        """The transcript as the model writes it."""
+        """Return the transcript as the model writes it."""
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         pieces = cut_at_pauses(wave.samples, wave.rate, self.longest)
         return " ".join(filter(None, (self._piece(wave.samples[start:stop]) for start, stop in pieces)))

@@ -62,12 +62,12 @@ class Moonshine:
         return _FEWEST / self.rate
 
     def fingerprint(self) -> str:
-        """The model's hash and the options; the 1 is the version of the decoding."""
+        """Return the model's hash and the options; the 1 is the version of the decoding."""
         model = hashlib.sha256("".join(FILES.values()).encode()).hexdigest()[:16]
         return f"moonshine-tiny {model} 1 {self.longest} {self.tokens_per_second}"
 
     def __call__(self, wave: Waveform) -> str:
-        """The transcript, with the punctuation and the capitals that the model writes."""
+        """Return the transcript, with the punctuation and the capitals that the model writes."""
         check_audio(wave, self.rate, _FEWEST)
         return heard_in_pieces(wave, self.longest, self._piece)
 
@@ -77,7 +77,7 @@ class Moonshine:
 
 
 def repetition(tokens: list[int], *, fewest: int = 4, total: int = 12, longest: int = 16) -> int:
-    """The length of the phrase that the tokens end with over and over, or 0.
+    """Return the length of the phrase that the tokens end with over and over, or 0.
 
     A phrase of at most ``longest`` tokens counts when it stands at least ``fewest`` times, and has at least ``total``
     tokens with its repetitions: "no no no no" is something people say.
@@ -122,7 +122,7 @@ class _Network:
 
 
 def _without_loop(tokens: list[int], period: int) -> list[int]:
-    """The tokens up to the first repetition of the phrase that they end with."""
+    """Return the tokens up to the first repetition of the phrase that they end with."""
     keep = len(tokens)
     while keep > period and tokens[keep - 1] == tokens[keep - 1 - period]:
         keep -= 1
@@ -143,7 +143,7 @@ def _network() -> _Network:
 
 
 def model_file(name: str) -> Path:
-    """A file of the wheel, which is found and not imported (its microphone code needs more libraries)."""
+    """Return a file of the wheel, which is found and not imported (its microphone code needs more libraries)."""
     spec = importlib.util.find_spec("moonshine_voice")
     if spec is None or spec.origin is None:
         raise InputError("the model Moonshine tiny is not installed", fix=_INSTALL)
@@ -169,7 +169,7 @@ def _vocabulary() -> list[bytes]:
 
 
 def _text(tokens: list[int]) -> str:
-    """The text of tokens; SentencePiece writes a space as U+2581. Tokens such as <<ST_7>> are not text."""
+    """Return the text of tokens; SentencePiece writes a space as U+2581. Tokens such as <<ST_7>> are not text."""
     data = b"".join(_vocabulary()[token] for token in tokens if not _vocabulary()[token].startswith(b"<<"))
     return data.decode("utf-8", errors="ignore").replace("\N{LOWER ONE EIGHTH BLOCK}", " ").strip()
 

@@ -67,12 +67,12 @@ class PocketSphinx:
         return _FEWEST / self.rate
 
     def fingerprint(self) -> str:
-        """The decoder's version, the model's hash and the options; the 1 is the version of the decoding here."""
+        """Return the decoder's version, the model's hash and the options; the 1 is the version of the decoding here."""
         model = hashlib.sha256("".join(FILES.values()).encode()).hexdigest()[:16]
         return f"pocketsphinx {_version()} {model} 1 {self.longest} {self.hmms} {self.words}"
 
     def __call__(self, wave: Waveform) -> str:
-        """The transcript, in small letters without punctuation."""
+        """Return the transcript, in small letters without punctuation."""
         check_audio(wave, self.rate, _FEWEST)
         return heard_in_pieces(wave, self.longest, self._piece)
 
@@ -108,7 +108,7 @@ def _decoder(hmms: int, words: int) -> Any:
 
 @lru_cache(maxsize=1)
 def model_folder() -> Path:
-    """The folder of the English model in the wheel, its files checked."""
+    """Return the folder of the English model in the wheel, its files checked."""
     spec = importlib.util.find_spec("pocketsphinx")
     if spec is None or spec.origin is None:
         raise InputError("the package pocketsphinx is not installed", fix=_INSTALL)

@@ -65,7 +65,7 @@ class BatchRecogniser(Evaluator[str], Protocol):
         ...
 
     def many(self, waves: Sequence[Waveform]) -> list[str]:
-        """The transcripts, the same that each utterance alone would get."""
+        """Return the transcripts, the same that each utterance alone would get."""
         ...
 
 
@@ -73,7 +73,7 @@ class Factory(Protocol):
     """What the registry holds: it makes a recogniser from the model that the user names ("" if none is named)."""
 
     def __call__(self, model: str, *, online: bool = False) -> Recogniser:
-        """The recogniser; ``online``: a model that is not on this machine may be fetched."""
+        """Return the recogniser; ``online``: a model that is not on this machine may be fetched."""
         ...
 
 
@@ -91,7 +91,7 @@ recognisers: Registry[Factory] = Registry(
 
 
 def recogniser(spec: str, *, online: bool = False) -> Recogniser:
-    """A recogniser from what a user writes: ``NAME``, ``NAME:MODEL``, or a MODEL whose kind its files tell.
+    """Return a recogniser from what a user writes: ``NAME``, ``NAME:MODEL``, or a MODEL whose kind its files tell.
 
     MODEL is a folder or a hub id, see :mod:`voiceveil.models.pretrained`. Examples: ``moonshine`` (the default,
     embedded), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``, ``models/mine``.
@@ -220,7 +220,7 @@ def word_error_rate(
 def compare_word_error_rates(
     first: WordErrorRate, second: WordErrorRate, *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """The second WER minus the first, e.g. anonymized minus original; both of the same utterances."""
+    """Return the second WER minus the first, e.g. anonymized minus original; both of the same utterances."""
     if first.errors.utterances != second.errors.utterances:
         raise InputError("the word error rates are of different utterances", fix="compare the same corpus")
     (wrong, said), (other, said_too) = _edits_and_words(first.errors), _edits_and_words(second.errors)

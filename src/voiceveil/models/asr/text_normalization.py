@@ -53,7 +53,7 @@ def english_words(text: str) -> str:
 
 
 def normaliser(name: str) -> Callable[[str], str]:
-    """The function of that name: ``plain``, ``english`` or ``none``."""
+    """Return the function of that name: ``plain``, ``english`` or ``none``."""
     if name not in _NORMALISERS:
         raise InputError(f"unknown normalisation {name!r}", fix=did_you_mean(name, list(_NORMALISERS)))
     return _NORMALISERS[name]

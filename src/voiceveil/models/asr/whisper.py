@@ -45,15 +45,15 @@ class Whisper:
         check_files(self.folder, "whisper", ("tokenizer.json", "vocab.json"))
 
     def fingerprint(self) -> str:
-        """The model's files and the options that change a transcript."""
+        """Return the model's files and the options that change a transcript."""
         return f"whisper {digest(self.folder)} 1 {self.language} {self.tokens_per_second}"
 
     def __call__(self, wave: Waveform) -> str:
-        """The transcript, with the punctuation and the capitals that the model writes."""
+        """Return the transcript, with the punctuation and the capitals that the model writes."""
         return self.many([wave])[0]
 
     def many(self, waves: Sequence[Waveform]) -> list[str]:
-        """The transcripts of several utterances."""
+        """Return the transcripts of several utterances."""
         for wave in waves:
             check_audio(wave, self.rate, _FEWEST)
         pieces = [

@@ -49,11 +49,11 @@ class BottleneckContent:
         return int(self._loaded[1]["size"]["bottleneck"])
 
     def fingerprint(self) -> str:
-        """The hash of the weights, and the encoder."""
+        """Return the hash of the weights, and the encoder."""
         return f"content bottleneck {sha256_file(self.file)} 1 {encoder(self.speaker).fingerprint()}"
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """The layer (frames, dimension)."""
+        """Return the layer (frames, dimension)."""
         import torch
 
         from voiceveil.dsp.kaldi import hires_mfcc

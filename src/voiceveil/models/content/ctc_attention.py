@@ -66,11 +66,11 @@ class CtcAttentionContent:
         return None if found is None else str(found)
 
     def fingerprint(self) -> str:
-        """The hash of the weights, which hold the fingerprint of what they hear."""
+        """Return the hash of the weights, which hold the fingerprint of what they hear."""
         return f"content ctc-attention {sha256_file(self.file)} 1"
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """The layer (frames, dimension)."""
+        """Return the layer (frames, dimension)."""
         import torch
 
         from voiceveil.dsp.kaldi import hires_mfcc

@@ -74,7 +74,7 @@ class Content(Protocol):
         ...
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """The features of an utterance (frames, dimension)."""
+        """Return the features of an utterance (frames, dimension)."""
         ...
 
 
@@ -145,12 +145,12 @@ class MoonshineContent:
         return (_SPAN + 1) * self.speed / self.rate
 
     def fingerprint(self) -> str:
-        """The model's hash, the layer, the speed."""
+        """Return the model's hash, the layer, the speed."""
         model = moonshine.FILES["encoder_model.ort"][:16]
         return f"content moonshine-tiny {model} 1 {self.layer} {self.longest}" + f" {self.speed}" * (self.speed != 1)
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """The layer's output (frames, 288), not normalised."""
+        """Return the layer's output (frames, 288), not normalised."""
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         samples = wave.samples
         if self.speed != 1:
@@ -184,7 +184,7 @@ _OUTPUT = 13281112
 
 @lru_cache(maxsize=2)
 def _encoder(layer: int) -> Any:
-    """A session of onnxruntime that gives the output of an inner layer.
+    """Return a session of onnxruntime that gives the output of an inner layer.
 
     The model is a flat buffer, in which the output of the graph is a reference to a name. Another name is put at the
     end, and the reference turned to it. The hash of the file was checked, so that the place is the right one.

@@ -70,11 +70,11 @@ class SslContent:
         return self.front.fewest / self.rate
 
     def fingerprint(self) -> str:
-        """The model's files and what is heard at once."""
+        """Return the model's files and what is heard at once."""
         return f"content ssl {digest(self.folder)} 1 {self.window} {self.overlap}"
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """The layer (frames, dimension)."""
+        """Return the layer (frames, dimension)."""
         front = self.front
         check_audio(wave, self.rate, front.fewest)
         samples = self._normalised(wave.samples)

@@ -175,7 +175,7 @@ def evaluate_emotion(
     resamples: int = 1000,
     seed: int = 0,
 ) -> EmotionResult:
-    """The UAR of a corpus, original or anonymized; its utterances that ``folds`` does not know are left out.
+    """Return the UAR of a corpus, original or anonymized; its utterances that ``folds`` does not know are left out.
 
     For the development or evaluation set of IEMOCAP give those speakers alone:
     ``corpus.filter(lambda u: u.subset == "dev")``.

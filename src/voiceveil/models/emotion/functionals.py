@@ -225,7 +225,7 @@ def _rhythm(voiced: Mask, speech: Mask) -> Iterator[tuple[str, float]]:
 
 @lru_cache(maxsize=1)
 def functional_names() -> tuple[str, ...]:
-    """The names of all functionals, in order."""
+    """Return the names of all functionals, in order."""
     return tuple(functionals(Waveform(np.zeros(RATE, dtype=np.float32), RATE)))
 
 
@@ -242,7 +242,7 @@ class Functionals:
         return f"voiceveil functionals {self.version}"
 
     def __call__(self, wave: Waveform) -> Array:
-        """The vector of one utterance, shape (94,), NaN for what it does not have."""
+        """Return the vector of one utterance, shape (94,), NaN for what it does not have."""
         if wave.rate != RATE or wave.duration < self.minimum:
             raise InputError(
                 f"functionals need {self.minimum} s or more at {RATE} Hz, not {wave.duration:.3f} s at {wave.rate} Hz"

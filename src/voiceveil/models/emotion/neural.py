@@ -67,7 +67,7 @@ class EmotionModel:
         return int(preprocessing(Path(self.model)).get("sampling_rate", 16000))
 
     def fingerprint(self) -> str:
-        """The model's files."""
+        """Return the model's files."""
         return f"emotion model {digest(Path(self.model))} 1"
 
     def __call__(self, wave: Waveform) -> dict[str, float]:

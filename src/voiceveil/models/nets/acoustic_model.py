@@ -38,7 +38,7 @@ State = tuple[Tensor, ...]
 
 
 def _step(lstm: nn.LSTM, x: Tensor, state: State) -> State:
-    """One frame (B, C) through the LSTM: its new state, of which the first part is the output."""
+    """Return one frame (B, C) through the LSTM: its new state, of which the first part is the output."""
     weights = [cast(Tensor, w) for w in (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)]
     return torch.lstm_cell(x, state, *weights)
 
@@ -116,7 +116,7 @@ class AcousticModel(nn.Module):
 
     @classmethod
     def small(cls, content: int = 288, speaker: int = 192) -> AcousticModel:
-        """A network that trains on one core; it runs far faster than real time, as the large one does."""
+        """Return a network that trains on one core; it runs far faster than real time, as the large one does."""
         return cls(content, speaker, hidden=256, base=192, recurrent=192, dropout=0.5)
 
     def forward(self, content: Tensor, f0: Tensor, speaker: Tensor, mel: Tensor | None = None) -> Tensor:

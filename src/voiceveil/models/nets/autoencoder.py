@@ -65,7 +65,7 @@ class AdversarialAutoencoder(nn.Module):
         return made
 
     def reconstruction(self, x: Tensor, code: Tensor) -> Tensor:
-        """The mean cosine distance of what is made of the codes (N, code) to the embeddings."""
+        """Return the mean cosine distance of what is made of the codes (N, code) to the embeddings."""
         return (1 - functional.cosine_similarity(self.decoder(code), x)).mean()
 
     def guesses(self, code: Tensor, labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -85,14 +85,14 @@ class AdversarialAutoencoder(nn.Module):
         return total
 
     def shipped_state(self) -> dict[str, Tensor]:
-        """All but the branches, which have done their work."""
+        """Return all but the branches, which have done their work."""
         return {name: value for name, value in self.state_dict().items() if not name.startswith("branches.")}
 
 
 def train_autoencoder(
     vectors: NDArray[np.float32], labels: Labels, weights: Mapping[str, float], plan: AutoencoderPlan
 ) -> tuple[AdversarialAutoencoder, dict[str, list[float]]]:
-    """The network, and its losses after each epoch; a branch of weight 0 is a listener that changes nothing."""
+    """Return the network, and its losses after each epoch; a branch of weight 0 is a listener that changes nothing."""
     torch.set_num_threads(1)
     classes = {name: int(values.max()) + 1 for name, values in labels.items()}
     with torch.random.fork_rng():

@@ -47,7 +47,7 @@ class ResidualBlock(nn.Module):
             self.shortcut.extend([nn.Conv2d(channels, channels, 1, (stride, 1), bias=False), nn.BatchNorm2d(channels)])
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Return the block."""
         y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
         return torch.relu(y + self.shortcut(x))
 
@@ -101,7 +101,7 @@ class DenseLayer(nn.Module):
         self.cam_layer = ContextMask(dilation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input and what is new."""
+        """Return the input and what is new."""
         return torch.cat([x, self.cam_layer(self.nonlinear2(self.linear1(self.nonlinear1(x))))], dim=1)
 
 
@@ -114,7 +114,7 @@ class Transition(nn.Module):
         self.linear = nn.Conv1d(inputs, inputs // 2, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer."""
+        """Return the layer."""
         return cast(Tensor, self.linear(self.nonlinear(x)))
 
 
@@ -197,7 +197,7 @@ class FastCamPlusPlus:
         return self.embed(self.statistics(features))
 
     def embed(self, statistics: Tensor) -> Tensor:
-        """The last layer: statistics ``(..., 1024)`` to embeddings ``(..., 192)``."""
+        """Return the last layer: statistics ``(..., 1024)`` to embeddings ``(..., 192)``."""
         return F.linear(statistics, self.weight, self.bias)
 
     def statistics(self, features: Tensor) -> Tensor:

@@ -103,12 +103,12 @@ class CtcAttention(nn.Module):
 
     @classmethod
     def small(cls, outputs: int, width: int = 128) -> CtcAttention:
-        """A network that trains on one core."""
+        """Return a network that trains on one core."""
         return cls(outputs, channels=16, hidden=128, layers=2, width=width)
 
     @classmethod
     def on(cls, outputs: int, features: int, width: int) -> CtcAttention:
-        """A network on the features of another one; it trains on one core."""
+        """Return a network on the features of another one; it trains on one core."""
         return cls(outputs, features, channels=0, hidden=192, layers=1, width=width, attention=32)
 
     def content(self, features: Tensor, frames: Tensor) -> Tensor:

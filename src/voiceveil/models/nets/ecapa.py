@@ -33,7 +33,7 @@ class TdnnLayer(nn.Module):
         self.norm = nn.BatchNorm1d(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer."""
+        """Return the layer."""
         return cast(Tensor, self.norm(torch.relu(self.conv(x))))
 
 
@@ -51,7 +51,7 @@ class Res2Conv(nn.Module):
         self.layers = nn.ModuleList(TdnnLayer(width, width, kernel, dilation) for _ in range(scale - 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """All groups, side by side."""
+        """Return all groups, side by side."""
         first, *others = x.chunk(self.scale, dim=1)
         outputs = [first]
         for index, (layer, group) in enumerate(zip(self.layers, others, strict=True)):
@@ -71,7 +71,7 @@ class SqueezeExcitation(nn.Module):
         self.excite = nn.Linear(bottleneck, channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The scaled channels."""
+        """Return the scaled channels."""
         factor = torch.sigmoid(self.excite(torch.relu(self.squeeze(x.mean(dim=2)))))
         return x * factor.unsqueeze(2)
 
@@ -106,7 +106,7 @@ class AttentiveStatistics(nn.Module):
         self.score = nn.Conv1d(attention, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The weighted means, then the weighted deviations."""
+        """Return the weighted means, then the weighted deviations."""
         plain = torch.cat(_statistics(x, 1.0 / x.shape[2]), dim=1)
         hidden = torch.relu(self.frame(x) + self.context(plain).unsqueeze(2))
         weights = torch.softmax(self.score(torch.tanh(self.norm(hidden))), dim=2)
@@ -150,7 +150,7 @@ class EcapaTdnn(nn.Module):
         self.embed = nn.Linear(2 * wide, dimension)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The embeddings."""
+        """Return the embeddings."""
         y = self.first(x.transpose(1, 2))
         outputs = []
         for block in self.blocks:

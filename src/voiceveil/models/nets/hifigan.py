@@ -93,11 +93,11 @@ class HifiGan(nn.Module):
 
     @classmethod
     def small(cls, content: int = 288, speaker: int = 192) -> HifiGan:
-        """A network that one core runs at ten times real time and more."""
+        """Return a network that one core runs at ten times real time and more."""
         return cls(content, speaker, channels=96, block_kernels=(3, 7), dilations=(1, 3))
 
     def forward(self, content: Tensor, f0: Tensor, speaker: Tensor) -> Tensor:
-        """The waveform (B, 160 T), in [-1, 1]."""
+        """Return the waveform (B, 160 T), in [-1, 1]."""
         voice = self.speaker_scale(speaker).unsqueeze(1).expand(-1, content.shape[1], -1)
         inputs = torch.cat([self.content_scale(content), voice, self.f0_scale(f0.unsqueeze(2))], dim=2)
         x = self.before(inputs.transpose(1, 2))

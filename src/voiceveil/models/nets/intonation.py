@@ -37,7 +37,7 @@ class Intonation(nn.Module):
         self.contour = nn.Linear(2 * width, 1)
 
     def forward(self, content: Tensor, voiced: Tensor) -> Tensor:
-        """The contour (B, T)."""
+        """Return the contour (B, T)."""
         frames = content.shape[1]
         missing = -frames % 4  # fours of frames are joined
         content = torch.cat([content, content[:, -1:].expand(-1, missing, -1)], dim=1)

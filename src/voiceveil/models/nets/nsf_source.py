@@ -27,7 +27,7 @@ _SEEDS = 2**40
 
 
 def draw_seed(generator: torch.Generator | None = None) -> int:
-    """A seed for an :class:`Excitation`, from ``generator`` or, without one, from torch's own."""
+    """Return a seed for an :class:`Excitation`, from ``generator`` or, without one, from torch's own."""
     return int(torch.randint(_SEEDS, (1,), generator=generator))
 
 

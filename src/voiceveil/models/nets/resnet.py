@@ -36,7 +36,7 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Return the block."""
         y = self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x)))))
         return torch.relu(y + self.shortcut(x))
 
@@ -63,7 +63,7 @@ class ResNet34(nn.Module):
         self.embed = nn.Linear(2 * inputs * (-(-features // 8)), dimension)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The embeddings."""
+        """Return the embeddings."""
         y = torch.relu(self.norm(self.conv(x.transpose(1, 2).unsqueeze(1))))
         y = self.blocks(y).flatten(1, 2)  # channels times features, frames
         mean = y.mean(dim=2)

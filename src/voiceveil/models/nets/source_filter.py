@@ -126,7 +126,7 @@ class SourceFilter(nn.Module):
         return self.sounding(pulses, noise, source)
 
     def sounding(self, pulses: Tensor, noise: Tensor, source: Excitation) -> Tensor:
-        """The waveform (B, 160 T) that the gains (B, T, 128) make of the sources."""
+        """Return the waveform (B, 160 T) that the gains (B, T, 128) make of the sources."""
         frames = self.filtered(*quiet_pauses(pulses, noise), source)
         return _overlap_add(torch.fft.irfft(frames, n=POINTS), pulses.shape[1])
 

@@ -106,7 +106,7 @@ class Tdnnf(nn.Module):
 
     @classmethod
     def small(cls, outputs: int, utterance: int = 192) -> Tdnnf:
-        """A network that one core runs at ten times real time and more, extraction of every frame included."""
+        """Return a network that one core runs at ten times real time and more, extraction of every frame included."""
         return cls(outputs, 40, utterance, dim=256, factor=64, strides=(1, 1, 0, *(6 * (3,))))
 
     def forward(self, features: Tensor, utterance: Tensor) -> tuple[Tensor, Tensor]:

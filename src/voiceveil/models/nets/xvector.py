@@ -41,7 +41,7 @@ class StatisticsPooling(nn.Module):
     """Mean and standard deviation over time: ``(B, C, T)`` to ``(B, 2C)``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The means, then the deviations."""
+        """Return the means, then the deviations."""
         mean = x.mean(dim=2)
         variance = ((x - mean.unsqueeze(2)) ** 2).mean(dim=2)
         return torch.cat([mean, variance.clamp(min=VARIANCE_FLOOR).sqrt()], dim=1)
@@ -67,7 +67,7 @@ class XVectorTdnn(nn.Module):
         self.tdnn6_affine = nn.Linear(2 * wide, dimension)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The x-vectors."""
+        """Return the x-vectors."""
         return cast(Tensor, self.tdnn6_affine(self.pool(self.frames(x.transpose(1, 2)))))
 
 

@@ -54,7 +54,7 @@ class PitchTracker(Protocol):
         ...
 
     def first(self, samples: int) -> float:
-        """The time in seconds that frame 0 is centred at, for so many samples."""
+        """Return the time in seconds that frame 0 is centred at, for so many samples."""
         ...
 
     def __call__(self, wave: Waveform) -> Track:
@@ -69,7 +69,7 @@ trackers: Registry[type[PitchTracker]] = Registry(
 
 
 def tracker(name: str = "autocorrelation") -> PitchTracker:
-    """A pitch tracker by its name; an ``InputError`` if its package is not installed."""
+    """Return a pitch tracker by its name; an ``InputError`` if its package is not installed."""
     return trackers[name]()
 
 

@@ -48,7 +48,7 @@ class Autocorrelation:
         return PERIODS / self.floor
 
     def fingerprint(self) -> str:
-        """The 1 is the version of the method."""
+        """Return the 1 is the version of the method."""
         return f"pitch autocorrelation 1 {self.floor} {self.ceiling}"
 
     def first(self, samples: int) -> float:
@@ -105,11 +105,11 @@ class Swift:
             raise InputError("the package swift-f0 is not installed", fix=_INSTALL)
 
     def fingerprint(self) -> str:
-        """The model's hash and the range."""
+        """Return the model's hash and the range."""
         return f"pitch swift {self.sha256[:16]} 1 {self.floor} {self.ceiling}"
 
     def first(self, samples: int) -> float:
-        """The start of the recording."""
+        """Return the start of the recording."""
         return 0.0
 
     def __call__(self, wave: Waveform) -> Track:
@@ -121,7 +121,7 @@ class Swift:
 
 
 def _every_step(f0: Track, times: Track, duration: float) -> Track:
-    """A track on another grid, brought to ours: pitch is interpolated, voicing is that of the nearest frame."""
+    """Return a track on another grid, brought to ours: pitch is interpolated, voicing is that of the nearest frame."""
     at = STEP * np.arange(max(1, int(duration / STEP + 1e-9)))
     period = times[1] - times[0] if len(times) > 1 else 1.0
     nearest = np.clip(np.ceil(at / period - 0.5).astype(np.int64), 0, len(f0) - 1)  # of two, the earlier
@@ -169,7 +169,7 @@ class YAAPT:
         return f"pitch yaapt {version('AMFM_decompy')} {self.floor} {self.ceiling} {self.frame}"
 
     def first(self, samples: int) -> float:
-        """The middle of the first frame of 35 ms."""
+        """Return the middle of the first frame of 35 ms."""
         return self.frame / 2000
 
     def __call__(self, wave: Waveform) -> Track:

@@ -51,7 +51,7 @@ class CamPlusPlusTrunk:
         return f"campplus trunk 1 {sha256_file(Path(self.weights)) if self.weights else _SHA256}"
 
     def __call__(self, wave: Waveform) -> Embedding:
-        """The statistics (1024,) of one utterance."""
+        """Return the statistics (1024,) of one utterance."""
         import torch
 
         network = _fast(self.weights)
@@ -83,7 +83,7 @@ class CamPlusPlus:
         _fast(self.weights)
 
     def trunk(self) -> CamPlusPlusTrunk:
-        """The part that looks at audio, whose result can be kept."""
+        """Return the part that looks at audio, whose result can be kept."""
         return CamPlusPlusTrunk(self.weights)
 
     def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -92,7 +92,7 @@ class CamPlusPlus:
         return network.weight.numpy(), network.bias.numpy()
 
     def __call__(self, wave: Waveform) -> Embedding:
-        """The embedding (192,) of one utterance."""
+        """Return the embedding (192,) of one utterance."""
         weight, bias = self.last_layer()
         return np.asarray(weight @ self.trunk()(wave) + bias, dtype=np.float32)
 
@@ -103,7 +103,7 @@ def features(samples: Samples) -> Features:
 
 
 def load_network(weights: str = "") -> CamPlusPlusNet:
-    """The trainable network with its weights, in evaluation mode."""
+    """Return the trainable network with its weights, in evaluation mode."""
     from voiceveil.models.checkpoint import check_finite, fill
     from voiceveil.models.nets.campplus import CamPlusPlusNet
 

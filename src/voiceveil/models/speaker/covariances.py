@@ -34,12 +34,12 @@ class Scatter:
     speakers: int
 
     def shrunk(self, shrinkage: float) -> Floats:
-        """The covariance within speakers, pulled towards the identity times its mean variance."""
+        """Return the covariance within speakers, pulled towards the identity times its mean variance."""
         d = len(self.mean)
         return np.asarray((1 - shrinkage) * self.within + shrinkage * np.trace(self.within) / d * np.eye(d))
 
     def directions(self, size: int, shrinkage: float) -> Floats:
-        """The ``size`` directions (d, size) with most variance between speakers for that within."""
+        """Return the ``size`` directions (d, size) with most variance between speakers for that within."""
         from scipy.linalg import eigh
 
         size = min(size, len(self.mean), self.speakers - 1)

@@ -101,7 +101,7 @@ class Layered(Protocol):
     """An encoder that can be adapted: a trunk, whose results are kept, and a linear last layer."""
 
     def trunk(self) -> Evaluator[Embedding]:
-        """The part that looks at audio; its result has shape (width,)."""
+        """Return the part that looks at audio; its result has shape (width,)."""
         ...
 
     def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -138,7 +138,7 @@ def _moonshine(argument: str | None) -> SpeakerEncoder:
 
 
 def encoder(spec: str) -> SpeakerEncoder:
-    """The encoder of a name such as ``campplus``, or ``trained:exp/asv`` with weights of one's own.
+    """Return the encoder of a name such as ``campplus``, or ``trained:exp/asv`` with weights of one's own.
 
     >>> encoder("campplus").dimension
     192

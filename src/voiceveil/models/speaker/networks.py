@@ -104,7 +104,7 @@ class SpeakerModel:
         return dict(load_network().state_dict())
 
     def head(self, network: Any, speakers: int) -> SpeakerHead:
-        """The layer and the loss that training puts on top."""
+        """Return the layer and the loss that training puts on top."""
         from voiceveil.models.nets.speaker_heads import AamSoftmax, Softmax
 
         if self.name == "xvector":
@@ -123,7 +123,7 @@ MODELS = {
 
 
 def speaker_model(name: str) -> SpeakerModel:
-    """The kind of encoder of that name."""
+    """Return the kind of encoder of that name."""
     if name not in MODELS:
         raise InputError(f"unknown speaker encoder {name!r}", fix=did_you_mean(name, list(MODELS)))
     return MODELS[name]
@@ -145,7 +145,7 @@ def features(samples: NDArray[np.float32], name: FeatureName) -> Features:
 
 
 def repeated(frames: NDArray[Any], count: int) -> NDArray[Any]:
-    """The frames again and again, until there are ``count``: how an utterance that is too short is padded."""
+    """Return the frames again and again, until there are ``count``: how an utterance that is too short is padded."""
     return frames if len(frames) >= count else frames[np.arange(count) % len(frames)]
 
 

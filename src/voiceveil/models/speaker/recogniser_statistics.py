@@ -55,7 +55,7 @@ class RecogniserEncoder:
         content_features(f"moonshine:{self.layer}")
 
     def __call__(self, wave: Waveform) -> Embedding:
-        """The statistics (576,) of one utterance."""
+        """Return the statistics (576,) of one utterance."""
         level = max(1e-9, float(np.sqrt(np.mean(np.square(wave.samples, dtype=np.float64)))))
         heard = self._content(Waveform(wave.samples * np.float32(LEVEL / level), wave.rate)).astype(np.float32)
         return np.concatenate([heard.mean(axis=0), heard.std(axis=0)])

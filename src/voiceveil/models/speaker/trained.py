@@ -77,7 +77,7 @@ class TrainedEncoder:
         _loaded(self.file, _stamp(self.file))
 
     def __call__(self, wave: Waveform) -> Embedding:
-        """The embedding (dimension,), float32, of one utterance at 16 kHz."""
+        """Return the embedding (dimension,), float32, of one utterance at 16 kHz."""
         from voiceveil.models.speaker.embedding import embed
 
         model, network = _loaded(self.file, _stamp(self.file))
@@ -121,7 +121,7 @@ def _hash(path: Path, stamp: tuple[int, int]) -> str:
 
 
 def _make(argument: str | None, model: str | None = None) -> TrainedEncoder:
-    """The encoder of ``trained:FOLDER``, or of ``ecapa:FOLDER``, which must then be an ECAPA-TDNN."""
+    """Return the encoder of ``trained:FOLDER``, or of ``ecapa:FOLDER``, which must then be an ECAPA-TDNN."""
     if argument is None:
         raise InputError("a trained encoder has no default weights", fix=f"write {model or 'trained'}:FOLDER")
     made = TrainedEncoder(Path(argument))

@@ -31,12 +31,12 @@ class _Hashed:
 
 
 def names() -> list[str]:
-    """The weights that there are cards of."""
+    """Return the weights that there are cards of."""
     return sorted(file.stem for file in (FOLDER / "cards").glob("*.json"))
 
 
 def card(name: str) -> dict[str, Any]:
-    """The card of some weights."""
+    """Return the card of some weights."""
     file = FOLDER / "cards" / f"{name}.json"
     if not file.is_file():
         raise InputError(f"no weights of the name {name!r} ship with voiceveil", fix=did_you_mean(name, names()))
@@ -44,7 +44,7 @@ def card(name: str) -> dict[str, Any]:
 
 
 def path(name: str) -> Path:
-    """The file of some weights, which is the one that the card describes."""
+    """Return the file of some weights, which is the one that the card describes."""
     return checked(FOLDER / f"{name}.safetensors", str(card(name)["sha256"]), fix=_REINSTALL)
 
 
@@ -58,7 +58,7 @@ def trained_sha256(file: Path) -> str | None:
 
 
 def checked(file: Path, sha256: str, *, fix: str) -> Path:
-    """The file, if it is there and has that hash; hashed once a process, unless it changes."""
+    """Return the file, if it is there and has that hash; hashed once a process, unless it changes."""
     try:
         status = file.stat()
     except OSError as error:
