@@ -146,7 +146,7 @@ def test_new_parameter_recomputes_only_dependent_steps(data: Path, tmp_path: Pat
     run(small(data, tmp_path / "out"))
     step = planned(small(data, tmp_path / "out", alpha=(0.8, 0.8)))["anonymize"]
     assert step.left == step.utterances
-    assert "parameters was" in step.again
+    assert step.again == "alpha was 0.5,0.9, now 0.8,0.8"
 
 
 @pytest.mark.slow
