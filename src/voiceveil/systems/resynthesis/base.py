@@ -103,7 +103,7 @@ class Resynthesis(Anonymizer):
         return fingerprints(self)
 
     def stream(self, rng: np.random.Generator) -> ResynthesisStream:
-        """A recording in overlapping pieces."""
+        """Return a recording in overlapping pieces."""
         from voiceveil.systems.resynthesis.pipeline import ResynthesisStream, engine_of
 
         known = None if self.source_gender in ("stated", "estimated") else self.source_gender

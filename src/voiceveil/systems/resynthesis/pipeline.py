@@ -95,7 +95,7 @@ class Engine:
         )
 
     def effort(self, samples: Samples, f0: Array) -> float | None:
-        """The vocal effort of a source with this F0, if it can be heard, and if it matters."""
+        """Return the vocal effort of a source with this F0, if it can be heard, and if it matters."""
         found = balance(samples, f0 > 0) if math.isfinite(self.disguise.arousal_threshold) else None
         return None if found is None else effort(found)
 
@@ -143,7 +143,7 @@ class ResynthesisStream:
         return np.concatenate(finished)
 
     def close(self) -> Samples:
-        """The rest."""
+        """Return the rest."""
         return self._joined(self._waiting) if len(self._waiting) else self._waiting
 
     def finish(self, samples: Samples, peak: float) -> Samples:
@@ -330,7 +330,7 @@ def _files_of_words(system: Resynthesis) -> dict[str, Path]:
 
 
 def _pool_file(system: Resynthesis) -> Path:
-    """The one that is named; else one that lies with the user's weights; else the one that ships."""
+    """Return the one that is named; else one that lies with the user's weights; else the one that ships."""
     if system.pool:
         given = Path(system.pool)
         return given / "pool.safetensors" if given.is_dir() else given

@@ -85,11 +85,11 @@ class Pool:
         return len(self.ids)
 
     def of_gender(self, gender: str) -> NDArray[np.int64]:
-        """The rows of the speakers of a gender."""
+        """Return the rows of the speakers of a gender."""
         return np.flatnonzero(self.genders == gender)
 
     def best(self, gender: str, share: float) -> NDArray[np.int64]:
-        """The rows of that share of the speakers of a gender who sound best; of all, if they are not rated."""
+        """Return the rows of that share of the speakers of a gender who sound best; of all, if they are not rated."""
         rows = self.of_gender(gender)
         if self.ratings is None:
             return rows
@@ -97,7 +97,7 @@ class Pool:
         return np.sort(rows[np.argsort(-self.ratings[rows], kind="stable")[:count]])
 
     def gender_of(self, embedding: Embedding, log_f0: float | None = None) -> str:
-        """The more likely gender of a voice, by its embedding and the mean of ln F0, if anything is voiced.
+        """Return the more likely gender of a voice, by its embedding and the mean of ln F0, if anything is voiced.
 
         Of the embedding, by how much the nearest speakers of one gender are nearer: those of other languages,
         microphones and moods lie elsewhere than the pool's, where a plane that parts the pool says little; but
@@ -195,7 +195,7 @@ def save_pool(path: Path, pool: Pool) -> None:
 
 
 def load_pool(path: Path) -> Pool:
-    """The pool of a file, or of the folder that `voiceveil train pool` wrote; read once a process."""
+    """Return the pool of a file, or of the folder that `voiceveil train pool` wrote; read once a process."""
     file = path / "pool.safetensors" if path.is_dir() else path
     stamp = file.stat().st_mtime_ns if file.is_file() else 0
     return _load(file, stamp)

@@ -73,7 +73,7 @@ class Disguise:
     voicing: float = 0.0
 
     def speed(self, rng: np.random.Generator) -> float:
-        """One of the range, equally spread over its logarithm, of two digits."""
+        """Return one of the range, equally spread over its logarithm, of two digits."""
         low, high = self.speeds
         return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
 
@@ -90,7 +90,7 @@ class Disguise:
         manner: Manner | None = None,
         expected: Array | None = None,
     ) -> Array:
-        """The intonation of a source with this register about the ``target``, a mean of ln F0.
+        """Return the intonation of a source with this register about the ``target``, a mean of ln F0.
 
         ``manner``: that of the source, ``heights``: those of the target's gender, if it may stay. ``expected``: the
         contour (T,) of the melody, in deviations of those that were learnt.

@@ -152,14 +152,14 @@ class PoolFarthest:
                 )
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The mean of those candidates that come first in a random order of the pool."""
+        """Return the mean of those candidates that come first in a random order of the pool."""
         wanted = wanted_gender(self.gender, gender, rng)
         place = rng.permutation(len(pool))
         candidates = self.ranked(source, wanted, pool)
         return mean_of(candidates[np.argsort(place[candidates])[: self.averaged]], pool)
 
     def ranked(self, source: Embedding, gender: str, pool: Pool) -> NDArray[np.int64]:
-        """The rows of the candidates of a gender, the farthest from the source first."""
+        """Return the rows of the candidates of a gender, the farthest from the source first."""
         rows = pool.of_gender(gender)
         affinity = _affinity(self.distance, source, pool, rows)
         order = np.argsort(-affinity if self._nearest_first else affinity, kind="stable")
@@ -207,7 +207,7 @@ class PoolRandom:
             raise InputError("the pool has speakers of one gender only", where=pool.where, fix="give another pool")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The speakers of the gender that come first in a random order of the pool, and their mean."""
+        """Return the speakers of the gender that come first in a random order of the pool, and their mean."""
         rows = pool.best(wanted_gender(self.gender, gender, rng), self.best)
         order = rows[np.argsort(rng.permutation(len(pool))[rows])]
         steady = mean_of(order[: self.steady_voices], pool) if self.steady_voices else None
@@ -225,20 +225,20 @@ class OwnVoice:
         """Any will do."""
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """Its embedding, and the F0 of the pool's speaker of its gender that is nearest."""
+        """Return its embedding, and the F0 of the pool's speaker of its gender that is nearest."""
         rows = pool.of_gender(gender)
         nearest = rows[int(np.argmax(_affinity("cosine", source, pool, rows)))]
         return PseudoSpeaker(source.copy(), float(pool.log_f0[nearest]))
 
 
 def mean_of(rows: NDArray[np.int64], pool: Pool) -> PseudoSpeaker:
-    """The plain mean of some speakers of a pool, in double precision."""
+    """Return the plain mean of some speakers of a pool, in double precision."""
     embedding = pool.embeddings[rows].mean(axis=0, dtype=np.float64)
     return PseudoSpeaker(np.asarray(embedding, dtype=np.float32), float(pool.log_f0[rows].mean()))
 
 
 def wanted_gender(choice: Gender, gender: str, rng: np.random.Generator) -> str:
-    """The pseudo-speaker's gender; one number is drawn, whatever the choice is."""
+    """Return the pseudo-speaker's gender; one number is drawn, whatever the choice is."""
     drawn = GENDERS[int(rng.integers(2))]
     if choice == "other":
         return GENDERS[1 - GENDERS.index(gender)]

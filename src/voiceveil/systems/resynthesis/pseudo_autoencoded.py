@@ -44,7 +44,7 @@ class Autoencoded:
         _check(_file(self.autoencoder, self._shipped), pool)
 
     def files(self) -> dict[str, Path]:
-        """The network."""
+        """Return the network."""
         return {"autoencoder": _file(self.autoencoder, self._shipped)}
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
@@ -76,7 +76,7 @@ class AutoencodedFarthest(PoolFarthest):
         _check(_file(self.autoencoder, self._shipped), pool)
 
     def files(self) -> dict[str, Path]:
-        """The network."""
+        """Return the network."""
         return {"autoencoder": _file(self.autoencoder, self._shipped)}
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:

@@ -55,7 +55,7 @@ class Indistinguishable:
             raise InputError("the pool has speakers of one gender only", where=pool.where, fix="give another pool")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The exponential mechanism, by Gumbel's numbers."""
+        """Return the exponential mechanism, by Gumbel's numbers."""
         wanted = wanted_gender(self.gender, gender, rng)
         numbers = rng.gumbel(size=len(pool))
         rows = np.arange(len(pool)) if self.gender == "random" else pool.of_gender(wanted)

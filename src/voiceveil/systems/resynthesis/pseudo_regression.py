@@ -72,7 +72,7 @@ class Regressed:
                 raise InputError(what, where=pool.where, fix="give a larger pool (voiceveil train pool), or fewer")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The two models; half of the pool, drawn, is where neighbours may be from."""
+        """Return the two models; half of the pool, drawn, is where neighbours may be from."""
         wanted = wanted_gender(self.gender, gender, rng)
         model = decomposed(pool, wanted, self.variability)
         half = rng.permutation(len(model.voices))[: (len(model.voices) + 1) // 2]
@@ -90,7 +90,7 @@ class Regressed:
 
 @lru_cache(maxsize=8)
 def decomposed(pool: Pool, gender: str, variability: float) -> Decomposition:
-    """The decomposition of the pool's speakers of a gender, and the regression from its low to its high part."""
+    """Return the decomposition of the pool's speakers of a gender, and the regression from its low to its high part."""
     voices = np.array([l2_normalized(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
     mean = voices.mean(axis=0)
     centred = voices - mean

@@ -44,7 +44,7 @@ class Mixture(NamedTuple):
     variances: Array
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """One point (k,); 1 + k numbers are drawn."""
+        """Return one point (k,); 1 + k numbers are drawn."""
         component = int(np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(), side="right"))
         deviation = np.sqrt(self.variances[component])
         return np.asarray(self.means[component] + deviation * rng.standard_normal(len(deviation)))
@@ -63,7 +63,7 @@ class Voices(NamedTuple):
     mixture: Mixture
 
     def sample(self, rng: np.random.Generator) -> Embedding:
-        """A new voice (d,), of about the length that speakers' embeddings have: 1."""
+        """Return a new voice (d,), of about the length that speakers' embeddings have: 1."""
         return np.asarray(self.mean + self.mixture.sample(rng) @ self.axes, dtype=np.float32)
 
 
@@ -99,12 +99,12 @@ class Sampled:
                 raise InputError(what, where=pool.where, fix=fix)
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """One sample; all utterances of a speaker get the same, as the source is not looked at."""
+        """Return one sample; all utterances of a speaker get the same, as the source is not looked at."""
         wanted = wanted_gender(self.gender, gender, rng)
         return _with_f0(self.voices(wanted, pool).sample(rng), wanted, pool)
 
     def voices(self, gender: str, pool: Pool) -> Voices:
-        """The model of a gender."""
+        """Return the model of a gender."""
         return voices_of(pool, gender, self.variance, self.components)
 
 
@@ -132,7 +132,7 @@ class SampledFar(Sampled):
             raise InputError(f"no cosine distance is {self.dissimilarity}", fix="set dissimilarity between 0 and 2")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The first of the samples that is far enough."""
+        """Return the first of the samples that is far enough."""
         wanted = wanted_gender(self.gender, gender, rng)
         voices = self.voices(wanted, pool)
         for _ in range(_TRIES):
@@ -161,7 +161,7 @@ def voices_of(pool: Pool, gender: str, variance: float, components: int) -> Voic
 
 
 def _as_varied(mixture: Mixture, centred: Array) -> Mixture:
-    """The mixture, with variances such that samples differ from each other as the speakers (n, d), centred, do.
+    """Return the mixture, with variances such that samples differ from each other as the speakers (n, d), centred, do.
 
     Two moments are brought to what the speakers have: the mean square of their lengths, of which PCA left a part out;
     and the mean square of the inner product of two, on which the spread of the cosine distances depends. For points
@@ -210,7 +210,7 @@ def fit_mixture(points: Array, components: int, *, rounds: int = 200, tolerance:
 
 
 def _maximised(points: Array, share: Array, floor: float) -> Mixture:
-    """The mixture whose components have these shares (n, c) in the points."""
+    """Return the mixture whose components have these shares (n, c) in the points."""
     counts = np.maximum(share.sum(axis=0), 1e-10)  # a component that lost all points stays, with hardly any weight
     means = share.T @ points / counts[:, None]
     variances = np.einsum("nc,nck->ck", share, (points[:, None] - means) ** 2) / counts[:, None]
@@ -224,7 +224,7 @@ def _cosine(vectors: NDArray[np.float32], other: Embedding) -> Array:
 
 
 def _with_f0(embedding: Embedding, gender: str, pool: Pool) -> PseudoSpeaker:
-    """A new voice with the F0 of the nearest speaker of its gender."""
+    """Return a new voice with the F0 of the nearest speaker of its gender."""
     rows = pool.of_gender(gender)
     nearest = rows[int(np.argmax(_cosine(pool.embeddings[rows], embedding)))]
     return PseudoSpeaker(embedding, float(pool.log_f0[nearest]))

@@ -58,7 +58,7 @@ class LeastSimilarCentroid:
                 raise InputError(what, where=pool.where, fix="give a larger pool (voiceveil train pool)")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """The centroid with the smallest cosine to the source; the clusters do not depend on the source."""
+        """Return the centroid with the smallest cosine to the source; the clusters do not depend on the source."""
         wanted = wanted_gender(self.gender, gender, rng)
         matrix = _modified(pool, wanted, self.kept)
         centroids, cluster = clustered(matrix, matrix[rng.permutation(len(matrix))[: self.clusters]])
@@ -69,7 +69,7 @@ class LeastSimilarCentroid:
 
 
 def with_largest(matrix: Array, kept: float) -> Array:
-    """A matrix whose smallest singular values are zero, all but the fraction ``kept`` of those that are not."""
+    """Return a matrix whose smallest singular values are zero, all but the fraction ``kept`` of those that are not."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     nonzero = int(np.sum(values > values[0] * max(matrix.shape) * np.finfo(np.float64).eps))
     count = math.ceil(kept * nonzero - 1e-9)

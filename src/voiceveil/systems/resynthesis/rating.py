@@ -78,19 +78,19 @@ class _Rating:
 
 @lru_cache(maxsize=1)
 def _opened(cache: Path | None, process: int) -> Cache:
-    """A database has to be opened by the process that uses it."""
+    """Return a database has to be opened by the process that uses it."""
     return Cache(cache)
 
 
 def _spoken(engine: Engine, samples: Samples, number: int) -> Samples:
-    """A sentence by an engine: with the same draws, of speed and tempo, for every voice."""
+    """Return a sentence by an engine: with the same draws, of speed and tempo, for every voice."""
     return ResynthesisStream(engine, np.random.default_rng(number)).all_of(samples)
 
 
 def rated(
     pool: Pool, utterances: Iterable[Utterance], *, cache: Path | None = None, jobs: int = 1, quiet: bool = True
 ) -> Pool:
-    """The pool with a rating of each voice: the mean of DNSMOS, overall, over the sentences of its gender.
+    """Return the pool with a rating of each voice: the mean of DNSMOS, overall, over the sentences of its gender.
 
     Sentences are the first five seconds of an utterance of each of four speakers of the gender; ``utterances`` are what
     they are taken from. A voice takes about four seconds of computing.
@@ -112,7 +112,7 @@ def rated(
 
 
 def _sentences(utterances: Sequence[Utterance], gender: str) -> tuple[Samples, ...]:
-    """The beginnings of the first utterance that is long enough of each of the first speakers of a gender."""
+    """Return the beginnings of the first utterance that is long enough of each of the first speakers of a gender."""
     found: dict[str | None, Samples] = {}
     for utterance in sorted((u for u in utterances if u.gender == gender), key=lambda u: u.id):
         if len(found) < SENTENCES and utterance.speaker not in found:

@@ -60,7 +60,7 @@ class Heights(NamedTuple):
         return (mean - self.usual) / self.deviation
 
     def at(self, deviations: float) -> float:
-        """The mean of ln F0 that is so far from the usual."""
+        """Return the mean of ln F0 that is so far from the usual."""
         return self.usual + deviations * self.deviation
 
 

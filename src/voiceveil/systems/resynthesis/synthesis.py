@@ -66,7 +66,7 @@ def synthesise(
 
 
 def load_stage(path: Path, kinds: Sequence[str], chosen: Mapping[str, float] = MappingProxyType({})) -> LoadedStage:
-    """The stage of a file of weights of one of the kinds; half precision on disk is single precision in memory.
+    """Return the stage of a file of weights of one of the kinds; half precision on disk is single precision in memory.
 
     ``chosen``: what may be chosen of a network without a change of its weights, such as how many codes stand for a
     vector; one that has no such thing ignores it.
@@ -156,13 +156,13 @@ def _hifigan(tensors: Tensors, record: Record) -> Stage:
 
 
 def _with_weights(network: nn.Module, tensors: Tensors) -> Any:
-    """The network in evaluation mode, with all of its weights."""
+    """Return the network in evaluation mode, with all of its weights."""
     fill(network, tensors)
     return network.eval()
 
 
 def _called(function: Callable[..., Tensor], *arrays: Array) -> Array:
-    """A function of batches on one item."""
+    """Return a function of batches on one item."""
     import torch
 
     with torch.inference_mode():

@@ -65,7 +65,7 @@ class B2(Anonymizer):
         return _FollowingStream(mcadams, self.rate) if self.level == "follow" else _B2Stream(self, mcadams)
 
     def latency(self) -> float | None:
-        """One frame, unless the peak of the whole recording is needed."""
+        """Return one frame, unless the peak of the whole recording is needed."""
         return 0.020 if self.level == "follow" else None
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:

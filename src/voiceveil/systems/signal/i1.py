@@ -58,7 +58,7 @@ class I1(Anonymizer):
     noise: float = parameter(1.0, "power of the noise in the F6 to F9 bands, relative to the speech", low=0, high=10)
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
-        """One speaker of the table, and all five steps."""
+        """Return one speaker of the table, and all five steps."""
         target = voices()[int(rng.integers(len(voices())))]
         if np.abs(samples).max() < _SILENCE:
             return np.zeros_like(samples)
@@ -80,7 +80,7 @@ class I1(Anonymizer):
 def _played(
     samples: Samples, f0: Array, first: float, step: float, speed: float, rate: int
 ) -> tuple[NDArray[np.floating[Any]], Array]:
-    """A recording played so much faster, and its F0 at every sample."""
+    """Return a recording played so much faster, and its F0 at every sample."""
     fast = Waveform(samples, round(rate * speed)).resampled(rate).samples
     frame = np.rint((np.arange(len(fast)) * speed / rate - first) / step).astype(np.int64)
     return fast, speed * f0[np.clip(frame, 0, len(f0) - 1)] * ((frame >= 0) & (frame < len(f0)))
@@ -138,7 +138,7 @@ def pink_noise(samples: Array, above: float, rate: int, power: float, rng: np.ra
 
 @lru_cache(maxsize=1)
 def voices() -> tuple[Voice, ...]:
-    """The speakers that targets are taken from."""
+    """Return the speakers that targets are taken from."""
     text = (files("voiceveil.systems.signal") / "voices.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines()[1:] if line]
     return tuple(Voice(float(f0), tuple(map(float, formants)), float(rate)) for _, f0, *formants, rate in rows)
