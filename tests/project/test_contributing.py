@@ -115,7 +115,7 @@ def test_attacker_and_encoder_by_entry_point(installed: dict[str, str], tmp_path
             np.array([u.speaker == speaker for speaker, u in pairs]),
         )
         write_kaldi(Corpus(name, tuple(utterances), trials if role == "trial" else None), data / name)
-    command = ["attack", "--data", str(data), "--attacker", "level,spectrum", "--resamples", "20", "--json"]
+    command = ["attack", "--data", str(data), "--attackers", "level,spectrum", "--resamples", "20", "--json"]
     rows = {row["attacker"]: row for row in json.loads(voiceveil(installed, *command))["rows"]}
     assert rows["level"]["eer"]["value"] == 0.0
     assert (rows["level"]["knowledge"], rows["level"]["encoder"], rows["level"]["backend"]) == ("free", "", "distance")

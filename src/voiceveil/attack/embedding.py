@@ -3,9 +3,9 @@
 Conventions: as in :mod:`voiceveil.attack.backends`. A speaker is enrolled by the unweighted mean of the raw embeddings
 of all their enrollment utterances, as in the challenges.
 
-An encoder with a trunk (:class:`~voiceveil.models.speaker.encoders.Layered`) is run up to its last layer: the output of
-the trunk is cached, and both the embedding and an adapted last layer follow from it. *Raw* vectors are the output of
-the trunk, or the embeddings of an encoder without one.
+An encoder with a trunk (:class:`~voiceveil.models.speaker.encoders.AdaptableEncoder`) is run up to its last layer:
+the output of the trunk is cached, and both the embedding and an adapted last layer follow from it. *Raw* vectors are
+the output of the trunk, or the embeddings of an encoder without one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance
 from voiceveil.corpus.ids import safe_id
 from voiceveil.models.speaker.covariances import Codes, Floats
-from voiceveil.models.speaker.encoders import Layered, SpeakerEncoder
+from voiceveil.models.speaker.encoders import AdaptableEncoder, SpeakerEncoder
 from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
 
@@ -59,9 +59,9 @@ class Embedded:
         return self.vectors[[self.row[key] for key in ids]]
 
 
-def has_trunk(encoder: SpeakerEncoder) -> TypeGuard[Layered]:
+def has_trunk(encoder: SpeakerEncoder) -> TypeGuard[AdaptableEncoder]:
     """Return whether an encoder has a trunk and a linear last layer."""
-    return isinstance(encoder, Layered)
+    return isinstance(encoder, AdaptableEncoder)
 
 
 def audio_model(encoder: SpeakerEncoder) -> Evaluator[Any]:

@@ -33,12 +33,13 @@ EXAMPLES = """\
 attackers:
   campplus            a ready-made encoder of original speech: unprotected, ignorant, lazy-informed
   campplus-adapted    the same, adapted to anonymized speech of other speakers (--train): semi-informed
-  trained:FOLDER      an encoder that `voiceveil train asv` has made, from nothing (ecapa) or from CAM++
-                      (campplus-tuned); trained-adapted:FOLDER learns a back-end behind it (--train)
-  moonshine-adapted   what a recogniser hears, with a back-end that is learned in the same way (--train)
+  trained:FOLDER      an encoder of `voiceveil train asv`, trained from scratch (ecapa) or from CAM++
+                      (campplus-tuned); trained-adapted:FOLDER learns a back-end for it (--train)
+  moonshine-adapted   statistics of a layer of a speech recognizer, with a back-end learned in the same way (--train)
   mcadams-inversion   estimates McAdams' coefficient of b2, b2-2022, b2-2020 and d1 from the audio, undoes it, and
                       compares with original enrollment by CAM++ (or mcadams-inversion:ENCODER)
-  free                duration, pauses, pitch and file order: what needs no model
+  free                duration, pauses, pitch and file order, without a model
+  other names         attackers and encoders of installed packages (CONTRIBUTING.md)
 
 examples:
   voiceveil attack --data data --anon _b2 --jobs 2

@@ -92,7 +92,12 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
 
     ``title`` and ``official`` are those of the protocol.
     """
-    evaluators = {"ASV_eval": official.asv, "ASR_eval": official.asr, "SER_eval": official.ser}
+    evaluators = {
+        "ASV_eval": official.asv,
+        "ASV_eval^anon": official.asv,
+        "ASR_eval": official.asr,
+        "SER_eval": official.ser,
+    }
     method = next((f.detail["official"]["method"] for f in results.find("eer") if "official" in f.detail), "")
     lines = [
         f"The files here have the layout of the {title}, which has no place for the following.",
@@ -100,7 +105,7 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
         "",
     ]
     for name, evaluator in labels.as_dict().items():
-        official_model = evaluators[name.removesuffix("^anon")]
+        official_model = evaluators[name]
         if evaluator:
             lines.append(f"{name}: {evaluator}" + (f"; in the challenge: {official_model}" if official_model else ""))
         elif name == "ASV_eval^anon" and official.layout != "vpc2020":

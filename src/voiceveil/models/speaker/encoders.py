@@ -21,7 +21,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.run.extract import Evaluator
 
-__all__ = ["Embedding", "Layered", "SpeakerEncoder", "TrainingData", "TrainingRecord", "encoder", "encoders"]
+__all__ = ["AdaptableEncoder", "Embedding", "SpeakerEncoder", "TrainingData", "TrainingRecord", "encoder", "encoders"]
 
 Embedding = NDArray[np.float32]
 
@@ -97,8 +97,8 @@ class SpeakerEncoder(Evaluator[Embedding], Protocol):
 
 
 @runtime_checkable
-class Layered(Protocol):
-    """An encoder that can be adapted: a trunk, whose results are kept, and a linear last layer."""
+class AdaptableEncoder(Protocol):
+    """An encoder with a trunk, whose results are cached, and a linear last layer, which can be trained anew."""
 
     def trunk(self) -> Evaluator[Embedding]:
         """Return the part that looks at audio; its result has shape (width,)."""
