@@ -35,7 +35,7 @@ from voiceveil.report.page import Options, write_report
 from voiceveil.report.plots import similarity_svg
 from voiceveil.report.privacy_utility_plot import planes
 from voiceveil.report.published import published
-from voiceveil.report.report_data import Material, load_material
+from voiceveil.report.report_data import ReportData, load_report_data
 from voiceveil.report.sections import command
 from voiceveil.report.speakers import by_speaker
 from voiceveil.report.summary import findings
@@ -51,8 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def material(folder: Path) -> Material:
-    return load_material(folder)
+def report_data(folder: Path) -> ReportData:
+    return load_report_data(folder)
 
 
 class Tags(HTMLParser):
@@ -82,9 +82,11 @@ def plain(text: str) -> str:
 # -- figures against slow, obvious twins
 
 
-def test_speaker_eer_is_computed_from_their_trials(material: Material) -> None:
-    scored = material.scores_of(material.strongest() or pytest.fail("no attack"))[0]
-    lines = [line.split() for line in (material.folder / str(scored.figure.detail["scores"])).read_text().splitlines()]
+def test_speaker_eer_is_computed_from_their_trials(report_data: ReportData) -> None:
+    scored = report_data.scores_of(report_data.strongest() or pytest.fail("no attack"))[0]
+    lines = [
+        line.split() for line in (report_data.folder / str(scored.figure.detail["scores"])).read_text().splitlines()
+    ]
     for one in by_speaker(scored, resamples=50):
         own = [float(score) for speaker, name, score in lines if speaker == one.speaker and name.startswith(speaker)]
         others = [
@@ -97,8 +99,8 @@ def test_speaker_eer_is_computed_from_their_trials(material: Material) -> None:
         assert one.eer.low <= one.eer.value <= one.eer.high
 
 
-def test_worst_protected_come_first_and_few_trials_have_no_interval(material: Material) -> None:
-    scored = material.scored[-1]
+def test_worst_protected_come_first_and_few_trials_have_no_interval(report_data: ReportData) -> None:
+    scored = report_data.scored[-1]
     rates = [one.eer.value for one in by_speaker(scored, resamples=50)]
     assert rates == sorted(rates)
     trials = scored.trials
@@ -133,8 +135,8 @@ def test_lost_words_equal_plain_counting() -> None:
     assert lost_words([UtteranceRecord("4")]) == []
 
 
-def test_det_curves_have_probit_axes(material: Material) -> None:
-    scored = material.scored[1]
+def test_det_curves_have_probit_axes(report_data: ReportData) -> None:
+    scored = report_data.scored[1]
     drawn = det_svg([(0, scored)], "title")
     ticks = dict(re.findall(r'<text class="dim" x="([\d.]+)" y="346"[^>]*>([\d.]+)<', drawn))
     places = {float(name): float(x) for x, name in ticks.items()}
@@ -149,9 +151,9 @@ def test_det_curves_have_probit_axes(material: Material) -> None:
     assert all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairwise(vertices))  # misses rise
 
 
-def test_similarity_matrix_is_arranged_as_in_the_2020_findings(material: Material) -> None:
+def test_similarity_matrix_is_arranged_as_in_the_2020_findings(report_data: ReportData) -> None:
     one = replace(
-        material.details.similarity["libri_dev_trials_f"],
+        report_data.details.similarity["libri_dev_trials_f"],
         speakers=("a", "b"),
         oo=((1.0, 0.0), (0.0, 1.0)),
         oa=((0.0, 1.0), (0.0, 0.0)),
@@ -188,24 +190,26 @@ def test_published_figures_equal_the_evaluation_plans() -> None:
     assert published("vpc2021") == ()
 
 
-def test_plot_averages_the_sets_of_the_evaluation(material: Material) -> None:
-    plane = next(one for one in planes(material) if one.metric == "wer")
+def test_plot_averages_the_sets_of_the_evaluation(report_data: ReportData) -> None:
+    plane = next(one for one in planes(report_data) if one.metric == "wer")
     point = {p.label: p for p in plane.points}
     assert point["B3"].x.value == pytest.approx((0.28426 + 0.22044) / 2)
     assert point["B3"].x.low is None
-    strongest = material.strongest()
+    strongest = report_data.strongest()
     assert strongest is not None
     assert point["mine"].x.value == pytest.approx(np.mean([f.value for f in strongest.figures]))
     assert point["mine"].y.value == 0.30
     assert (point["mine"].x.low or 1) < point["mine"].x.value < (point["mine"].x.high or 0)
     assert point["original"].y.value == 0.02
-    other = replace(material.results, system="other", figures=material.results.find("wer"))
-    assert "other" in planes(material, [other])[0].left_out  # it has no EER
+    other = replace(report_data.results, system="other", figures=report_data.results.find("wer"))
+    assert "other" in planes(report_data, [other])[0].left_out  # it has no EER
 
 
-def test_command_in_the_report_is_quoted_for_the_shell(material: Material) -> None:
-    results = replace(material.results, system="x; rm -rf ~", info={**material.results.info, "attackers": ["$(id)"]})
-    shown = command(Material(results, material.folder))
+def test_command_in_the_report_is_quoted_for_the_shell(report_data: ReportData) -> None:
+    results = replace(
+        report_data.results, system="x; rm -rf ~", info={**report_data.results.info, "attackers": ["$(id)"]}
+    )
+    shown = command(ReportData(results, report_data.folder))
     assert "--system 'x; rm -rf ~' " in shown
     assert "--attackers '$(id)' " in shown
 
@@ -273,17 +277,17 @@ def test_every_eer_has_attacker_condition_and_interval(folder: Path, tmp_path: P
         assert knowledge in ("unprotected", "lazy-informed", "semi-informed")
         assert {enroll, trial} <= {"original", "anonymized"}
         assert dataset in ("libri_dev female", "libri_dev male")
-        assert re.fullmatch(r"[\d.]+ % \[[\d.]+, [\d.]+\]", eer)
+        assert re.fullmatch(r"[\d.]+% \[[\d.]+, [\d.]+\]", eer)
 
 
-def test_warnings_come_first_and_grades_are_words(folder: Path, tmp_path: Path, material: Material) -> None:
+def test_warnings_come_first_and_grades_are_words(folder: Path, tmp_path: Path, report_data: ReportData) -> None:
     text = plain(page_of(folder, tmp_path / "r.html").text)
     warning = text.index("campplus-adapted: it identifies only 40.0% of its own utterances")
     assert warning < text.index("Can somebody still tell who speaks?") < text.index("Who attacked, and how well")
-    privacy, words, emotions, intonation = findings(material)
+    privacy, words, emotions, intonation = findings(report_data)
     assert privacy.grade == "poor"
     assert "weak protection" in privacy.answer
-    assert "Guessing would be wrong in 50 %" in privacy.text
+    assert "Guessing would be wrong in 50%" in privacy.text
     assert (words.grade, emotions.grade, intonation.grade) == ("poor", "poor", "middling")
     for finding in (privacy, words, emotions, intonation):
         assert plain(finding.answer) in text
@@ -291,9 +295,9 @@ def test_warnings_come_first_and_grades_are_words(folder: Path, tmp_path: Path, 
     assert "What this does not show" in text
 
 
-def test_without_a_trained_attacker_the_report_warns(material: Material, tmp_path: Path) -> None:
-    figures = tuple(f for f in material.results.figures if f.knowledge != "semi-informed")
-    replace(material.results, figures=figures).save(tmp_path / "results.json")
+def test_without_a_trained_attacker_the_report_warns(report_data: ReportData, tmp_path: Path) -> None:
+    figures = tuple(f for f in report_data.results.figures if f.knowledge != "semi-informed")
+    replace(report_data.results, figures=figures).save(tmp_path / "results.json")
     text = page_of(tmp_path, tmp_path / "r.html").text
     assert "No attacker has learned from speech of this system" in text
 
@@ -430,7 +434,7 @@ def test_invalid_scores_are_reported_with_their_line(folder: Path, tmp_path: Pat
     with pytest.raises(
         InputError, match=r"oo\.scores:2: not `<speaker> <utterance> <score>` of the details: 'stranger'"
     ):
-        load_material(copy)
+        load_report_data(copy)
 
 
 def test_scores_outside_of_the_results_are_not_read(folder: Path, tmp_path: Path) -> None:
@@ -440,7 +444,7 @@ def test_scores_outside_of_the_results_are_not_read(folder: Path, tmp_path: Path
     results = Results.load(copy / "results.json")
     figures = [replace(f, detail={**f.detail, "scores": "../secret"}) for f in results.find("eer")]
     replace(results, figures=tuple(figures)).save(copy / "results.json", overwrite=True)
-    assert load_material(copy).scored == ()
+    assert load_report_data(copy).scored == ()
 
 
 PROTOCOL = """

@@ -92,10 +92,10 @@ def _run(*arguments: object) -> None:
 
 def _summarize(folders: Sequence[Path]) -> None:
     """Print the main figures of the original speech and of each system, one line each."""
-    from voiceveil.report.report_data import load_material
+    from voiceveil.report.report_data import load_report_data
     from voiceveil.report.summary import mean_of, percent
 
-    evaluations = [load_material(folder) for folder in folders]
+    evaluations = [load_report_data(folder) for folder in folders]
     original = evaluations[0].results
     rows = {"original": (original.find("eer", condition="oo"), original.find("wer", condition="o"))}
     for evaluation in evaluations:

@@ -44,7 +44,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether cells are numbers."""
+        """True if cells are numbers."""
         return self.low is not None or self.high is not None
 
 

@@ -1,6 +1,6 @@
-"""What a folder of data has of a protocol: which sets are there, which are missing, whether they are as the plan says.
+"""The part of a protocol that a folder of data allows: sets that are there or missing, and differences to the plan.
 
-An evaluation works with whatever part of the data is present; what is missing is said, not guessed.
+An evaluation works with whatever part of the data is present, and names what is missing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Inventory:
         return list(by_name.values())
 
     def level(self, name: str) -> str:
-        """At which level a set is anonymized."""
+        """Return the level at which a set is anonymized: ``utterance`` or ``speaker``."""
         return self.protocol.level(self.roles[name])
 
 
@@ -134,7 +134,7 @@ def _used_roles(protocol: Protocol, train: Sequence[str], emotions: Sequence[Emo
 def _stand_ins(
     protocol: Protocol, data: Path, train: Sequence[str], emotion: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """The sets to train on and those with emotions, where the plan's are not there and nobody has named others."""
+    """Return the training and emotion sets to use if those of the plan are missing and the user named none."""
 
     def there(names: Iterable[str]) -> list[str]:
         return [name for name in names if (data / name / "wav.scp").exists()]
@@ -147,7 +147,7 @@ def _stand_ins(
 
 
 def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[str]) -> Iterator[str]:
-    """Which sets are used instead of which."""
+    """Yield sentences about sets that are used instead of those of the plan."""
     planned = {"the attacker learns from": [protocol.training.set] if protocol.training else []}
     planned["emotions are those of"] = [one.set for one in protocol.emotion]
     for (what, sets), names in zip(planned.items(), (train, emotion), strict=True):
@@ -156,7 +156,7 @@ def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[st
 
 
 def _note(data: Path) -> list[str]:
-    """What the folder says of its data, for example that the voices are synthetic: it belongs into every report."""
+    """Return the content of the folder's ``NOTE.txt``, e.g. that voices are synthetic, for every report."""
     path = data / "NOTE.txt"
     return [f"about the data: {' '.join(read_text(path, at_most=1 << 16).split())}"] if path.is_file() else []
 
@@ -168,7 +168,7 @@ def _training(training: Training | None, corpora: dict[str, Corpus], train: Sequ
 
 
 def _differences(protocol: Protocol, verification: Sequence[Verification], corpora: dict[str, Corpus]) -> list[str]:
-    """Where the counts are not those of the plan's tables."""
+    """Return sentences about counts that are not those of the plan's tables."""
     found = []
 
     def compare(what: str, count: int, wanted: int | None) -> None:

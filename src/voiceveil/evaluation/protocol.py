@@ -149,7 +149,7 @@ class Legal:
 
 @dataclass(frozen=True)
 class RankingRules:
-    """How systems are ranked.
+    """Rules by which systems are ranked.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Conventions: rates are fractions, G_VD is in dB. A row holds plain means over the sets of the split: EER of the ignorant
 (oa) and of the lazy-informed attacker (aa) with the same encoder of original speech, WER of anonymized speech, DeID and
-G_VD; each with a 95 % interval over speakers. A system that could not be run has a row that says why.
+G_VD; each with a 95% interval over speakers. A system that could not be run has a row that says why.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _title(figure: Figure) -> str:
 
 
 def _cell(figure: Figure) -> str:
-    return f"{shown_figure(figure)}".replace("\N{NO-BREAK SPACE}", " ").replace(" %", "%")
+    return shown_figure(figure).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _row(results: Results, split: str) -> Row:

@@ -1,7 +1,7 @@
 """DET curves: misses against false alarms of each attacker, on axes where normal scores give straight lines.
 
-Conventions: both axes are the probit of a rate, from 0.5 % to 80 % unless told otherwise. A curve near the lower left
-is an attacker who recognises people; one on the diagonal from the upper left to the lower right through 50 % guesses.
+Conventions: both axes are the probit of a rate, from 0.5 % to 80% unless told otherwise. A curve near the lower left
+is an attacker who recognises people; one on the diagonal from the upper left to the lower right through 50% guesses.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import soundfile
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.details import Details, UtteranceRecord, read_details
-from voiceveil.report.report_data import Material
+from voiceveil.report.report_data import ReportData
 from voiceveil.report.speakers import SpeakerEer
 
 __all__ = ["Excerpt", "Recording", "excerpts"]
@@ -46,13 +46,13 @@ class Excerpt:
 
 
 def excerpts(
-    material: Material, speakers: Sequence[SpeakerEer], count: int, others: Mapping[str, Path] | None = None
+    data: ReportData, speakers: Sequence[SpeakerEer], count: int, others: Mapping[str, Path] | None = None
 ) -> list[Excerpt]:
     """Return the utterance that the attacker recognized best, of each of the first ``count`` speakers.
 
     Parameters
     ----------
-    material
+    data
         The evaluation that the report is on.
     speakers
         The speakers, worst protected first.
@@ -62,18 +62,18 @@ def excerpts(
         System -> the folder of its evaluation. Its version of the utterance is added where that folder has one.
     """
     details = {name: (folder, read_details(folder)) for name, folder in (others or {}).items()} if count else {}
-    return [_excerpt(material, speaker, details) for speaker in speakers[:count]]
+    return [_excerpt(data, speaker, details) for speaker in speakers[:count]]
 
 
-def _excerpt(material: Material, speaker: SpeakerEer, others: Mapping[str, tuple[Path, Details]]) -> Excerpt:
-    row = _row(material.details, speaker)
+def _excerpt(data: ReportData, speaker: SpeakerEer, others: Mapping[str, tuple[Path, Details]]) -> Excerpt:
+    row = _row(data.details, speaker)
     if row is None:
         return Excerpt(speaker, fault="the details do not have this utterance")
     seconds = _SECONDS if row.duration is None else min(_SECONDS, row.duration)
     try:
         recordings = [
-            Recording("original", _address(material.folder / row.original, row.start, seconds)),
-            Recording(material.results.system, _address(material.folder / row.anonymized, 0.0, seconds)),
+            Recording("original", _address(data.folder / row.original, row.start, seconds)),
+            Recording(data.results.system, _address(data.folder / row.anonymized, 0.0, seconds)),
         ]
         for name, (folder, details) in others.items():
             version = _row(details, speaker)

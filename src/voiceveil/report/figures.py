@@ -3,7 +3,7 @@
 Conventions: EER to the right, WER or UAR upward, both in percent; a band for each EER condition; in each circle the
 place of the system within its condition. Baselines are grey, the original speech is black (white on a dark page), and
 each team has a colour: a team is what stands before the first ``/`` of a system's name, or else the whole name.
-Thin lines are 95 % intervals; ``=`` after a place says that the system is tied.
+Thin lines are 95% intervals; ``=`` after a place says that the system is tied.
 
 The SVG is one string without scripts, fonts or links, fit to stand in a file or inside a page, where it follows the
 reader's choice of a light or dark scheme.
@@ -42,7 +42,7 @@ _STYLE = """
 
 
 def is_baseline(system: str) -> bool:
-    """Whether a name is that of a baseline of the challenges: B1 to B6, B1.a and so on."""
+    """Return True for the name of a baseline of the challenges: B1 to B6, B1.a and so on."""
     return re.fullmatch(r"b[1-6](\.?[a-c])?", system, re.IGNORECASE) is not None
 
 

@@ -23,7 +23,7 @@ from voiceveil.report import sections
 from voiceveil.report.excerpts import excerpts
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.privacy_utility_plot import planes
-from voiceveil.report.report_data import Material, load_material
+from voiceveil.report.report_data import ReportData, load_report_data
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
 from voiceveil.report.task_parts import task_parts
 from voiceveil.run.outputs import ledger_of, recorded
@@ -36,7 +36,7 @@ __all__ = ["Options", "render", "write_report"]
 
 @dataclass(frozen=True)
 class Options:
-    """What a report has beyond the results: its title, other results to show, how many speakers can be heard."""
+    """Options of a report: title, other results to compare with, and how many speakers can be heard."""
 
     title: str = ""
     compare: Sequence[str | Path] = ()
@@ -50,13 +50,13 @@ def write_report(path: str | Path, out: str | Path | None = None, options: Optio
     if chosen.audio < 0:
         raise InputError(f"audio of {chosen.audio} speakers", fix="give 0 or more")
     source = Path(path)
-    material = load_material(source)
+    data = load_report_data(source)
     others = [_other(spec) for spec in chosen.compare]
     target = (source if source.is_dir() else source.parent) / "report.html" if out is None else Path(out)
     read = [source / "results.json" if source.is_dir() else source, *(_path(spec) for spec in chosen.compare)]
     refuse_same_files([target], lambda: read)
     with _place(target, source if source.is_dir() else source.parent, chosen.overwrite):
-        html = render(material, others, chosen)
+        html = render(data, others, chosen)
         with atomic_path(target) as part:
             part.write_text(html, encoding="utf-8")
     return target
@@ -86,29 +86,29 @@ def _path(spec: str | Path) -> Path:
     return Path(path) if equals and not Path(spec).exists() else Path(spec)
 
 
-def render(material: Material, others: Sequence[Results], options: Options) -> str:
+def render(data: ReportData, others: Sequence[Results], options: Options) -> str:
     """The page."""
     style, policy = style_and_policy()
-    speakers = sections.speakers(material)
+    speakers = sections.speakers(data)
     context: dict[str, Any] = {
         "policy": policy,
-        "title": options.title or f"{material.results.system}: how well does it protect?",
-        "results": material.results,
-        "info": material.results.info,
-        "findings": findings(material),
-        "checks": material.results.checks,
-        "warnings": warnings(material),
-        "caveats": caveats(material),
-        "notes": sections.notes(material),
-        "strongest": material.strongest(),
-        "planes": planes(material, others),
-        "parts": task_parts(material),
-        "genders": sections.genders(material),
+        "title": options.title or f"{data.results.system}: how well does it protect?",
+        "results": data.results,
+        "info": data.results.info,
+        "findings": findings(data),
+        "checks": data.results.checks,
+        "warnings": warnings(data),
+        "caveats": caveats(data),
+        "notes": sections.notes(data),
+        "strongest": data.strongest(),
+        "planes": planes(data, others),
+        "parts": task_parts(data),
+        "genders": sections.genders(data),
         "speakers": speakers,
-        "excerpts": excerpts(material, speakers.worst, options.audio, _folders(others, options.compare)),
-        "further": sections.further(material),
-        "health": sections.health(material),
-        "command": sections.command(material),
+        "excerpts": excerpts(data, speakers.worst, options.audio, _folders(others, options.compare)),
+        "further": sections.further(data),
+        "health": sections.health(data),
+        "command": sections.command(data),
     }
     return _template().render(context, style=style)
 

@@ -31,7 +31,7 @@ class Dot:
 
 
 def dots_svg(dots: Sequence[Dot], title: str, axis: str) -> str:
-    """Rates below each other, in the order given, from 0 to 50 % or more; a line at 50 %."""
+    """Rates below each other, in the order given, from 0 to 50% or more; a line at 50%."""
     row, left, right, top = 19.0, 118.0, 446.0, 8.0
     bottom = top + row * len(dots)
     most = max([50.0, *(100 * _end(dot.high, dot.value) for dot in dots)])

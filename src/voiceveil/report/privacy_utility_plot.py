@@ -2,7 +2,7 @@
 
 Conventions: percent. A filled circle is the system under its strongest attacker, open circles the same system under the
 others; squares are other results, diamonds the published baselines (measured by other attackers and recognisers), a
-triangle the original speech. Lines are 95 % intervals. An average is over the data sets that the evaluation has, with
+triangle the original speech. Lines are 95% intervals. An average is over the data sets that the evaluation has, with
 the challenge's weights among them; a result that lacks one of them is left out.
 """
 
@@ -17,7 +17,7 @@ from voiceveil.evaluation.averages import Average, dataset_of, weighted_average
 from voiceveil.evaluation.protocol import Protocol
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.report.published import published
-from voiceveil.report.report_data import Attack, Material, attacks_of
+from voiceveil.report.report_data import Attack, ReportData, attacks_of
 from voiceveil.report.svg import Axis, Box, grid, place_names, scale, shorten, svg, text
 
 __all__ = ["Plane", "Point", "planes"]
@@ -49,15 +49,15 @@ class Plane:
     left_out: tuple[str, ...] = ()
 
 
-def planes(material: Material, others: Sequence[Results] = ()) -> list[Plane]:
+def planes(data: ReportData, others: Sequence[Results] = ()) -> list[Plane]:
     """A plane for each utility metric and each split that has EERs and that metric."""
-    results, main = material.results, material.strongest()
+    results, main = data.results, data.strongest()
     made = []
     for split in dict.fromkeys(f.split for f in results.find("eer")) if main else ():
         for metric in ("wer", "uar"):
             measured = _anonymized(results, metric, split) or _anonymized(results, metric, "")
             if measured:
-                made.append(_plane(material, metric, split, measured, others))
+                made.append(_plane(data, metric, split, measured, others))
     return made
 
 
@@ -65,26 +65,26 @@ def _anonymized(results: Results, metric: str, split: str, condition: str = "a")
     return list(results.primary(metric, split=split, condition=condition))
 
 
-def _plane(material: Material, metric: str, split: str, measured: list[Figure], others: Sequence[Results]) -> Plane:
-    main = material.strongest()
-    protocol = material.protocol
+def _plane(data: ReportData, metric: str, split: str, measured: list[Figure], others: Sequence[Results]) -> Plane:
+    main = data.strongest()
+    protocol = data.protocol
     utility_sets = {dataset_of(figure) for figure in measured}
     points, left_out = [], []
     y = mean(measured, utility_sets, protocol, metric, split)
-    for attack in material.attacks():
+    for attack in data.attacks():
         x = mean(attack.figures, None, protocol, "eer", split)
         if x is None or y is None or "a" not in attack.condition or attack.is_free:
             continue
         kind = "main" if attack == main else "ours"
-        label = material.results.system if kind == "main" else f"{attack.attacker} {attack.condition}"
-        points.append(Point(f"{material.results.system}, attacked by {_whose(attack)}", x, y, kind, label))
+        label = data.results.system if kind == "main" else f"{attack.attacker} {attack.condition}"
+        points.append(Point(f"{data.results.system}, attacked by {_whose(attack)}", x, y, kind, label))
     if main is not None and main.is_free:
         x = mean(main.figures, None, protocol, "eer", split)
         if x is not None and y is not None:
-            points.append(Point(f"{material.results.system}, {_whose(main)}", x, y, "main", material.results.system))
+            points.append(Point(f"{data.results.system}, {_whose(main)}", x, y, "main", data.results.system))
     sets = {dataset_of(f) for f in (main.figures if main else ()) if f.split == split}
-    points += _original(material, metric, split, sets, utility_sets)
-    elsewhere = [(one, "published") for one in published(material.results.protocol)] + [(o, "other") for o in others]
+    points += _original(data, metric, split, sets, utility_sets)
+    elsewhere = [(one, "published") for one in published(data.results.protocol)] + [(o, "other") for o in others]
     for one, kind in elsewhere:
         point = _elsewhere(one, kind, metric, split, sets, utility_sets, protocol)
         if point is None:
@@ -116,11 +116,11 @@ def mean(
     return weighted_average([(shares[name] / total, chosen[name]) for name in sorted(names)])
 
 
-def _original(material: Material, metric: str, split: str, sets: set[str], utility_sets: set[str]) -> list[Point]:
-    y = mean(_anonymized(material.results, metric, split, "o") or _anonymized(material.results, metric, "", "o"),
-             utility_sets, material.protocol, metric, split)  # fmt: skip
-    plain = next((one for one in material.attacks() if one.condition == "oo"), None)
-    x = mean(plain.figures, sets, material.protocol, "eer", split) if plain else None
+def _original(data: ReportData, metric: str, split: str, sets: set[str], utility_sets: set[str]) -> list[Point]:
+    y = mean(_anonymized(data.results, metric, split, "o") or _anonymized(data.results, metric, "", "o"),
+             utility_sets, data.protocol, metric, split)  # fmt: skip
+    plain = next((one for one in data.attacks() if one.condition == "oo"), None)
+    x = mean(plain.figures, sets, data.protocol, "eer", split) if plain else None
     if plain is None or x is None or y is None:
         return []
     return [Point(f"original speech, {_whose(plain)}", x, y, "original", "original")]

@@ -1,6 +1,6 @@
-"""What a report is made of: the figures of an evaluation, the scores behind them, and what was heard.
+"""The data of a report: figures of an evaluation, the scores behind them, and details of utterances.
 
-All of it comes from the folder of the results; nothing is computed from audio. What is not there is left empty, and the
+All of it is read from the folder of the results; nothing is computed from audio. Missing parts are empty, and the
 report says so.
 """
 
@@ -21,7 +21,7 @@ from voiceveil.evaluation.results import Figure, Results, attacker_label
 from voiceveil.metrics import ScoredTrials
 from voiceveil.official import read_results
 
-__all__ = ["Attack", "Material", "Scored", "attacks_of", "load_material", "set_name"]
+__all__ = ["Attack", "ReportData", "Scored", "attacks_of", "load_report_data", "set_name"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,12 @@ class Attack:
 
     @property
     def is_free(self) -> bool:
-        """Whether it needs no model."""
+        """True if it needs no model."""
         return self.knowledge in ("free", "metadata")
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class ReportData:
     """Results, details, and the scores of each EER (of those whose scores were kept)."""
 
     results: Results
@@ -70,52 +70,52 @@ class Material:
         return protocol_of(self.results) if is_known else None
 
     def attacks(self) -> tuple[Attack, ...]:
-        """All attacks, in the order of the results."""
+        """Return all attacks, in the order of the results."""
         return attacks_of(self.results)
 
     def strongest(self) -> Attack | None:
-        """The attack on anonymized speech with the lowest mean EER; the order of files is no property of speech."""
-        heard = [one for one in self.attacks() if "a" in one.condition and one.knowledge != "metadata"]
-        return min(heard, key=lambda one: sum(f.value for f in one.figures) / len(one.figures), default=None)
+        """Return the attack on anonymized speech with the lowest mean EER; attacks on metadata do not count."""
+        attacks = [attack for attack in self.attacks() if "a" in attack.condition and attack.knowledge != "metadata"]
+        return min(attacks, key=lambda a: sum(f.value for f in a.figures) / len(a.figures), default=None)
 
     def scores_of(self, attack: Attack) -> tuple[Scored, ...]:
-        """The scores of an attack, a set each."""
-        return tuple(one for one in self.scored if one.figure in attack.figures)
+        """Return the scores of an attack, one entry for each set."""
+        return tuple(scored for scored in self.scored if scored.figure in attack.figures)
 
 
 def attacks_of(results: Results) -> tuple[Attack, ...]:
-    """All attacks of some results, in their order."""
-    found: dict[tuple[str, str, str], list[Figure]] = {}
+    """Return all attacks of some results, in their order."""
+    by_attack: dict[tuple[str, str, str], list[Figure]] = {}
     for figure in results.find("eer"):
-        found.setdefault((figure.attacker, figure.knowledge, figure.condition), []).append(figure)
-    return tuple(Attack(*names, tuple(figures)) for names, figures in found.items())
+        by_attack.setdefault((figure.attacker, figure.knowledge, figure.condition), []).append(figure)
+    return tuple(Attack(*names, tuple(figures)) for names, figures in by_attack.items())
 
 
 def set_name(figure: Figure) -> str:
-    """The set of trials that a figure is of, for a reader."""
+    """Return the trial set of a figure, for a reader."""
     gender = {"f": "female", "m": "male"}.get(figure.gender, "")
     return " ".join(filter(None, [figure.dataset, figure.subset, gender]))
 
 
-def load_material(path: Path) -> Material:
-    """From a folder of results, its ``results.json``, or an official result file, which has figures alone."""
+def load_report_data(path: Path) -> ReportData:
+    """Read a folder of results, its ``results.json``, or an official result file, which has figures alone."""
     results = read_results(path)
     folder = path if path.is_dir() else path.parent
     if path.is_file() and path.name != "results.json":
-        return Material(results, folder)
+        return ReportData(results, folder)
     details = read_details(folder)
-    heard = {name: {row.utterance: row.speaker for row in rows} for name, rows in details.utterances.items()}
+    speakers = {name: {row.utterance: row.speaker for row in rows} for name, rows in details.utterances.items()}
     scored = []
     for figure in results.find("eer"):
-        speaker_of = heard.get(str(figure.detail.get("set", "")))
+        speaker_of = speakers.get(str(figure.detail.get("set", "")))
         file = _score_file(folder, figure)
         if speaker_of and file is not None:
             scored.append(_read(file, figure, speaker_of))
-    return Material(results, folder, details, tuple(scored))
+    return ReportData(results, folder, details, tuple(scored))
 
 
 def _score_file(folder: Path, figure: Figure) -> Path | None:
-    """The score file of a figure, if it is there; never one outside of the results."""
+    """Return the score file of a figure, or None; never a file outside of the results."""
     name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in figure.attacker)
     usual = f"scores/{name}/{figure.detail.get('set')}.{figure.condition}.scores"
     file = folder / str(figure.detail.get("scores") or usual)
@@ -124,8 +124,8 @@ def _score_file(folder: Path, figure: Figure) -> Path | None:
 
 
 def _read(file: Path, figure: Figure, speaker_of: dict[str, str]) -> Scored:
-    """Scores ``<enrolled speaker> <utterance> <score>``; who speaks is in the details."""
-    enroll, utterance, score, heard = [], [], [], []
+    """Read lines ``<enrolled speaker> <utterance> <score>``; the details name the speaker of each utterance."""
+    enroll, utterance, score, actual = [], [], [], []
     with open_file(file) as stream:
         for number, line in enumerate(bounded_lines(stream, file), start=1):
             try:
@@ -133,13 +133,13 @@ def _read(file: Path, figure: Figure, speaker_of: dict[str, str]) -> Scored:
                 if math.isnan(float(value)):
                     raise ValueError("the score is not a number")
                 score.append(float(value))
-                heard.append(speaker_of[name])
+                actual.append(speaker_of[name])
             except (ValueError, KeyError) as error:
                 what = f"not `<speaker> <utterance> <score>` of the details: {str(error)[:100]}"
                 raise InputError(what, where=file, line=number, fix="evaluate again") from None
             enroll.append(claimed)
             utterance.append(name)
-    claims, speakers = np.array(enroll), np.array(heard)
+    claims, speakers = np.array(enroll), np.array(actual)
     names, codes = np.unique(np.concatenate([claims, speakers]), return_inverse=True)
     codes = codes.reshape(-1).astype(np.int64)
     trials = ScoredTrials(np.array(score), claims == speakers, codes[: len(claims)], codes[len(claims) :])

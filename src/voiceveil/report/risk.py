@@ -1,6 +1,6 @@
 """The report on a risk assessment, for a data-protection officer: one HTML file that needs nothing else.
 
-Conventions: as in :mod:`voiceveil.report.html`; rates are shown in percent with 95 % intervals. Plain words first,
+Conventions: as in :mod:`voiceveil.report.html`; rates are shown in percent with 95% intervals. Plain words first,
 then the figures of the paper's Figure 1, then how to repeat it. It informs a legal assessment and is none.
 """
 

@@ -1,6 +1,6 @@
 """Figure 1 of the legal paper: a rate against the number of speakers, a curve for each attacker.
 
-Conventions: pixels, y downward; N is logarithmic. Bands are 95 % intervals, the dashed grey line is chance, thin dotted
+Conventions: pixels, y downward; N is logarithmic. Bands are 95% intervals, the dashed grey line is chance, thin dotted
 lines beyond the last point are extrapolations. A curve has a colour and a dash pattern: neither is needed alone.
 """
 

@@ -14,7 +14,7 @@ from voiceveil.evaluation.results import Figure
 from voiceveil.evaluation.tasks import all_tasks
 from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.plots import Dot, dots_svg
-from voiceveil.report.report_data import Material, set_name
+from voiceveil.report.report_data import ReportData, set_name
 from voiceveil.report.speakers import SpeakerEer, by_speaker
 from voiceveil.report.task_parts import NO_DETAILS, Panel
 
@@ -41,10 +41,10 @@ class Speakers:
     missing: str = ""
 
 
-def genders(material: Material) -> Part:
-    """EERs of women and men, by dataset, of all attackers that use a model."""
+def genders(data: ReportData) -> Part:
+    """Return the EERs of women and men, by dataset, of all attackers that use a model."""
     figures = [
-        f for f in material.results.find("eer") if f.gender in ("f", "m") and f.knowledge not in ("free", "metadata")
+        f for f in data.results.find("eer") if f.gender in ("f", "m") and f.knowledge not in ("free", "metadata")
     ]
     if len({f.gender for f in figures}) < 2:
         return Part(missing="The trials are not given for women and men separately.")
@@ -56,74 +56,74 @@ def genders(material: Material) -> Part:
             for f in here
         ]
         dots.sort(key=lambda dot: dot.name[:-1])
-        panels.append(Panel(name, dots_svg(dots, f"EER by gender on {name}", "EER (%), 95 % intervals")))
+        panels.append(Panel(name, dots_svg(dots, f"EER by gender on {name}", "EER (%), 95% intervals")))
     return Part(tuple(panels))
 
 
 def _short(figure: Figure) -> str:
-    """A label of few letters: what the attacker knew, or its name."""
+    """Return a short label: the knowledge of the attacker, or its name."""
     return figure.knowledge or figure.attacker
 
 
-def speakers(material: Material) -> Speakers:
-    """The EER of each speaker under the strongest attacker, the worst protected first."""
-    main = material.strongest()
-    scored = material.scores_of(main) if main else ()
+def speakers(data: ReportData) -> Speakers:
+    """Return the EER of each speaker under the strongest attacker, the worst protected first."""
+    main = data.strongest()
+    scored = data.scores_of(main) if main else ()
     if not scored:
         return Speakers(missing=NO_DETAILS)
     panels, everybody = [], []
-    for one in scored:
-        found = by_speaker(one)
-        everybody += found
-        dots = [Dot(s.speaker, s.eer.value, s.eer.low, s.eer.high) for s in found[:_SHOWN]]
-        name = set_name(one.figure)
-        note = f"the {_SHOWN} worst protected of {len(found)} speakers" if len(found) > _SHOWN else ""
+    for entry in scored:
+        rates = by_speaker(entry)
+        everybody += rates
+        dots = [Dot(s.speaker, s.eer.value, s.eer.low, s.eer.high) for s in rates[:_SHOWN]]
+        name = set_name(entry.figure)
+        note = f"the {_SHOWN} worst protected of {len(rates)} speakers" if len(rates) > _SHOWN else ""
         if dots:
-            panels.append(Panel(name, dots_svg(dots, f"EER by speaker on {name}", "EER (%), 95 % intervals"), note))
+            panels.append(Panel(name, dots_svg(dots, f"EER by speaker on {name}", "EER (%), 95% intervals"), note))
     everybody.sort(key=lambda s: (s.eer.value, s.eer.high))
     missing = "" if everybody else "No speaker has trials of their own and of others."
     return Speakers(tuple(panels), tuple(everybody), missing)
 
 
-def further(material: Material) -> Part:
-    """What else the protocol has measured."""
+def further(data: ReportData) -> Part:
+    """Return the figures that no task shows in a section of its own."""
     shown = {metric for task in all_tasks() for metric in task.metrics}
     titles = {"eer_rocch": "EER by the convex hull"} | {name: info.title for name, info in METRICS.items()}
-    figures = [figure for figure in material.results.figures if figure.metric in titles and figure.metric not in shown]
+    figures = [figure for figure in data.results.figures if figure.metric in titles and figure.metric not in shown]
     rows = tuple((titles[figure.metric], figure) for figure in figures)
-    return Part(rows=rows, missing="" if rows else f"{material.results.protocol} has no further metrics.")
+    return Part(rows=rows, missing="" if rows else f"{data.results.protocol} has no further metrics.")
 
 
-def health(material: Material) -> Part:
-    """What is known of each attacker's training and soundness."""
-    rows = tuple(one for one in material.results.info.get("health", ()) if isinstance(one, Mapping))
+def health(data: ReportData) -> Part:
+    """Return the signs of health of each attacker."""
+    rows = tuple(row for row in data.results.info.get("health", ()) if isinstance(row, Mapping))
     return Part(rows=rows, missing="" if rows else "The results say nothing of the attackers' health.")
 
 
-def notes(material: Material) -> dict[str, list[str]]:
-    """What the evaluation has noted: the sets that were missing, and remarks."""
-    lines = [str(line) for line in material.results.info.get("notes", ())]
+def notes(data: ReportData) -> dict[str, list[str]]:
+    """Return the notes of the evaluation: missing sets, and remarks."""
+    lines = [str(line) for line in data.results.info.get("notes", ())]
     missing = [line.removeprefix("missing: ") for line in lines if line.startswith("missing: ")]
     return {"missing": missing, "remarks": [line for line in lines if not line.startswith("missing: ")]}
 
 
-def command(material: Material) -> str:
+def command(data: ReportData) -> str:
     """Return the command that makes these results anew, with DATA for the folder of the corpora.
 
     Whatever comes from the results is quoted: the command may be pasted into a shell.
     """
-    info = material.results.info
+    info = data.results.info
     if "voiceveil" not in info:
         return ""
-    parts = ["voiceveil evaluate", f"--protocol {quote(material.results.protocol)}", "--data DATA"]
+    parts = ["voiceveil evaluate", f"--protocol {quote(data.results.protocol)}", "--data DATA"]
     chosen = f"--anon {quote(str(info.get('suffix')))}" if info.get("given") else ""
-    parts.append(chosen or f"--system {quote(material.results.system)}")
+    parts.append(chosen or f"--system {quote(data.results.system)}")
     for name, value in dict(info.get("parameters") or {}).items():
         setting = f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
         parts.append(f"--set {quote(setting)}")
     if info.get("training"):
         parts.append(f"--train {' '.join(map(quote, info['training']))}")
-    emotional = dict.fromkeys(f.dataset for f in material.results.find("uar") if not f.split)
+    emotional = dict.fromkeys(f.dataset for f in data.results.find("uar") if not f.split)
     if emotional:
         parts.append(f"--emotion {' '.join(map(quote, emotional))}")
     if info.get("attackers"):

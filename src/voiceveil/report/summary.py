@@ -1,8 +1,8 @@
-"""What an evaluation means, in plain words, for somebody who decides about data and has no time for a table.
+"""The summary of an evaluation in plain words, for readers who decide about data and have no time for tables.
 
 Conventions: each finding has a grade (good, middling, poor, unknown) that is said in words and a sign, never by colour
 alone. The limits of the grades are ours, written beside them; no law and no challenge has set them. A grade goes by
-the less favourable end of the 95 % interval.
+the less favourable end of the 95% interval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.results import Figure
 from voiceveil.metrics.catalog import METRICS
-from voiceveil.report.report_data import Attack, Material
+from voiceveil.report.report_data import Attack, ReportData
 from voiceveil.stats import Estimate, average
 
 __all__ = ["KNOWLEDGE", "UNKNOWN", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
@@ -50,12 +50,12 @@ class Finding:
 
 
 def percent(value: float, low: float | None = None, high: float | None = None) -> str:
-    r"""A rate as a reader sees it.
+    r"""Return a rate in percent with its interval.
 
     >>> percent(0.0809, 0.0607, 0.114).replace("\N{NO-BREAK SPACE}", " "), percent(0.3)
-    ('8.1 % [6.1, 11.4]', '30.0\xa0%')
+    ('8.1% [6.1, 11.4]', '30.0%')
     """
-    rate = f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+    rate = f"{100 * value:.1f}%"
     if low is None or high is None or low != low or high != high:
         return rate
     return f"{rate} [{100 * low:.1f},\N{NO-BREAK SPACE}{100 * high:.1f}]"
@@ -76,31 +76,31 @@ def shown(figure: Figure | Estimate | int) -> str:
 
 
 def mean_of(figures: tuple[Figure, ...] | list[Figure]) -> Average:
-    """The plain mean over sets of different speakers, with an interval if all have one."""
+    """Return the plain mean over sets of different speakers, with an interval if all have one."""
     if any(f.low is None or f.high is None for f in figures):
         return Average(sum(f.value for f in figures) / len(figures))
-    made = average([Estimate(f.value, f.low or 0.0, f.high or 0.0, se=0.0) for f in figures])
-    return Average(made.value, made.low, made.high)
+    pooled = average([Estimate(f.value, f.low or 0.0, f.high or 0.0, se=0.0) for f in figures])
+    return Average(pooled.value, pooled.low, pooled.high)
 
 
-def findings(material: Material) -> list[Finding]:
-    """The summary: who is protected, and what is left of words, emotions and intonation."""
-    return [_privacy(material), _words(material), _emotions(material), _intonation(material)]
+def findings(data: ReportData) -> list[Finding]:
+    """Return the findings on privacy, words, emotions and intonation."""
+    return [_privacy(data), _words(data), _emotions(data), _intonation(data)]
 
 
 def _shown(one: Average) -> str:
     return percent(one.value, one.low, one.high)
 
 
-def _privacy(material: Material) -> Finding:
+def _privacy(data: ReportData) -> Finding:
     question = "Can somebody still tell who speaks?"
-    main = material.strongest()
+    main = data.strongest()
     if main is None:
         return Finding(question, "unknown", "Not measured", "No attacker was run on the anonymized speech.")
     eer = mean_of(main.figures)
     low = eer.value if eer.low is None else eer.low
     grade: Grade = "poor" if low < 0.2 else "middling" if low < 0.4 else "good"
-    if material.results.checks:
+    if data.results.checks:
         return Finding(question, "unknown", UNKNOWN, "The figures may be false: checks have failed.")
     answer = {
         "poor": "Often, yes: weak protection",
@@ -115,19 +115,19 @@ def _privacy(material: Material) -> Finding:
     text = (
         f"The strongest attacker that was tried ({main.evaluator}{': it ' + who if who else ''}) is given two "
         f"recordings and says whether one person speaks in both. Set so that both kinds of mistakes are equally "
-        f"frequent, it is wrong in {_shown(eer)} of the cases. Guessing would be wrong in 50 %: that would be perfect "
+        f"frequent, it is wrong in {_shown(eer)} of the cases. Guessing would be wrong in 50%: that would be perfect "
         f"protection."
     )
-    plain = next((one for one in material.attacks() if one.condition == "oo" and not one.is_free), None)
+    plain = next((one for one in data.attacks() if one.condition == "oo" and not one.is_free), None)
     if plain is not None:
         text += f" Without any protection, an attacker is wrong in {_shown(mean_of(plain.figures))}."
-    limits = "weak: EER below 20 %; partial: below 40 %"
+    limits = "weak: EER below 20%; partial: below 40%"
     return Finding(question, grade, answer, text, limits)
 
 
-def _words(material: Material) -> Finding:
+def _words(data: ReportData) -> Finding:
     question = "Are the words kept?"
-    pair = _before_and_after(material, "wer")
+    pair = _before_and_after(data, "wer")
     if pair is None:
         return Finding(question, "unknown", "Not measured", "No recogniser was run on the anonymized speech.")
     before, after = pair
@@ -142,13 +142,13 @@ def _words(material: Material) -> Finding:
     return Finding(question, grade, answer, text, "good: up to 5 points more errors; mostly: up to 15")
 
 
-def _emotions(material: Material) -> Finding:
+def _emotions(data: ReportData) -> Finding:
     question = "Are emotions kept?"
-    pair = _before_and_after(material, "uar")
+    pair = _before_and_after(data, "uar")
     if pair is None:
         return Finding(question, "unknown", "Not measured", "No speech with emotion labels was evaluated.")
     before, after = pair
-    classes = max((len(f.detail.get("recalls", {})) for f in material.results.find("uar")), default=0) or 4
+    classes = max((len(f.detail.get("recalls", {})) for f in data.results.find("uar")), default=0) or 4
     chance = 1 / classes
     low = after.value if after.low is None else after.low
     kept = (low - chance) / max(before.value - chance, 1e-9)
@@ -158,18 +158,15 @@ def _emotions(material: Material) -> Finding:
         f"A recogniser of {classes} emotions is right in {_shown(before)} of the original and {_shown(after)} of the "
         f"anonymized speech (mean over the emotions); guessing gives {100 * chance:.0f} %."
     )
-    return Finding(question, grade, answer, text, "good: 80 % of what is above chance is kept; in part: 50 %")
+    return Finding(question, grade, answer, text, "good: 80% of what is above chance is kept; in part: 50%")
 
 
-def _intonation(material: Material) -> Finding:
+def _intonation(data: ReportData) -> Finding:
     question = "Is the intonation kept?"
     rows = [
-        row
-        for rows in material.details.utterances.values()
-        for row in rows
-        if row.number("pitch_correlation") is not None
+        row for rows in data.details.utterances.values() for row in rows if row.number("pitch_correlation") is not None
     ]
-    figures = material.results.find("pitch_correlation")
+    figures = data.results.find("pitch_correlation")
     if figures:
         rho = mean_of(figures)
     elif rows:
@@ -191,23 +188,23 @@ def _intonation(material: Material) -> Finding:
     return Finding(question, grade, answer, text, "good: 0.7 or more; in part: above 0.3")
 
 
-def _before_and_after(material: Material, metric: str) -> tuple[Average, Average] | None:
+def _before_and_after(data: ReportData, metric: str) -> tuple[Average, Average] | None:
     sides = []
     for condition in ("o", "a"):
-        figures = material.results.primary(metric, condition=condition)
+        figures = data.results.primary(metric, condition=condition)
         if not figures:
             return None
         sides.append(mean_of(figures))
     return sides[0], sides[1]
 
 
-def warnings(material: Material) -> list[str]:
-    """What a reader must know before any figure: attackers that should not be trusted, and those that are missing."""
-    return [*_of_health(material), *_of_attackers(material.attacks())]
+def warnings(data: ReportData) -> list[str]:
+    """Return warnings to read before any figure: attackers not to be trusted, and attackers that are missing."""
+    return [*_of_health(data), *_of_attackers(data.attacks())]
 
 
-def _of_health(material: Material) -> Iterator[str]:
-    for one in material.results.info.get("health", ()):
+def _of_health(data: ReportData) -> Iterator[str]:
+    for one in data.results.info.get("health", ()):
         if isinstance(one, dict):
             yield from (f"{one.get('attacker', 'an attacker')}: {line}" for line in one.get("warnings") or ())
 
@@ -221,9 +218,9 @@ def _of_attackers(attacks: tuple[Attack, ...]) -> Iterator[str]:
         )
 
 
-def caveats(material: Material) -> list[str]:
-    """What the figures do not show."""
-    speakers = {row.speaker for rows in material.details.utterances.values() for row in rows if row.speaker}
+def caveats(data: ReportData) -> list[str]:
+    """Return the limits of what the figures show."""
+    speakers = {row.speaker for rows in data.details.utterances.values() for row in rows if row.speaker}
     who = f"the {len(speakers)} speakers" if speakers else "the speakers"
     return [
         "Only the attackers listed here were tried. A stronger one may recognise more; none proves that nobody can.",

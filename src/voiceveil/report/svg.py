@@ -1,4 +1,4 @@
-"""What all figures are drawn with: axes at round numbers, names that keep out of each other's way, escaped text.
+"""Building blocks of all drawings: axes at round numbers, labels that do not overlap, escaped text.
 
 Conventions: pixels, y downward; a box is (left, top, right, bottom). A figure is one string of SVG without scripts,
 fonts or links. All text from outside passes through :func:`text`.
@@ -106,7 +106,7 @@ def _name(name: str, box: Box, own: Box) -> Iterator[str]:
 
 
 def _beside(own: Box, width: float) -> list[Box]:
-    """Where a name may stand, the best place first: at the sides, then ever farther above and below."""
+    """Yield places for a label, the best first: at the sides, then ever farther above and below."""
     left, above, right, below = own
     centred, middle = (left + right - width) / 2, (above + below) / 2 - 8
     corners = [(right + 4, middle), (left - 4 - width, middle)]

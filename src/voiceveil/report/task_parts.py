@@ -15,7 +15,7 @@ from voiceveil.evaluation.tasks import Section, Table, all_tasks
 from voiceveil.evaluation.tasks.contract import Cell
 from voiceveil.report.curves import det_svg
 from voiceveil.report.plots import correlation_svg, pitch_svg, similarity_svg
-from voiceveil.report.report_data import Material, set_name
+from voiceveil.report.report_data import ReportData, set_name
 from voiceveil.report.words import LostWord, lost_words
 from voiceveil.stats import mean, wilson
 
@@ -72,31 +72,31 @@ class TaskPart:
     missing: str = ""
 
 
-def task_parts(material: Material) -> list[TaskPart]:
+def task_parts(data: ReportData) -> list[TaskPart]:
     """Return the parts of all tasks, in their order."""
     parts = []
     for task in all_tasks():
-        section = task.section(material.results)
+        section = task.section(data.results)
         if section is not None:
             add = _ADDITIONS.get(task.name)
-            parts.append(TaskPart(section) if add is None else add(material, section))
+            parts.append(TaskPart(section) if add is None else add(data, section))
     return parts
 
 
-def _attacks(material: Material, section: Section) -> TaskPart:
+def _attacks(data: ReportData, section: Section) -> TaskPart:
     """Emphasize the strongest attacker, and draw the DET curves of each set, all attackers in one panel."""
-    strongest = material.strongest()
+    strongest = data.strongest()
     own = strongest.figures if strongest else ()
     rows = tuple(row for row in section.table.rows if any(cell is figure for cell in row for figure in own))
     part = TaskPart(section, "DET curves", highlighted=rows)
-    if not material.scored:
+    if not data.scored:
         return replace(part, missing=NO_DETAILS)
-    styles = {(attack.attacker, attack.condition): number % _STYLES for number, attack in enumerate(material.attacks())}
+    styles = {(attack.attacker, attack.condition): number % _STYLES for number, attack in enumerate(data.attacks())}
     panels = []
-    for name in dict.fromkeys(set_name(scored.figure) for scored in material.scored):
+    for name in dict.fromkeys(set_name(scored.figure) for scored in data.scored):
         chosen = [
             (styles[scored.figure.attacker, scored.figure.condition], scored)
-            for scored in material.scored
+            for scored in data.scored
             if set_name(scored.figure) == name
         ]
         panels.append(Panel(name, det_svg(chosen, f"DET curves of {len(chosen)} attacks on {name}")))
@@ -105,7 +105,7 @@ def _attacks(material: Material, section: Section) -> TaskPart:
             styles[attack.attacker, attack.condition],
             ", ".join(filter(None, [attack.attacker, attack.knowledge, attack.condition])),
         )
-        for attack in material.attacks()
+        for attack in data.attacks()
     )
     text = (
         "Both kinds of mistakes at every setting of the attacker; dots are EERs, the dashed line is where both are "
@@ -114,11 +114,11 @@ def _attacks(material: Material, section: Section) -> TaskPart:
     return replace(part, text=text, panels=tuple(panels), legend=legend)
 
 
-def _similarity(material: Material, section: Section) -> TaskPart:
+def _similarity(data: ReportData, section: Section) -> TaskPart:
     """Draw the similarity matrices."""
-    similarity = material.details.similarity
+    similarity = data.details.similarity
     if not similarity:
-        return TaskPart(section, missing=NO_DETAILS if not material.details.utterances else "")
+        return TaskPart(section, missing=NO_DETAILS if not data.details.utterances else "")
     panels = tuple(
         Panel(
             f"{name}, {len(matrices.speakers)} speakers",
@@ -129,9 +129,9 @@ def _similarity(material: Material, section: Section) -> TaskPart:
     return TaskPart(replace(section, missing=""), panels=panels)
 
 
-def _words(material: Material, section: Section) -> TaskPart:
+def _words(data: ReportData, section: Section) -> TaskPart:
     """Show the words that are lost: most often, and most surely."""
-    rows = [row for rows in material.details.utterances.values() for row in rows]
+    rows = [row for rows in data.details.utterances.values() for row in rows]
     lost = lost_words(rows)
     part = TaskPart(section, "Words most often lost")
     if not lost:
@@ -169,11 +169,11 @@ def _lost_table(words: list[LostWord], title: str) -> Table:
     return Table(columns, rows, title)
 
 
-def _pitch(material: Material, section: Section) -> TaskPart:
+def _pitch(data: ReportData, section: Section) -> TaskPart:
     """Show the pitch of each set before and after, and the correlations of its utterances."""
     panels: list[Panel] = []
     rows: list[tuple[Cell, ...]] = []
-    for name, records in material.details.utterances.items():
+    for name, records in data.details.utterances.items():
         tracked = [record for record in records if record.number("pitch_correlation") is not None]
         if not tracked:
             continue
@@ -199,7 +199,7 @@ def _pitch(material: Material, section: Section) -> TaskPart:
 
 
 #: Task -> the function that adds details and drawings to its section.
-_ADDITIONS: dict[str, Callable[[Material, Section], TaskPart]] = {
+_ADDITIONS: dict[str, Callable[[ReportData, Section], TaskPart]] = {
     "verification": _attacks,
     "distinctiveness": _similarity,
     "words": _words,

@@ -30,7 +30,7 @@ class LostWord:
 
     @property
     def extra(self) -> int:
-        """How many more are lost than in the original speech."""
+        """Losses more than in the original speech."""
         return self.lost_anonymized - self.lost_original
 
 

@@ -83,7 +83,7 @@ class TaskOptions:
 
 @dataclass(frozen=True, eq=False)
 class TaskSetup:
-    """What is known before the work begins: the sets, the folder ``data`` that holds them, and the options."""
+    """The sets of an evaluation, the folder ``data`` that holds them, and the options: known before the work begins."""
 
     inventory: Inventory
     data: Path
@@ -96,7 +96,7 @@ class TaskSetup:
 
 @dataclass(frozen=True, eq=False)
 class TaskContext:
-    """What a running task works with.
+    """Setup, anonymized speech, cache and folders of a running task.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class TaskContext:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a task has measured.
+    """Figures and details that a task has measured.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """How a task is shown in a report.
+    """The part of a report that shows a task.
 
     Parameters
     ----------
