@@ -40,7 +40,7 @@ from voiceveil.report.figures import privacy_utility_svg
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.systems.resolve import find_system
-from voiceveil.training.asv import train_asv
+from voiceveil.training.asv import AsvSettings, TrainingRun, train_asv
 
 SEED = 2024
 PROTOCOL = Path(__file__).with_name("side_by_side.toml")
@@ -82,13 +82,14 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
         record = train_asv(
             [open_corpus(path) for path in train],
             folder,
-            model=model,
-            epochs=args.epochs,
-            channels=args.channels if model == "ecapa" else None,
-            trained_on="anonymized",
-            seed=SEED,
-            jobs=args.jobs,
-            quiet=args.quiet,
+            AsvSettings(
+                model=model,
+                epochs=args.epochs,
+                channels=args.channels if model == "ecapa" else None,
+                trained_on="anonymized",
+                seed=SEED,
+            ),
+            TrainingRun(jobs=args.jobs, quiet=args.quiet),
         )
         print(
             f"{model}: {record['accuracy']:.1%} of its training chunks recognised after {args.epochs} epochs",

@@ -9,6 +9,7 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from voiceveil.models.speaker.encoders import encoder as named
 from voiceveil.models.speaker.networks import MODELS, features, repeated
 from voiceveil.models.speaker.trained import TrainedEncoder
 from voiceveil.testing import synthetic_voice
-from voiceveil.training.asv import train_asv
+from voiceveil.training.asv import AsvSettings, TrainingRun, train_asv
 from voiceveil.training.asv_data import Batches, divide, long_enough
 from voiceveil.training.asv_recipes import RECIPES, Exponential, OneCycle, Triangular, peaks, recipe_for
 from voiceveil.training.feature_store import FeatureStore, open_store
@@ -237,9 +238,16 @@ def new_utterances_eer(encoder: TrainedEncoder) -> float:
     return eer(*pair_scores(np.stack(vectors), names, centre=True))
 
 
+def trained(corpora: list[Corpus], out: Path, **options: Any) -> dict[str, Any]:
+    """Train with options that go to the settings or to the run, as their names say."""
+    chosen = {name: value for name, value in options.items() if name in AsvSettings.__dataclass_fields__}
+    run = {name: value for name, value in options.items() if name not in chosen}
+    return train_asv(corpora, out, AsvSettings(**chosen), TrainingRun(**run))
+
+
 @pytest.mark.parametrize(("model", "channels"), [("ecapa", 32), ("xvector", 64), ("resnet34", 4)])
 def test_few_steps_separate_speakers(more: Corpus, tmp_path: Path, model: str, channels: int) -> None:
-    record = train_asv(
+    record = trained(
         [more], tmp_path, model=model, channels=channels, epochs=4, batch_size=12, seconds_per_chunk=1.0,
         validation_speakers=0,
     )  # fmt: skip
@@ -261,7 +269,7 @@ def test_few_steps_separate_speakers(more: Corpus, tmp_path: Path, model: str, c
 
 
 def test_training_record_is_complete(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record = train_asv(
+    record = trained(
         [corpus], tmp_path, recipe="official", channels=8, epochs=2, batch_size=8, seconds_per_chunk=0.5,
         trained_on="anonymized", seed=5, quiet=False,
     )  # fmt: skip
@@ -287,7 +295,7 @@ def test_training_record_is_complete(corpus: Corpus, tmp_path: Path, capsys: pyt
 
 def test_finished_training_is_not_repeated(corpus: Corpus, tmp_path: Path) -> None:
     def train(seed: int = 0, overwrite: bool = False) -> dict[str, object]:
-        return train_asv(
+        return trained(
             [corpus], tmp_path, channels=8, epochs=1, batch_size=16, seconds_per_chunk=0.5, seed=seed,
             features=tmp_path / "kept", overwrite=overwrite,
         )  # fmt: skip
@@ -311,7 +319,7 @@ def test_second_training_in_a_folder_is_rejected(corpus: Corpus, tmp_path: Path)
     with (tmp_path / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another training is running here"):
-            train_asv([corpus], tmp_path, channels=8)
+            trained([corpus], tmp_path, channels=8)
     assert not (tmp_path / "model.safetensors").exists()
 
 
@@ -321,21 +329,21 @@ def test_second_training_in_a_folder_is_rejected(corpus: Corpus, tmp_path: Path)
 def test_invalid_data_is_rejected(voices: Path, tmp_path: Path) -> None:
     one = open_corpus(voices).filter(lambda u: u.speaker == "s2")
     with pytest.raises(InputError, match="1 speaker in 5 utterances"):
-        train_asv([one], tmp_path)
+        trained([one], tmp_path)
     nobody = replace(one, utterances=tuple(replace(u, speaker=None) for u in one))
     with pytest.raises(InputError, match=r"5 of 5 utterances of .* have no speaker"):
-        train_asv([nobody], tmp_path)
+        trained([nobody], tmp_path)
     corpus = open_corpus(voices)
     gone = replace(corpus, utterances=(*corpus, Utterance("x", tmp_path / "gone.wav", "s9")))
     with pytest.raises(InputError, match="no such audio file"):
-        train_asv([gone], tmp_path)
+        trained([gone], tmp_path)
     save(tmp_path / "short" / "s9" / "a.wav", Waveform(np.zeros(100, np.float32), 16000))
     with pytest.raises(InputError, match="too short for one frame"):
-        train_asv([corpus, open_corpus(tmp_path / "short")], tmp_path / "out", channels=8)
+        trained([corpus, open_corpus(tmp_path / "short")], tmp_path / "out", channels=8)
 
 
 def test_invalid_settings_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
-    for match, options in {
+    settings: dict[str, dict[str, Any]] = {
         "unknown speaker encoder 'ecappa'": {"model": "ecappa"},
         "unknown recipe 'offical' for ecapa": {"recipe": "offical"},
         "unknown device 'tpu'": {"device": "tpu"},
@@ -344,12 +352,13 @@ def test_invalid_settings_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
         "chunks of 0.01 s": {"seconds_per_chunk": 0.01},
         "ecapa with 12 channels": {"channels": 12},
         "0 threads": {"threads": 0},
-    }.items():
+    }
+    for match, options in settings.items():
         with pytest.raises(InputError, match=match):
-            train_asv([corpus], tmp_path / "out", **options)  # type: ignore[arg-type]
+            trained([corpus], tmp_path / "out", **options)
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="no device 'cuda' here"):
-            train_asv([corpus], tmp_path / "out", device="cuda")
+            trained([corpus], tmp_path / "out", device="cuda")
 
 
 # --- the encoder

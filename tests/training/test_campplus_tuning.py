@@ -100,9 +100,9 @@ def test_invalid_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(campplus, "find_spec", lambda name: None)
     speech(tmp_path, "train", range(3), range(1))
     from voiceveil.corpus import open_corpus
-    from voiceveil.training.asv import train_asv
+    from voiceveil.training.asv import AsvSettings, train_asv
 
     with pytest.raises(InputError, match=r"weights of CAM\+\+ are not installed"):
-        train_asv([open_corpus(tmp_path / "train")], tmp_path / "out", model="campplus-tuned")
+        train_asv([open_corpus(tmp_path / "train")], tmp_path / "out", AsvSettings(model="campplus-tuned"))
     assert not (tmp_path / "out").exists()
     campplus._wheel_file.cache_clear()

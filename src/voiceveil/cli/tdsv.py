@@ -273,7 +273,7 @@ def _train(args: argparse.Namespace) -> int:
     refuse_files([args.out], overwrite=args.overwrite)
     encoder = args.encoder
     if encoder == "ecapa":
-        from voiceveil.training.asv import train_asv
+        from voiceveil.training.asv import AsvSettings, TrainingRun, train_asv
 
         folder = args.out.with_name(f"{args.out.stem}-ecapa")
         refuse_overlap(folder, [args.challenge])
@@ -281,12 +281,8 @@ def _train(args: argparse.Namespace) -> int:
             train_asv(
                 [training_corpus(challenge)],
                 folder,
-                model="ecapa",
-                epochs=args.epochs,
-                channels=args.channels,
-                overwrite=args.overwrite,
-                jobs=args.jobs,
-                quiet=args.quiet,
+                AsvSettings(epochs=args.epochs, channels=args.channels),
+                TrainingRun(overwrite=args.overwrite, jobs=args.jobs, quiet=args.quiet),
             )
         encoder = f"ecapa:{folder}"
     system = train(

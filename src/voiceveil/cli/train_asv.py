@@ -22,7 +22,7 @@ from voiceveil.cli.options import (
 )
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
-from voiceveil.training.asv import train_asv
+from voiceveil.training.asv import AsvSettings, TrainingRun, train_asv
 from voiceveil.training.asv_recipes import RECIPES
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
@@ -89,9 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and tell what came of it."""
-    record = train_asv(
-        [open_corpus(spec) for spec in args.data],
-        args.out,
+    settings = AsvSettings(
         model=args.model,
         recipe=args.recipe,
         epochs=args.epochs,
@@ -101,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
         validation_speakers=args.validation_speakers,
         trained_on=args.trained_on,
         seed=args.seed,
+    )
+    run_options = TrainingRun(
         device=args.device,
         threads=args.threads,
         jobs=args.jobs,
@@ -109,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
         quiet=args.quiet,
     )
+    record = train_asv([open_corpus(spec) for spec in args.data], args.out, settings, run_options)
     print_lines(*([json.dumps(record)] if args.json else _lines(record, args.out)))
     return 0
 

@@ -15,7 +15,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,64 +31,121 @@ from voiceveil.training.asv_recipes import Recipe, recipe_for
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND, Trainer
 from voiceveil.training.feature_store import open_store
 
-__all__ = ["check_device", "train_asv"]
+__all__ = ["AsvSettings", "TrainingRun", "check_device", "train_asv"]
+
+
+@dataclass(frozen=True)
+class AsvSettings:
+    """What the weights of a speaker encoder depend on, besides the speech; None is the recipe's value.
+
+    Parameters
+    ----------
+    model, recipe : str
+        Name of the encoder, and of the recipe for it.
+    epochs, batch_size : int, optional
+        Passes over the speech, and chunks in a batch.
+    seconds_per_chunk : float, optional
+        Length of a chunk; shorter utterances are padded by repeating them, or left out by the official recipe of
+        ECAPA-TDNN, as the challenge does.
+    channels : int, optional
+        Width of the network.
+    validation_speakers : int, optional
+        Speakers who are not trained on, for the validation EER.
+    trained_on : {"original", "anonymized", "similar"}
+        Kind of the training speech, for those who attack with the encoder.
+    seed : int
+        Of weights, order and chunks.
+    """
+
+    model: str = "ecapa"
+    recipe: str = "fixed"
+    epochs: int | None = None
+    batch_size: int | None = None
+    seconds_per_chunk: float | None = None
+    channels: int | None = None
+    validation_speakers: int | None = None
+    trained_on: Literal["original", "anonymized", "similar"] = "original"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """How a training is carried out.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu``, ``cuda`` or ``cuda:1``.
+    threads, jobs : int
+        Threads of the training, and processes that extract features.
+    features : Path, optional
+        Folder that keeps features; without it they are removed at the end.
+    checkpoint_every : float
+        Seconds.
+    overwrite : bool
+        Replace another training in the folder.
+    quiet : bool
+        Show no progress.
+    """
+
+    device: str = "cpu"
+    threads: int = 1
+    jobs: int = 1
+    features: Path | None = None
+    checkpoint_every: float = 120.0
+    overwrite: bool = False
+    quiet: bool = True
 
 
 def train_asv(
-    corpora: Sequence[Corpus],
-    out: Path,
-    *,
-    model: str = "ecapa",
-    recipe: str = "fixed",
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    seconds_per_chunk: float | None = None,
-    channels: int | None = None,
-    validation_speakers: int | None = None,
-    trained_on: Literal["original", "anonymized", "similar"] = "original",
-    seed: int = 0,
-    device: str = "cpu",
-    threads: int = 1,
-    jobs: int = 1,
-    features: Path | None = None,
-    checkpoint_every: float = 120.0,
-    overwrite: bool = False,
-    quiet: bool = True,
+    corpora: Sequence[Corpus], out: Path, settings: AsvSettings | None = None, run: TrainingRun | None = None
 ) -> dict[str, Any]:
-    """Train a speaker encoder on the speakers of ``corpora``; returns the record, which is also in ``out``.
+    """Train a speaker encoder on the speakers of ``corpora``; return the record, which is also in ``out``.
 
-    What is None has the recipe's value. ``trained_on`` tells those who attack with the encoder what it has heard.
-    ``jobs`` processes extract features, into ``features`` if given (they stay there), else into ``out``;
-    ``checkpoint_every`` is in seconds. Utterances shorter than a chunk are padded by repeating them, or left out by the
-    official recipe of ECAPA-TDNN, as the challenge does.
+    Parameters
+    ----------
+    corpora
+        Speech with speakers.
+    out
+        Folder for the weights and the record.
+    settings
+        What is trained (default: ECAPA-TDNN by its fixed recipe).
+    run
+        Device, processes and files.
+
+    Raises
+    ------
+    InputError
+        If a setting or the speech cannot be used, or another training is in the folder.
     """
-    kind = speaker_model(model)
-    plan = _planned(recipe_for(model, recipe), epochs, batch_size, seconds_per_chunk)
-    check_device(device, threads)
+    chosen, run = settings or AsvSettings(), run or TrainingRun()
+    kind = speaker_model(chosen.model)
+    plan = _planned(chosen)
+    check_device(run.device, run.threads)
     kind.begin()  # weights that are missing are found before the work begins
     utterances = collect(corpora)
-    settings = {
-        "model": model,
-        "channels": kind.channels if channels is None else channels,
+    recorded = {
+        "model": chosen.model,
+        "channels": kind.channels if chosen.channels is None else chosen.channels,
         "recipe": json.loads(json.dumps(asdict(plan))),
-        "validation_speakers": validation_speakers,
-        "data": trained_on,
+        "validation_speakers": chosen.validation_speakers,
+        "data": chosen.trained_on,
         "data_sha256": digest(utterances),
-        "seed": seed,
+        "seed": chosen.seed,
     }
     with exclusive_lock(out, "another training"):
-        finished = _finished(out, settings, overwrite)
+        finished = _finished(out, recorded, run.overwrite)
         if finished is not None:
             return finished
-        folder = out / RECORDS / "features" if features is None else features
-        store = open_store(folder, utterances, kind, seconds=plan.longest, jobs=jobs, quiet=quiet)
-        parts = divide(long_enough(utterances, store, plan), plan, seed, validation_speakers)
-        trainer = Trainer(kind, plan, parts, store, out, settings, device, threads)
-        record = trainer.run(checkpoint_every, quiet=quiet)
+        folder = out / RECORDS / "features" if run.features is None else run.features
+        store = open_store(folder, utterances, kind, seconds=plan.longest, jobs=run.jobs, quiet=run.quiet)
+        parts = divide(long_enough(utterances, store, plan), plan, chosen.seed, chosen.validation_speakers)
+        trainer = Trainer(kind, plan, parts, store, out, recorded, run.device, run.threads)
+        record = trainer.run(run.checkpoint_every, quiet=run.quiet)
         record["corpora"] = [{"name": corpus.name, "utterances": len(corpus)} for corpus in corpora]
         _write_json(out / "record.json", record)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
-        if features is None:
+        if run.features is None:
             shutil.rmtree(folder)
             with suppress(OSError):  # a ledger is in it
                 folder.parent.rmdir()
@@ -110,10 +167,14 @@ def check_device(device: str, threads: int = 1) -> None:
         raise InputError(f"no device {device!r} here: torch sees {torch.cuda.device_count()}", fix="use --device cpu")
 
 
-def _planned(recipe: Recipe, epochs: int | None, batch_size: int | None, seconds: float | None) -> Recipe:
-    """Return the recipe with what the user wants otherwise."""
-    plan = replace(recipe, epochs=recipe.epochs if epochs is None else epochs)
-    plan = replace(plan, batch_size=plan.batch_size if batch_size is None else batch_size)
+def _planned(settings: AsvSettings) -> Recipe:
+    """Return the recipe with the settings that replace its own."""
+    plan = recipe_for(settings.model, settings.recipe)
+    if settings.epochs is not None:
+        plan = replace(plan, epochs=settings.epochs)
+    if settings.batch_size is not None:
+        plan = replace(plan, batch_size=settings.batch_size)
+    seconds = settings.seconds_per_chunk
     if seconds is not None:
         plan = replace(plan, shortest=seconds, longest=seconds)
     if plan.epochs < 1 or plan.batch_size < 2:
