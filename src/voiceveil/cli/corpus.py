@@ -28,7 +28,7 @@ from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
 from voiceveil.corpus.summary import Summary, summarize
-from voiceveil.corpus.trial_design import Design, design_trials, write_design
+from voiceveil.corpus.trial_design import RECORD, Design, design_trials, write_design
 from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_of_legal_sets, protocol_text
 from voiceveil.run.outputs import refuse_corpora
 from voiceveil.run.progress import Progress
@@ -48,7 +48,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The actions and their options."""
+    """Declare the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|info|convert|protocol")
     check = actions.add_parser("check", help="list every fault, with its file and line; exit code 1 if there is one")
     check.add_argument("path", metavar="PATH", help="the corpus to check")
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_protocol(protocol: argparse.ArgumentParser) -> None:
-    """The options of `corpus protocol`."""
+    """Declare the options of `corpus protocol`."""
     protocol.add_argument("path", metavar="CORPUS", help="corpus with speakers")
     protocol.add_argument("out", metavar="OUT", type=Path, help="folder for the Kaldi directories and protocol.toml")
     protocol.add_argument("--name", help="first part of the names of the sets (default: the name of the corpus)")
@@ -99,7 +99,8 @@ def _add_protocol(protocol: argparse.ArgumentParser) -> None:
         "--session",
         default="auto",
         metavar="auto|none|REGEX",
-        help="where an id tells the session: enrollment and trials share none; its first group counts (auto: as known)",
+        help="regular expression whose first group is the session in an id: enrollment and trials share no session "
+        "(default: auto, known corpora)",
     )
     legal = protocol.add_argument_group("legal sets")
     legal.add_argument(
@@ -112,10 +113,13 @@ def _add_protocol(protocol: argparse.ArgumentParser) -> None:
             f"--{name}-minutes",
             type=float,
             metavar="MIN",
-            help=f"speech of each speaker in {name.upper()} ({minutes:g})",
+            help=f"least speech of each speaker in {name.upper()}, in minutes (default: {minutes:g})",
         )
         legal.add_argument(
-            f"--{name}-utterances", type=int, metavar="N", help=f"count utterances instead, so many in {name.upper()}"
+            f"--{name}-utterances",
+            type=int,
+            metavar="N",
+            help=f"least utterances of each speaker in {name.upper()}, instead of minutes",
         )
 
 
@@ -131,27 +135,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Metadata first and at once, then the audio files as they are read."""
-    found: list[Fault] = []
+    """Print the faults of the metadata at once, then those of the audio files as they are read."""
+    reported: list[Fault] = []
 
-    def tell(fault: Fault) -> None:
-        found.append(fault)
+    def report(fault: Fault) -> None:
+        reported.append(fault)
         if not args.json:
             print_lines(f"{'note: ' if fault.note else ''}{fault}")
 
     reading = read_tolerantly(args.path, enroll=args.enroll)
     for fault in reading.faults:
-        tell(fault)
+        report(fault)
     if not args.no_audio:
         with Progress("checking", len(reading.corpus)) as progress:
             for fault in audio_faults(reading, args.rate, lambda done: progress.advance()):
                 progress.clear()
-                tell(fault)
-    faults = sum(not fault.note for fault in found)
+                report(fault)
+    faults = sum(not fault.note for fault in reported)
     if args.json:
-        print(json.dumps({"path": args.path, "faults": [_row(fault) for fault in found]}, indent=2))
+        print(json.dumps({"path": args.path, "faults": [_row(fault) for fault in reported]}, indent=2))
     else:
-        notes = len(found) - faults
+        notes = len(reported) - faults
         print_lines(f"{args.path}: {len(reading.corpus)} utterances, {faults} faults, {notes} notes")
     return 1 if faults else 0
 
@@ -170,7 +174,7 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _lines(summary: Summary) -> list[str]:
-    """The summary as a person reads it."""
+    """Return the summary as lines for a person."""
     named = {"f": "female", "m": "male", "?": "of unknown gender"}
     speakers = ", ".join(f"{count} {named[gender]}" for gender, count in summary.speakers.items())
     lines = [
@@ -223,13 +227,13 @@ def _protocol(args: argparse.Namespace) -> int:
         )
         protocol = protocol_of_design(design)
     design = replace(design, files={"protocol.toml": protocol_text(protocol)})
-    for name in (*design.sets, *design.files):
+    for name in (*design.sets, *design.files, RECORD):
         refuse_corpora(args.out / name, [corpus], [find_reader(args.path)[1]])
     for path in write_design(design, args.out, overwrite=args.overwrite):
-        one = design.sets.get(path.name)
-        print_lines(f"{path}" + ("" if one is None else f": {_sizes(one)}"))
+        corpus_set = design.sets.get(path.name)
+        print_lines(f"{path}" + ("" if corpus_set is None else f": {_sizes(corpus_set)}"))
     if without := design.record["without_gender"]:
-        fate = "in the sets all the same" if args.legal else "left out (--pooled takes them)"
+        fate = "in the sets too" if args.legal else "left out (--pooled includes them)"
         print_lines(f"note: {len(without)} speaker(s) of unknown gender are {fate}, e.g. {without[0]}", file=sys.stderr)
     for speaker, reason in list(design.record.get("not_enrolled", {}).items())[:1]:
         count = len(design.record["not_enrolled"])
@@ -238,21 +242,22 @@ def _protocol(args: argparse.Namespace) -> int:
 
 
 def _legal_design(corpus: Corpus, args: argparse.Namespace) -> Design:
-    """By minutes, or by utterances if one of these options is given."""
+    """Return the sets A and B, sized by minutes, or by utterances if one of these options is given."""
     minutes, counts = (args.a_minutes, args.b_minutes), (args.a_utterances, args.b_utterances)
     if counts == (None, None):
         a, b = (default if amount is None else amount for amount, default in zip(minutes, (2.0, 3.0), strict=True))
         return design_legal_sets(corpus, name=args.name, a=a, b=b, seed=args.seed)
     if None in counts or minutes != (None, None):
         raise InputError(
-            "amounts of different kinds", fix="give --a-utterances and --b-utterances, or minutes for both"
+            "amounts of A and B of different kinds", fix="give --a-utterances and --b-utterances, or minutes for both"
         )
     return design_legal_sets(corpus, name=args.name, a=counts[0], b=counts[1], unit="utterances", seed=args.seed)
 
 
-def _sizes(one: Corpus) -> str:
-    text = f"{len(one.by_speaker)} speakers, {len(one)} utterances"
-    if one.trials is None:
+def _sizes(corpus: Corpus) -> str:
+    """Return the numbers of speakers, utterances and trials of a set."""
+    text = f"{len(corpus.by_speaker)} speakers, {len(corpus)} utterances"
+    if corpus.trials is None:
         return text
-    target = int(one.trials.target.sum())
-    return f"{text}, {target} target and {len(one.trials) - target} nontarget trials"
+    target = int(corpus.trials.target.sum())
+    return f"{text}, {target} target and {len(corpus.trials) - target} nontarget trials"

@@ -33,9 +33,10 @@ from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
 from voiceveil.corpus.sampling import Sessions, shuffled, shuffled_utterances
 
-__all__ = ["Design", "design_trials", "set_name", "write_design"]
+__all__ = ["RECORD", "Design", "design_trials", "set_name", "write_design"]
 
-_RECORD = "design.json"  # how the sets were drawn, beside them
+#: The file beside the sets that records how they were drawn.
+RECORD = "design.json"
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
 
     directories = {name: out / name for name in design.sets}
     tables = [table for directory in directories.values() for table in kaldi_files(directory)]
-    files = [out / name for name in (_RECORD, *design.files)]
+    files = [out / name for name in (RECORD, *design.files)]
     written = [*tables, *files]
     refuse_files(written, overwrite=overwrite)
     before = {path for path in written if os.path.lexists(path)}
@@ -286,7 +287,7 @@ def write_design(design: Design, out: Path, *, overwrite: bool = False) -> list[
 def _write_design(design: Design, out: Path) -> None:
     for name, corpus in design.sets.items():
         write_kaldi(corpus, out / name)
-    for name, text in {_RECORD: json.dumps(design.record, indent=1) + "\n", **design.files}.items():
+    for name, text in {RECORD: json.dumps(design.record, indent=1) + "\n", **design.files}.items():
         with atomic_path(out / name) as file:
             file.write_text(text, encoding="utf-8")
 
