@@ -4,7 +4,7 @@ Conventions: SQL has ``?`` for values, never values themselves, and keeps to wha
 a function of a :class:`Transaction`; when :meth:`Database.write` returns, it is on disk (SQLite: write-ahead log,
 synced at each commit). It may be run again after a conflict or a lost connection, hence its statements must bear
 repetition (``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle. Every call
-blocks: call it from a worker thread (:mod:`voiceveil.apps.web.workers`), never from the event loop.
+blocks: call it from a worker thread (:mod:`voiceveil.apps.web.limits`), never from the event loop.
 
 What is deleted by :meth:`Database.erase` is also removed from SQLite's files: deleted bytes are overwritten
 (``secure_delete``), the file is rebuilt (``VACUUM``) and the write-ahead log is emptied. PostgreSQL keeps deleted rows
