@@ -47,12 +47,12 @@ _FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # an image of 
 
 
 def team_token(seal: Seal, team: str, until: float) -> str:
-    """What a team shows."""
+    """Return the token with which a team signs in and uploads."""
     return seal.token("team", {"team": team}, until=until)
 
 
 def open_board(folder: Path, database: str | None = None) -> Starlette:
-    """The application of a contest."""
+    """Return the web application of a contest."""
     contest = Contest.load(folder)
     check_data(contest)
     opened = open_database(database or folder / "board.sqlite")
@@ -130,11 +130,11 @@ class BoardApp:
     def _figure(self) -> Response:
         from voiceveil.report.figures import privacy_utility_svg
 
-        found = ranking(self._contest, shown_in_figure(self._contest, self._entries(time.time())))
-        if found is None:
+        ranked = ranking(self._contest, shown_in_figure(self._contest, self._entries(time.time())))
+        if ranked is None:
             raise HTTPException(404)
         headers = {"content-type": "image/svg+xml", "content-security-policy": _FIGURE_POLICY}
-        return Response(privacy_utility_svg(found), headers=headers)
+        return Response(privacy_utility_svg(ranked), headers=headers)
 
     async def arrive(self, request: Request) -> Response:
         """A team's link: the token becomes a cookie."""
@@ -156,10 +156,11 @@ class BoardApp:
         today, total = self._store.left(self._contest, team)
         verifications = self._store.verifications()
         rows = []
-        for one in self._store.of_team(team):
-            entry, hidden = Entry(one, verifications.get(one.id)), self._contest.is_hidden(one.made, now)
-            status = entry.status(hidden=hidden) if one.state == "scored" else ""
-            rows.append({"entry": entry, "when": _utc(one.made), "hidden": hidden, "status": status})
+        for submission in self._store.of_team(team):
+            entry = Entry(submission, verifications.get(submission.id))
+            hidden = self._contest.is_hidden(submission.made, now)
+            status = entry.status(hidden=hidden) if submission.state == "scored" else ""
+            rows.append({"entry": entry, "when": _utc(submission.made), "hidden": hidden, "status": status})
         context = {"contest": self._contest, "team": team, "rows": rows, "today": today, "total": total}
         return self._pages.page("team.html", {**context, "mark": form_mark(self._seal, f"{team} {session}")})
 
@@ -175,8 +176,8 @@ class BoardApp:
         try:
             name = await self._writes.run(self._store.begin, self._contest, team, system)
         except Full as full:
-            what = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
-            raise HTTPException(409, f"no more than {what}") from full
+            limit = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
+            raise HTTPException(409, f"no more than {limit}") from full
         reason = "the upload was broken off"
         archive = self._incoming / name
         try:
@@ -229,11 +230,11 @@ class BoardApp:
         return digest.hexdigest()
 
     async def static(self, request: Request) -> Response:
-        """Styles and scripts."""
-        found = self._pages.static(request.path_params["name"])
-        if found is None:
+        """Return a style sheet or script."""
+        response = self._pages.static(request.path_params["name"])
+        if response is None:
             raise HTTPException(404)
-        return found
+        return response
 
     async def _sender(self, request: Request) -> str:
         """Return the team that uploads, by its token or by a form of ours."""
@@ -291,7 +292,7 @@ def _utc(seconds: float) -> str:
 
 
 def _reason(error: InputError) -> str:
-    """What is wrong, without the paths of this machine, and without characters that command a terminal."""
+    """Return the error as text, without paths of this machine and without control characters."""
     where = "" if error.where is None or error.where.startswith("/") else f"{error.where}: "
     line = f"line {error.line}: " if error.line else ""
     text = f"{where}{line}{error.what}" + (f" ({error.fix})" if error.fix else "")

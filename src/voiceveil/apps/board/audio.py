@@ -66,10 +66,10 @@ class SubmittedAudio:
 
     def take(self, member: Member) -> bool:
         """Check a member if it is audio that is needed, and return whether it is."""
-        found = self._names.find(member)
-        if found is None:
+        place = self._names.find(member)
+        if place is None:
             return False
-        self._speech[found[0]].add(member, found[1])
+        self._speech[place[0]].add(member, place[1])
         return True
 
     def check_complete(self) -> bool:
@@ -77,15 +77,15 @@ class SubmittedAudio:
 
         Raise an ``InputError`` for audio that is incomplete or not of the right form, and for audio that is required.
         """
-        for one in self._speech.values():
-            one.repeated()
-        faults = [fault for one in self._speech.values() for fault in one.faults]
+        for speech in self._speech.values():
+            speech.repeated()
+        faults = [fault for speech in self._speech.values() for fault in speech.faults]
         if faults:
             member, what = faults[0]
             more = f" (and {len(faults) - 1} more faults in the audio)" if len(faults) > 1 else ""
             raise InputError(f"{member}: {what}{more}", fix=_FIX)
-        missing = [(name, key) for name, one in self._speech.items() for key in one.missing]
-        total = sum(len(one.original) for one in self._speech.values())
+        missing = [(name, key) for name, speech in self._speech.items() for key in speech.missing]
+        total = sum(len(speech.original) for speech in self._speech.values())
         if len(missing) == total:  # also if none is wanted
             if self.contest.require_audio:
                 raise InputError("no anonymized audio, which this contest requires", fix=_FIX)
@@ -100,11 +100,11 @@ class SubmittedAudio:
     def _refuse_two_versions(self) -> None:
         """Raise an ``InputError`` if an utterance of two sets (2022: VCTK) has other audio in each of them."""
         first: dict[str, tuple[str, str]] = {}
-        for name, one in self._speech.items():
-            for key, form in one.formats.items():
+        for name, speech in self._speech.items():
+            for key, form in speech.formats.items():
                 other, sha256 = first.setdefault(key, (name, form.sha256))
                 if sha256 != form.sha256:
-                    what = f"{one.member_of[key]}: not the audio that {key} has in {other}"
+                    what = f"{speech.member_of[key]}: not the audio that {key} has in {other}"
                     raise InputError(what, fix="words and voices are measured on the same audio: pack one version")
 
 
@@ -117,10 +117,10 @@ def unpack_audio(contest: Contest, archive: Path, folder: Path, limits: Limits) 
     names = _Names(originals)
     files: dict[str, dict[str, Path]] = {name: {} for name in originals}
     for member in read_members(archive, limits):
-        found = names.find(member)
-        if found is None or found[1] not in originals[found[0]]:
+        place = names.find(member)
+        if place is None or place[1] not in originals[place[0]]:
             continue
-        name, key = found
+        name, key = place
         path = folder / name / f"{len(files[name])}.wav"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:

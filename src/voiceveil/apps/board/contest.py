@@ -121,17 +121,17 @@ class Contest:
 
     @property
     def has_layout_of_2022(self) -> bool:
-        """Whether submissions have the layout of the 2022 challenge, and not that of 2024."""
+        """True if submissions have the layout of the 2022 challenge, False for that of 2024."""
         official = self.rules.official
         return official is not None and official.layout in ("vpc2020", "vpc2022")
 
     @property
     def is_verified(self) -> bool:
-        """Whether the board attacks and transcribes submitted audio again."""
+        """True if the board attacks and transcribes submitted audio again."""
         return self.verify != "none"
 
     def is_hidden(self, made: float, now: float) -> bool:
-        """Whether the figures of a submission of that time are hidden now."""
+        """Return whether the figures of a submission made at time ``made`` are hidden at ``now`` (both in seconds)."""
         if self.hidden_from is None or self.hidden_until is None:
             return False
         begin, end = self.hidden_from.timestamp(), self.hidden_until.timestamp()

@@ -1,4 +1,4 @@
-"""What the board shows: the last submission of each system of each team, ranked as the challenge ranks.
+"""The leaderboard: the last submission of each system of each team, ranked by the rules of the challenge.
 
 Conventions: a name on the board is TEAM/SYSTEM. Places are by value; systems whose 95% intervals overlap are tied. The
 VoicePrivacy Challenges rank within each EER condition by WER; TdSV by the minimum detection cost.
@@ -52,12 +52,12 @@ class Entry:
 
     @property
     def is_verified(self) -> bool:
-        """Whether its audio was attacked and transcribed again, whatever came of it."""
+        """True if its audio was attacked and transcribed again, with whatever result."""
         return self.verification is not None and self.verification.state in ("verified", "differs")
 
     @property
     def is_rejected(self) -> bool:
-        """Whether its audio cannot be taken for anonymized speech of the challenge."""
+        """True if its audio cannot be anonymized speech of the challenge."""
         return self.verification is not None and self.verification.state == "rejected"
 
     @property
@@ -69,36 +69,39 @@ class Entry:
 
     def status(self, *, hidden: bool = False) -> str:
         """Return what is known of the figures; ``hidden``: without the figures themselves."""
-        one = self.verification
-        if one is None:
+        verification = self.verification
+        if verification is None:
             return "scores as submitted, not verified"
         return {
             "waiting": "waiting for verification",
-            "verifying": f"verifying, {one.progress:.0%}",
+            "verifying": f"verifying, {verification.progress:.0%}",
             "verified": "verified",
-            "differs": "differs" if hidden else f"differs: {one.reason}",
-            "rejected": "not verified: the audio was rejected" if hidden else f"audio rejected: {one.reason}",
-        }.get(one.state, f"not verified: {one.reason}")
+            "differs": "differs" if hidden else f"differs: {verification.reason}",
+            "rejected": "not verified: the audio was rejected" if hidden else f"audio rejected: {verification.reason}",
+        }.get(verification.state, f"not verified: {verification.reason}")
 
 
 def latest(
     contest: Contest, submissions: Iterable[Submission], verifications: Mapping[str, Verification], now: float
 ) -> dict[str, Entry]:
     """Return TEAM/SYSTEM -> its last submission whose figures may be seen."""
-    visible = [one for one in submissions if not contest.is_hidden(one.made, now)]
-    ordered = sorted(visible, key=lambda one: one.made)
-    return {f"{one.team}/{one.system}": Entry(one, verifications.get(one.id)) for one in ordered}
+    visible = [submission for submission in submissions if not contest.is_hidden(submission.made, now)]
+    ordered = sorted(visible, key=lambda submission: submission.made)
+    return {
+        f"{submission.team}/{submission.system}": Entry(submission, verifications.get(submission.id))
+        for submission in ordered
+    }
 
 
 def shown_in_figure(contest: Contest, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return the entries that have a place."""
-    return {name: one for group in _groups(contest, entries) for name, one in group.items()}
+    return {name: entry for group in _groups(contest, entries) for name, entry in group.items()}
 
 
 def _groups(contest: Contest, entries: Mapping[str, Entry]) -> list[dict[str, Entry]]:
     """Return the entries that get a place, in groups: all of the first stand before all of the second."""
-    verified = {name: one for name, one in entries.items() if one.is_verified}
-    others = {name: one for name, one in entries.items() if not one.is_verified and not one.is_rejected}
+    verified = {name: entry for name, entry in entries.items() if entry.is_verified}
+    others = {name: entry for name, entry in entries.items() if not entry.is_verified and not entry.is_rejected}
     return [verified] if contest.rank == "verified-only" else [verified, others]
 
 
@@ -106,9 +109,9 @@ def ranking(contest: Contest, entries: Mapping[str, Entry]) -> Ranking | None:
     """Return the ranking of a VoicePrivacy Challenge; None for others, and while there is nothing to rank."""
     if contest.protocol == TDSV or not entries:
         return None
-    results = [Results(name, contest.rules.name, one.figures) for name, one in entries.items()]
-    found = rank_systems(results, contest.rules, split=contest.split)
-    return replace(found, places={"wer": found.places["wer"]})  # a UAR is not computed again, see `judging`
+    results = [Results(name, contest.rules.name, entry.figures) for name, entry in entries.items()]
+    ranked = rank_systems(results, contest.rules, split=contest.split)
+    return replace(ranked, places={"wer": ranked.places["wer"]})  # a UAR is not computed again, see `scoring`
 
 
 def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
@@ -119,7 +122,7 @@ def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
         return [_by_cost(entries)]
     groups = [ranking(contest, group) for group in _groups(contest, entries)]
     minima = [*ranking_rules(contest.rules).minimum_eer, 1.0]
-    made = []
+    shown = []
     for low, high in pairwise(minima):
         lines: list[Line] = []
         for group in groups:
@@ -127,19 +130,19 @@ def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
             for placing in group.places["wer"].get(low, ()) if group else ():
                 line = _line(placing.system, group, entries)  # type: ignore[arg-type]
                 lines.append(replace(line, place=before + placing.place, tied_with=placing.tied_with))
-        made.append(Table(f"EER from {100 * low:g} to {100 * high:g} %", ("WER", "EER"), tuple(lines)))
+        shown.append(Table(f"EER from {100 * low:g} to {100 * high:g} %", ("WER", "EER"), tuple(lines)))
     below = [_line(s.system, group, entries) for group in groups if group for s in group.standings if not s.condition]
     if below:
-        made.append(Table(f"Not ranked: EER below {100 * minima[0]:g} %", ("WER", "EER"), tuple(below)))
+        shown.append(Table(f"Not ranked: EER below {100 * minima[0]:g} %", ("WER", "EER"), tuple(below)))
     crowded = [_line(name, g, entries) for g in groups if g for names in g.team_limit.values() for name in names]
     if crowded:
-        made.append(Table("Not ranked: the team has better systems", ("WER", "EER"), tuple(crowded)))
-    rest = {name: one for name, one in entries.items() if name not in shown_in_figure(contest, entries)}
+        shown.append(Table("Not ranked: the team has better systems", ("WER", "EER"), tuple(crowded)))
+    rest = {name: entry for name, entry in entries.items() if name not in shown_in_figure(contest, entries)}
     everybody = ranking(contest, rest)
     if everybody is not None:
         unranked = tuple(_line(name, everybody, entries) for name in rest)
-        made.append(Table("Not ranked: not verified", ("WER, as submitted", "EER, as submitted"), unranked))
-    return made
+        shown.append(Table("Not ranked: not verified", ("WER, as submitted", "EER, as submitted"), unranked))
+    return shown
 
 
 def _line(name: str, group: Ranking, entries: Mapping[str, Entry]) -> Line:
@@ -149,8 +152,8 @@ def _line(name: str, group: Ranking, entries: Mapping[str, Entry]) -> Line:
 
 def _by_cost(entries: Mapping[str, Entry]) -> Table:
     """TdSV: by the normalised minimum detection cost."""
-    costs = {name: _average(one.figures, "min_dcf") for name, one in entries.items()}
-    rates = {name: _average(one.figures, "eer") for name, one in entries.items()}
+    costs = {name: _average(entry.figures, "min_dcf") for name, entry in entries.items()}
+    rates = {name: _average(entry.figures, "eer") for name, entry in entries.items()}
     lines = []
     for name in sorted(costs, key=lambda name: costs[name].value):
         place = 1 + sum(other.value < costs[name].value for other in costs.values())
@@ -161,8 +164,8 @@ def _by_cost(entries: Mapping[str, Entry]) -> Table:
 
 
 def _average(figures: Iterable[Figure], metric: str) -> Average:
-    one = next(figure for figure in figures if figure.metric == metric)
-    return Average(one.value, one.low, one.high)
+    figure = next(candidate for candidate in figures if candidate.metric == metric)
+    return Average(figure.value, figure.low, figure.high)
 
 
 def _percent(average: Average) -> str:

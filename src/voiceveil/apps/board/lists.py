@@ -54,8 +54,8 @@ def _missing_lists(protocol: str, data: Path, split: str) -> list[str]:
         keys = f"docs/{split}_keys.txt"
         return [] if (data / keys).is_file() else [keys]
     rules = load_rules(protocol)
-    trials = {t.set for one in rules.verification if one.split == split for t in one.trials}
-    spoken = {name for one in rules.recognition if one.split == split for name in one.sets}
+    trials = {t.set for part in rules.verification if part.split == split for t in part.trials}
+    spoken = {name for part in rules.recognition if part.split == split for name in part.sets}
     needed = [(name, "trials") for name in trials] + [(name, "text") for name in spoken]
     return sorted({name for name, file in needed if not (data / name / file).is_file()})
 
@@ -71,10 +71,10 @@ def check_data(contest: Contest) -> None:
         what = f"{sets} are incomplete: no trials or no text in {', '.join(missing)}"
         raise InputError(what, where=contest.data, fix="give the folder that holds them, or another --split")
     verifications, recognitions = parts_of(contest)
-    for one in verifications:
-        for trials in one.trials:
+    for part in verifications:
+        for trials in part.trials:
             read_key(contest.data / trials.set / "trials")
-    for name in {name for one in recognitions for name in one.sets}:
+    for name in {name for part in recognitions for name in part.sets}:
         if not all(utterance.text for utterance in open_set(contest.data / name)):
             raise InputError("an utterance has no text", where=contest.data / name, fix="WERs need the words: `text`")
     if contest.is_verified or contest.require_audio:
@@ -97,8 +97,8 @@ def parts_of(contest: Contest) -> tuple[list[Verification], list[Recognition]]:
     """Return the verification and the recognition parts of the protocol on the split of the contest."""
     protocol = contest.rules
     return (
-        [one for one in protocol.verification if one.split == contest.split],
-        [one for one in protocol.recognition if one.split == contest.split],
+        [part for part in protocol.verification if part.split == contest.split],
+        [part for part in protocol.recognition if part.split == contest.split],
     )
 
 
@@ -137,8 +137,8 @@ def training_sets(contest: Contest) -> tuple[str, ...]:
 def audio_sets(contest: Contest) -> tuple[str, ...]:
     """Return the sets whose anonymized audio is needed to attack and transcribe a submission again."""
     verifications, recognitions = parts_of(contest)
-    names = [name for one in verifications for name in (one.enroll, *(trials.set for trials in one.trials))]
-    names += [name for one in recognitions for name in one.sets]
+    names = [name for part in verifications for name in (part.enroll, *(trials.set for trials in part.trials))]
+    names += [name for part in recognitions for name in part.sets]
     return tuple(dict.fromkeys((*names, *training_sets(contest))))
 
 

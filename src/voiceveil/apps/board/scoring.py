@@ -118,14 +118,14 @@ def _read_to_end(member: Member) -> None:
         pass
 
 
-def _gather(member: Member, folder: Path, found: dict[str, Path]) -> None:
+def _gather(member: Member, folder: Path, files: dict[str, Path]) -> None:
     if not _WANTED.fullmatch(member.name) or member.name.startswith("data/"):
         _read_to_end(member)
         return
-    if member.name in found:
+    if member.name in files:
         raise InputError(f"{member.name}: there twice", fix="pack it once, outside or inside the zip file")
-    found[member.name] = folder / str(len(found))  # a name of our own
-    _keep(member, found[member.name], _LARGEST)
+    files[member.name] = folder / str(len(files))  # a name of our own
+    _keep(member, files[member.name], _LARGEST)
 
 
 def _keep(member: Member, path: Path, largest: int) -> None:
@@ -234,7 +234,7 @@ def wer_figure(
 
 
 def _only(found: Mapping[str, Path], where: str, what: str) -> str:
-    """The one member whose name fits."""
+    """Return the one member whose name matches ``where``; ``what`` describes it in errors."""
     names = [name for name in found if re.fullmatch(where, name)]
     if len(names) != 1:
         how = "no" if not names else f"{len(names)} files with"
@@ -243,7 +243,7 @@ def _only(found: Mapping[str, Path], where: str, what: str) -> str:
 
 
 def _of_member(name: str, read: Callable[[], T]) -> T:
-    """What is wrong with a file, by its name in the archive and not in our folder."""
+    """Read a file of the archive; errors name it as the archive does, not by its place in our folder."""
     try:
         return read()
     except InputError as error:

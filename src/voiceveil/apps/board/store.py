@@ -78,7 +78,7 @@ class Store:
         database.create(_TABLES)
 
     def recover(self) -> None:
-        """What was being judged when the server died takes no place and can be sent again."""
+        """Refuse the submissions that were being scored when the server died: teams can send them again."""
         reason = "the server stopped while it was judged: please send it again"
         sql = "UPDATE submissions SET state = ?, reason = ? WHERE state = ?"
         self._database.write(lambda t: t.run(sql, "refused", reason, "judging"))
@@ -94,7 +94,7 @@ class Store:
         return self._database.write(work)
 
     def has_team(self, name: str) -> bool:
-        """Whether there is such a team."""
+        """Return whether there is such a team."""
         return bool(self._database.read("SELECT 1 FROM teams WHERE name = ?", name))
 
     def begin(self, contest: Contest, team: str, system: str, now: float | None = None) -> str:
@@ -201,15 +201,15 @@ class Store:
         self._database.write(lambda t: t.run(sql, "refused", reason, name))
 
     def left(self, contest: Contest, team: str, now: float | None = None) -> tuple[int, int]:
-        """How many submissions a team may still make today, and in all."""
+        """Return the number of submissions that a team may still make today, and in all."""
         moment = time.time() if now is None else now
-        times = [one.made for one in self.of_team(team) if one.state != "refused"]
+        times = [submission.made for submission in self.of_team(team) if submission.state != "refused"]
         today = sum(made // _DAY == moment // _DAY for made in times)
         total = max(0, contest.total - len(times))
         return min(total, max(0, contest.daily - today)), total
 
     def of_team(self, team: str) -> list[Submission]:
-        """The history of a team, the newest first."""
+        """Return the submissions of a team, the newest first."""
         sql = f"SELECT {_COLUMNS} FROM submissions WHERE team = ? ORDER BY made DESC"  # noqa: S608 -- our own names
         return [_submission(row) for row in self._database.read(sql, team)]
 

@@ -44,13 +44,13 @@ WITH_HEADPHONES = 5 / 6  # of six comparisons (Woods et al. 2017)
 
 @dataclass(frozen=True)
 class Rules:
-    """Whose answers count: by default those of everybody who was attentive."""
+    """Rules for the evaluators whose answers count: by default all who passed the attention checks."""
 
     keep_all: bool = False
     need_headphones: bool = False
 
     def keeps(self, person: Person) -> bool:
-        """Whether the answers of a person count."""
+        """Return whether the answers of a person count."""
         attentive = person.attention[0] >= ATTENTIVE * person.attention[1]
         headphones = person.headphones[0] >= WITH_HEADPHONES * person.headphones[1]
         return (self.keep_all or attentive) and (headphones or not self.need_headphones)
@@ -111,19 +111,19 @@ class Analysis:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Original first, then the systems."""
+        """The versions: the original first, then the systems."""
         return (ORIGINAL, *self.study.systems)
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Group]]:
         """Aspect -> version -> its ratings."""
-        found: dict[str, dict[str, Group]] = {}
+        groups: dict[str, dict[str, Group]] = {}
         for aspect in ASPECTS:
             members = {source: self._where(aspect, source) for source in self.sources}
             rows = {source: self._group(source, index) for source, index in members.items() if len(index)}
             if rows:
-                found[aspect] = rows
-        return found
+                groups[aspect] = rows
+        return groups
 
     @cached_property
     def tests(self) -> dict[str, dict[tuple[str, str], RatingTest]]:
@@ -144,16 +144,16 @@ class Analysis:
         same-speaker pairs of the original among the different-speaker pairs of a system.
         """
         same, different = "similarity, same speaker", "similarity, different speakers"
-        found: dict[str, list[Det | None]] = {}
+        curves: dict[str, list[Det | None]] = {}
         for aspect in ("naturalness", "intelligibility"):
-            found[aspect] = [self._det(s, (aspect, ORIGINAL), (aspect, s)) for s in self.study.systems]
+            curves[aspect] = [self._det(s, (aspect, ORIGINAL), (aspect, s)) for s in self.study.systems]
         for title, target, nontarget in (
             ("similarity, pairs of the same version", None, None),
             (f"{same}, against original pairs", None, ORIGINAL),
             (f"{different}, against original pairs", ORIGINAL, None),
         ):
-            found[title] = [self._det(s, (same, target or s), (different, nontarget or s)) for s in self.sources]
-        drawn = {title: [det for det in dets if det is not None] for title, dets in found.items()}
+            curves[title] = [self._det(s, (same, target or s), (different, nontarget or s)) for s in self.sources]
+        drawn = {title: [det for det in dets if det is not None] for title, dets in curves.items()}
         return {title: dets for title, dets in drawn.items() if dets}
 
     @cached_property
@@ -163,21 +163,24 @@ class Analysis:
 
         names = {person.name for person in self.kept}
         pairs: dict[tuple[str, str], list[Preference]] = defaultdict(list)
-        for one in self.collected.preferences:
-            if one.evaluator in names:
-                pairs[one.first, one.second].append(one)
+        for preference in self.collected.preferences:
+            if preference.evaluator in names:
+                pairs[preference.first, preference.second].append(preference)
         shares = []
-        for (first, second), ones in sorted(pairs.items()):
-            wins = [float(one.chosen == second) for one in ones]
-            who, whom = [one.evaluator for one in ones], [one.speaker for one in ones]
+        for (first, second), preferences in sorted(pairs.items()):
+            wins = [float(preference.chosen == second) for preference in preferences]
+            evaluators = [preference.evaluator for preference in preferences]
+            speakers = [preference.speaker for preference in preferences]
             p = float(binomtest(int(sum(wins)), len(wins)).pvalue)
-            shares.append(Share(first, second, crossed_interval(weighted_mean(wins), who, whom), len(wins), p, p))
+            shares.append(
+                Share(first, second, crossed_interval(weighted_mean(wins), evaluators, speakers), len(wins), p, p)
+            )
         adjusted = holm([share.p for share in shares])
         return [replace(share, p_adjusted=p) for share, p in zip(shares, adjusted, strict=True)]
 
     @cached_property
     def agreement(self) -> list[Agreement]:
-        """How far evaluators who heard the same items agree."""
+        """Agreement of evaluators who rated the same items, by question."""
         return [self._agreement(question) for question in self.study.ratings if self._of(question)]
 
     @cached_property
@@ -188,16 +191,15 @@ class Analysis:
         return cluster_results(panels) if panels else None
 
     def lines(self) -> list[str]:
-        """The main results for a terminal."""
+        """Return the main results as lines for a terminal."""
         people, kept = self.collected.people, self.kept
         lines = [f"{len(people)} evaluators, {len(kept)} kept; {len(self.ratings)} ratings by those"]
         for aspect, groups in self.groups.items():
             lines += ["", f"{aspect}: mean of normalised ratings [95 %]"]
             lines += [f"  {source:<16} {group.mean}" for source, group in groups.items()]
-        for one in self.preferences:
-            lines.append(
-                f"{one.second} preferred to {one.first}: {replace(one.share, unit='%')}, p = {one.p_adjusted:.2g}"
-            )
+        for share in self.preferences:
+            rate = replace(share.share, unit="%")
+            lines.append(f"{share.second} preferred to {share.first}: {rate}, p = {share.p_adjusted:.2g}")
         if self.clustering is not None:
             lines += ["", "clustering: purity [95 %]"]
             lines += [f"  {system:<16} {row.purity}" for system, row in self.clustering.systems.items()]
@@ -271,16 +273,16 @@ def _with_others(by_item: Mapping[str, Mapping[str, float]]) -> dict[str, float]
             others = [other for key, other in ratings.items() if key != name]
             if others:
                 pairs[name].append((value, float(np.mean(others))))
-    found = {}
+    correlations = {}
     for name, both in sorted(pairs.items()):
         own, rest = np.array(both).T
         if len(both) >= 5 and np.ptp(own) > 0 and np.ptp(rest) > 0:
-            found[name] = float(spearmanr(own, rest).statistic)
-    return found
+            correlations[name] = float(spearmanr(own, rest).statistic)
+    return correlations
 
 
 def analyse(study: Study, collected: Collected, rules: Rules | None = None) -> Analysis:
-    """The analysis of what was collected, by those whom the rules keep."""
+    """Return the analysis of the responses of those evaluators whom the rules keep."""
     chosen = rules or Rules()
     kept = tuple(person for person in collected.people if chosen.keeps(person))
     names = {person.name for person in kept}

@@ -1,4 +1,4 @@
-"""What evaluators have said, in the database: consent, answers, moves of excerpts, and which items are finished.
+"""The answers of evaluators in the database: consent, answers, moves of excerpts, and finished items.
 
 Conventions: an answer is known by (evaluator, item, question), a move by (evaluator, item, number): sending one again
 changes nothing, so that neither a lost acknowledgement nor a replayed request doubles anything. A finished item is
@@ -69,11 +69,11 @@ class Answers:
         self._database.write(lambda t: t.run("INSERT INTO consents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", *values))
 
     def has_consented(self, evaluator: str) -> bool:
-        """Whether an evaluator takes part."""
+        """Return whether an evaluator takes part."""
         return bool(self._database.read("SELECT 1 FROM consents WHERE evaluator = ?", evaluator))
 
     def finished(self, evaluator: str) -> set[str]:
-        """The items that an evaluator is done with."""
+        """Return the items that an evaluator has finished."""
         return {row[0] for row in self._database.read("SELECT item FROM finished WHERE evaluator = ?", evaluator)}
 
     def given(self, evaluator: str, item: str) -> dict[str, str]:

@@ -263,11 +263,11 @@ class ListenApp:
         return ranged(sound, request.headers.get("range"), "audio/wav", "private, max-age=86400")
 
     async def static(self, request: Request) -> Response:
-        """Styles and scripts."""
-        found = self._pages.static(request.path_params["name"])
-        if found is None:
+        """Return a style sheet or script."""
+        response = self._pages.static(request.path_params["name"])
+        if response is None:
             raise HTTPException(404)
-        return found
+        return response
 
     async def health(self, request: Request) -> Response:
         """Tell whether the database answers; it is asked once a second at most, however many strangers want to know."""
@@ -303,7 +303,7 @@ class ListenApp:
         return visitor
 
     async def _form(self, request: Request, visitor: _Visitor) -> dict[str, Any]:
-        """What was sent, if our own page sent it."""
+        """Return the form or JSON that was sent; 403 if another site sent it."""
         self._limit(self._posts, visitor.evaluator)
         body = await read_body(request, _MOST_BYTES)
         try:

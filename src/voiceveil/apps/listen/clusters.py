@@ -94,11 +94,11 @@ def _system(scores: Sequence[PanelScore], name: str) -> SystemClustering:
         values = [float(getattr(score, field)) for score in own]
         return crossed_interval(weighted_mean(values), who, panels, bounds=(0.0, most))
 
-    found = SystemClustering(len(own), mean("f1"), mean("purity"), mean("change", np.inf), mean("alone"))
+    clustering = SystemClustering(len(own), mean("f1"), mean("purity"), mean("change", np.inf), mean("alone"))
     if name == ORIGINAL or not control:
-        return found
+        return clustering
     return replace(
-        found,
+        clustering,
         f1_difference=_difference(control, own, "f1"),
         purity_difference=_difference(control, own, "purity"),
         change_difference=_difference(control, own, "change"),

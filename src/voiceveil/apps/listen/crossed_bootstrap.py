@@ -32,15 +32,17 @@ def crossed_interval(
     seed: int = 0,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Estimate:
-    """A statistic of weights, shape (n,), with its 95 % interval; all that is possible when one alone was asked."""
+    """Return a statistic of weights, shape (n,), with its 95% interval: ``bounds`` if only one evaluator was asked."""
     _, who = np.unique(np.asarray(evaluators), return_inverse=True)
     _, whom = np.unique(np.asarray(speakers), return_inverse=True)
     n = min(int(who.max()), int(whom.max())) + 1
     value = statistic(np.ones(len(who)))
     replicates = np.array([x for w in _weights(who, whom, resamples, seed) if np.isfinite(x := statistic(w))])
-    found = difference_interval(value, replicates if len(replicates) > 1 else np.zeros(0), n, of="evaluators, speakers")
-    low, high = (float(np.clip(end, *bounds)) for end in (found.low, found.high))
-    return Estimate(value, low, high, found.se, n, found.of)
+    interval = difference_interval(
+        value, replicates if len(replicates) > 1 else np.zeros(0), n, of="evaluators, speakers"
+    )
+    low, high = (float(np.clip(end, *bounds)) for end in (interval.low, interval.high))
+    return Estimate(value, low, high, interval.se, n, interval.of)
 
 
 def _weights(who: NDArray[np.intp], whom: NDArray[np.intp], resamples: int, seed: int) -> Iterator[Floats]:

@@ -145,8 +145,8 @@ class _Maker:
         """Everything as data."""
         plan = self._plan
         ratings = tuple(task for task in RATINGS if task in plan.tasks)
-        found = dict(sorted(self._recordings.items()))
-        return Study(plan.name, plan.seed, self._systems, ratings, found, self._items, evaluators)
+        recordings = dict(sorted(self._recordings.items()))
+        return Study(plan.name, plan.seed, self._systems, ratings, recordings, self._items, evaluators)
 
     def _set(self, number: int) -> list[Session]:
         """The sessions that some evaluators have in common: no utterance is in two of their items."""

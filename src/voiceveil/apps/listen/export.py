@@ -25,16 +25,16 @@ Rows = list[list[object]]
 
 
 def tables(analysis: Analysis) -> dict[str, Rows]:
-    """File -> heading and rows."""
+    """Return file name -> rows, the heading first."""
     kept = {person.name for person in analysis.kept}
     asked = sorted({key for person in analysis.collected.people for key in person.background})
     fields = ["evaluator", "item", "question", "source", "same", "speaker", "other", "utterance", "value"]
     rank = {(r.evaluator, r.item, r.question): v for r, v in zip(analysis.ratings, analysis.normalised, strict=True)}
     ratings: Rows = [[*fields, "normalised", "kept"]]
-    for one in analysis.collected.ratings:
-        found = rank.get((one.evaluator, one.item, one.question))
-        number = "" if found is None else f"{found:.6f}"
-        ratings.append([*(getattr(one, key) for key in fields), number, one.evaluator in kept])
+    for rating in analysis.collected.ratings:
+        normalised = rank.get((rating.evaluator, rating.item, rating.question))
+        number = "" if normalised is None else f"{normalised:.6f}"
+        ratings.append([*(getattr(rating, key) for key in fields), number, rating.evaluator in kept])
     people: Rows = [
         ["evaluator", "kept", "finished", "items", "attention_right", "attention", "headphones_right", "headphones",
          "seconds", "plays", *asked]
@@ -45,7 +45,9 @@ def tables(analysis: Analysis) -> dict[str, Rows]:
         row = [person.name, person.name in kept, person.finished, person.items, *checks, round(person.seconds, 1)]
         people.append([*row, person.plays, *said])
     preferences: Rows = [["evaluator", "item", "first", "second", "chosen", "speaker", "kept"]]
-    preferences += [[*asdict(one).values(), one.evaluator in kept] for one in analysis.collected.preferences]
+    preferences += [
+        [*asdict(preference).values(), preference.evaluator in kept] for preference in analysis.collected.preferences
+    ]
     tables = {"ratings": ratings, "evaluators": people, "preferences": preferences, **_panel_tables(analysis)}
     return {name: rows for name, rows in tables.items() if len(rows) > 1}
 
@@ -57,13 +59,13 @@ def _panel_tables(analysis: Analysis) -> dict[str, Rows]:
     excerpts: Rows = [["evaluator", "panel", "excerpt", "utterance", "speaker", "source", "cluster"]]
     moves: Rows = [["evaluator", "panel", "number", "excerpt", "cluster"]]
     for score in analysis.clustering.scores if analysis.clustering else ():
-        one = score.panel
+        panel = score.panel
         figures = [f"{value:.6f}" for value in (score.f1, score.purity, score.change)]
-        panels.append([one.evaluator, one.item, one.system, one.gender, *figures, score.clusters, score.alone])
-        for number, row in enumerate(zip(one.utterances, one.speakers, one.sources, one.clusters, strict=True)):
-            excerpts.append([one.evaluator, one.item, number + 1, *row])
-        for number, (excerpt, cluster) in enumerate(one.moves):
-            moves.append([one.evaluator, one.item, number + 1, int(excerpt) + 1, cluster])
+        panels.append([panel.evaluator, panel.item, panel.system, panel.gender, *figures, score.clusters, score.alone])
+        for number, row in enumerate(zip(panel.utterances, panel.speakers, panel.sources, panel.clusters, strict=True)):
+            excerpts.append([panel.evaluator, panel.item, number + 1, *row])
+        for number, (excerpt, cluster) in enumerate(panel.moves):
+            moves.append([panel.evaluator, panel.item, number + 1, int(excerpt) + 1, cluster])
     return {"panels": panels, "excerpts": excerpts, "moves": moves}
 
 
@@ -100,10 +102,10 @@ def plain(analysis: Analysis, compared: Sequence[Comparison]) -> dict[str, Any]:
             for aspect, tests in analysis.tests.items()
         },
         "det": {title: {det.source: det.eer.as_dict() for det in dets} for title, dets in analysis.dets.items()},
-        "agreement": [_agreement(one) for one in analysis.agreement],
-        "preferences": [_share(one) for one in analysis.preferences],
+        "agreement": [_agreement(agreement) for agreement in analysis.agreement],
+        "preferences": [_share(share) for share in analysis.preferences],
         "clustering": None if clustering is None else {name: _system(row) for name, row in clustering.systems.items()},
-        "objective": [{key: value for key, value in one.items() if key != "drawing"} for one in compared],
+        "objective": [{key: value for key, value in comparison.items() if key != "drawing"} for comparison in compared],
     }
 
 
@@ -112,21 +114,25 @@ def _group(group: Group) -> dict[str, Any]:
     return {"ratings": len(group.normalised), **{key: value.as_dict() for key, value in estimates.items()}}
 
 
-def _agreement(one: Agreement) -> dict[str, Any]:
-    return {**asdict(one), "alpha": _finite(one.alpha), "alpha_normalised": _finite(one.alpha_normalised)}
+def _agreement(agreement: Agreement) -> dict[str, Any]:
+    return {
+        **asdict(agreement),
+        "alpha": _finite(agreement.alpha),
+        "alpha_normalised": _finite(agreement.alpha_normalised),
+    }
 
 
-def _share(one: Share) -> dict[str, Any]:
-    pair = {"first": one.first, "second": one.second, "second_preferred": one.share.as_dict()}
-    return {**pair, "answers": one.count, "p": one.p, "p_adjusted": one.p_adjusted}
+def _share(share: Share) -> dict[str, Any]:
+    pair = {"first": share.first, "second": share.second, "second_preferred": share.share.as_dict()}
+    return {**pair, "answers": share.count, "p": share.p, "p_adjusted": share.p_adjusted}
 
 
 def _system(row: SystemClustering) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in vars(row).items():
-        found[key] = value.as_dict() if isinstance(value, Estimate) else value
-    found["purity_test"] = None if row.purity_test is None else asdict(row.purity_test)
-    return found
+        fields[key] = value.as_dict() if isinstance(value, Estimate) else value
+    fields["purity_test"] = None if row.purity_test is None else asdict(row.purity_test)
+    return fields
 
 
 def _finite(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What machines measured beside what people heard: EER and similarity (Figure 20), WER and the other two (Figure 21).
+"""Objective measures against ratings: EER and similarity (Figure 20), WER and the other two (Figure 21).
 
 Conventions: the EER is that of the ignorant attacker (original enrollment, anonymized trial), who like the evaluators
 knows nothing of anonymization; without it, the lowest of those who know. It is the mean over sets, as is the WER.

@@ -101,14 +101,14 @@ def _cluster_violins(analysis: Analysis) -> dict[str, str]:
 
     if analysis.clustering is None:
         return {}
-    made = {}
+    drawings = {}
     for field in ("purity", "f1"):
         groups = {
             system: np.array([getattr(s, field) for s in analysis.clustering.scores if s.panel.system == system])
             for system in analysis.clustering.systems
         }
-        made[field] = violins_svg(groups, f"{field} of the panels", "purity" if field == "purity" else "F1")
-    return made
+        drawings[field] = violins_svg(groups, f"{field} of the panels", "purity" if field == "purity" else "F1")
+    return drawings
 
 
 def _estimate(value: Estimate | None, digits: int = 2, percent: bool = False) -> str:

@@ -78,7 +78,7 @@ def headphone_tones(softest: int, inverted: int) -> NDArray[np.float64]:
 
 
 def beeps(count: int) -> NDArray[np.float64]:
-    """So many short tones, shape (n, 2)."""
+    """Return ``count`` short tones with pauses, shape (samples, 2)."""
     pause = np.zeros(round(0.3 * _RATE))
     mono = np.concatenate([pause, *(part for _ in range(count) for part in (_tone(660.0, 0.25), pause))])
     return np.stack([mono, mono], axis=1)

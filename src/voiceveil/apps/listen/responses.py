@@ -1,4 +1,4 @@
-"""What was collected, ready for analysis: answers joined with what the design knows about their items.
+"""The responses of a listening test, ready for analysis: answers joined with the items of the design.
 
 Conventions: only finished items count; an answer of an item that was left open is a draft. Everything is in the order
 of the evaluators and of their items. A :class:`Person` is known by the number of their invitation.
@@ -152,16 +152,16 @@ def _preference(study: Study, evaluator: str, item: Item, value: str) -> Prefere
 
 
 def _panel(study: Study, evaluator: str, item: Item, moves: list[tuple[int, int, int]]) -> Panel:
-    heard = [study.recordings[audio] for audio in item.audio]
+    recordings = [study.recordings[audio] for audio in item.audio]
     where = {excerpt: cluster for _, excerpt, cluster in moves}
     return Panel(
         evaluator,
         item.id,
         study.panel_system(item),
-        heard[0].gender,
-        tuple(one.utterance for one in heard),
-        tuple(one.speaker for one in heard),
-        tuple(one.source for one in heard),
-        tuple(str(where[n]) for n in range(len(heard))),
+        recordings[0].gender,
+        tuple(recording.utterance for recording in recordings),
+        tuple(recording.speaker for recording in recordings),
+        tuple(recording.source for recording in recordings),
+        tuple(str(where[n]) for n in range(len(recordings))),
         tuple((str(excerpt), str(cluster)) for _, excerpt, cluster in moves),
     )

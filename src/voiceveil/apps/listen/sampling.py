@@ -76,9 +76,9 @@ def deal_pairs(items: int, systems: Sequence[str], balance: Balance, purpose: st
 
 
 def panel_shape(sizes: Sequence[int], seed: int, purpose: str, *, excerpts: int = 15) -> tuple[int, ...] | None:
-    """How many excerpts each of three reference speakers has: 2 to 6 each, ``excerpts`` together.
+    """Draw the number of excerpts of each of three reference speakers: 2 to 6 each, ``excerpts`` in total.
 
-    ``sizes``: how many each of them has at most. None if it cannot be.
+    ``sizes``: the most that each of them has. Returns None if there is no such split.
     """
     shapes = {
         f"{a} {b} {excerpts - a - b}": (a, b, excerpts - a - b)
@@ -140,14 +140,14 @@ class Deck:
         )
 
     def several(self, utterances: Sequence[Utterance], count: int, purpose: str) -> list[Utterance]:
-        """So many of these, or as many as are left."""
+        """Deal ``count`` of these utterances, or as many as are left."""
         fresh = self._by_use(self._fresh(utterances), purpose, "panel")[:count]
         for utterance in fresh:
             self._deal(utterance, "panel", "panel")
         return fresh
 
     def left(self, utterances: Sequence[Utterance]) -> int:
-        """How many of these were not dealt."""
+        """Return the number of these utterances that were not dealt yet."""
         return len(self._fresh(utterances))
 
     def _fresh(self, utterances: Sequence[Utterance]) -> list[Utterance]:

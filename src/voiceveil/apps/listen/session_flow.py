@@ -55,12 +55,12 @@ class Course:
         return next((step for step in self.steps if step.id not in finished), self.steps[-1])
 
     def questions(self, step: Step) -> dict[str, tuple[str, ...]]:
-        """Question -> the answers that it allows."""
+        """Return question -> its allowed answers."""
         if step.kind == "rating":
             return dict.fromkeys(self.ratings, _SCALE)
         return {step.kind: _CHOICES[step.kind]} if step.kind in _CHOICES else {}
 
     def tested(self, step: Step) -> int:
-        """How many items of a session are no checks."""
-        inside = [one for one in self.steps if one.session == step.session and one.item is not None]
-        return sum(one.kind not in ("headphones", "attention") for one in inside)
+        """Return the number of items in the session of ``step`` that are no checks."""
+        inside = [other for other in self.steps if other.session == step.session and other.item is not None]
+        return sum(other.kind not in ("headphones", "attention") for other in inside)

@@ -28,7 +28,7 @@ TASKS = (*RATINGS, "preference", "clustering")
 
 @dataclass(frozen=True)
 class Recording:
-    """What can be played: a version (``source``) of an utterance; ``source`` is a system, "original" or "check"."""
+    """A recording to play: a version of an utterance; ``source`` is a system, "original" or "check"."""
 
     source: str
     utterance: str = ""
@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Session:
-    """What is heard in one go: "rating", "preference" or "clustering"; ids of items in their order."""
+    """Items that are heard in one go: the task ("rating", "preference", "clustering") and ids of items in order."""
 
     task: str
     items: tuple[str, ...]
@@ -88,7 +88,7 @@ class Study:
         return study
 
     def _check(self, path: Path) -> None:
-        """Whatever is named must be there."""
+        """Raise an ``InputError`` if an item or recording is named that the study does not have."""
         named = {item for sessions in self.evaluators.values() for session in sessions for item in session.items}
         played = {audio for item in self.items.values() for audio in item.audio}
         for kind, lost in (("item", named - set(self.items)), ("recording", played - set(self.recordings))):
@@ -96,18 +96,18 @@ class Study:
                 raise InputError(f"no {kind} {min(lost)!r}", where=path, fix="design it again")
         strange = [name for name in self.recordings if "/" in name or name.startswith(".") or not name]
         if strange:
-            what = f"the recording {strange[0][:80]!r} cannot be the name of a file"
-            raise InputError(what, where=path, fix="design it again")
+            message = f"the recording {strange[0][:80]!r} cannot be the name of a file"
+            raise InputError(message, where=path, fix="design it again")
 
     def is_same(self, item: Item) -> bool:
-        """Whether both recordings of a rated item are of one speaker."""
+        """Return whether both recordings of a rated item are of one speaker."""
         first, second = (self.recordings[audio].speaker for audio in item.audio)
         return first == second
 
     def source(self, item: Item) -> str:
-        """Which version of the speech a rated item is about."""
+        """Return the version of the speech that a rated item is about."""
         return self.recordings[item.audio[0]].source
 
     def panel_system(self, item: Item) -> str:
-        """The system that half of a panel was anonymized by; "original" for the control panel."""
+        """Return the system that anonymized half of a panel; "original" for the control panel."""
         return next((s for a in item.audio if (s := self.recordings[a].source) != ORIGINAL), ORIGINAL)

@@ -1,4 +1,4 @@
-"""What a page shows of a step: words, recordings, answers so far. Nothing that would tell which system is heard."""
+"""The content of the page of a step: words, recordings, answers so far; nothing tells which system is heard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLUSTERS = 4
 
 
 def completion_code(seal: Seal, evaluator: str, session: int) -> str:
-    """The code that shows that a session was finished: ``ABCD-EFGH``."""
+    """Return the code that shows that a session was finished: ``ABCD-EFGH``."""
     code = base64.b32encode(seal.digest("completion", evaluator, str(session))).decode()
     return f"{code[:4]}-{code[4:8]}"
 
@@ -26,7 +26,7 @@ def completion_code(seal: Seal, evaluator: str, session: int) -> str:
 def step_context(
     study: Study, texts: Texts, course: Course, step: Step, given: Mapping[str, str], moves: Sequence[Move]
 ) -> dict[str, Any]:
-    """What the template of a step needs."""
+    """Return the context of a step's template."""
     page = texts["page"]
     context: dict[str, Any] = {
         "step": step,
@@ -73,7 +73,7 @@ def _question(texts: Texts, name: str, allowed: Sequence[str]) -> dict[str, Any]
 
 
 def _panel(texts: Texts, moves: Sequence[Move], count: int) -> dict[str, Any]:
-    """Where each excerpt is now."""
+    """Return the context of a panel: the cluster that each excerpt is in now, and names."""
     where = {move.excerpt: move.cluster for move in moves}
     words = texts["panel"]
     names = [words["excerpt"].format(n=n + 1) for n in range(count)]
