@@ -93,7 +93,7 @@ def test_a_third_partys_attacker() -> None:
         (["pitch-bumsp"], {}, "unknown attacker 'pitch-bumsp'.*did you mean pitch-bumps"),
         (["mcadams-inversoin"], {}, "did you mean mcadams-inversion"),
         (["free:smell"], {}, "unknown cue 'smell'"),
-        ([], {}, "no attacker was named"),
+        ([], {}, "no attacker is named"),
         (["free"], {"scoring": "pdla"}, "unknown scoring 'pdla'.*cosine, plda"),
     ],
 )

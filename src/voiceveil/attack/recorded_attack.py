@@ -62,7 +62,7 @@ def attack(
     if isinstance(attackers, str):
         attackers = [attackers]
     if not attackers:
-        raise InputError("no attacker is named", fix="give e.g. --attacker campplus")
+        raise InputError("no attacker is named", fix="name one, e.g. campplus")
     if out is None:
         return run(Path(data), anon=anon, attackers=attackers, **options)
     folder = Path(out)

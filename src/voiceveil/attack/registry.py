@@ -89,7 +89,7 @@ def make_attackers(
         factory = of_encoders[head] if head in of_encoders else attackers[head]
         made += factory(AttackerOptions(argument, scoring, similar))
     if not made:
-        raise InputError("no attacker was named", fix="name one, e.g. campplus")
+        raise InputError("no attacker is named", fix="name one, e.g. campplus")
     return made
 
 
