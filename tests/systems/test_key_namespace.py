@@ -61,7 +61,7 @@ def test_a_seed_has_a_namespace_only_if_one_is_given(tmp_path: Path) -> None:
     assert audio(tmp_path / "one-out") == audio(tmp_path / "two-out")
     anonymize(tmp_path / "one", tmp_path / "three-out", seed=1, key_namespace="x")
     assert audio(tmp_path / "one-out") != audio(tmp_path / "three-out")
-    with pytest.raises(InputError, match=r"a key namespace without a key to repeat \(give a key file"):
+    with pytest.raises(InputError, match=r"a key namespace needs a key \(give a key file"):
         anonymize(tmp_path / "one", tmp_path / "four-out", key_namespace="x")
 
 

@@ -15,9 +15,11 @@ from voiceveil.systems import systems
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = """\
 examples:
-  voiceveil completion bash >> ~/.bashrc
-  voiceveil completion zsh >> ~/.zshrc
+  voiceveil completion bash > ~/.local/share/bash-completion/completions/voiceveil
+  voiceveil completion zsh > ~/.voiceveil.zsh
   voiceveil completion fish > ~/.config/fish/completions/voiceveil.fish
+
+For zsh, also add `source ~/.voiceveil.zsh` to ~/.zshrc.
 """
 
 

@@ -7,7 +7,6 @@ process does not grow with a manifest.
 from __future__ import annotations
 
 import errno
-import html
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp
 from voiceveil.core.output_guard import refuse_existing, refuse_files
-from voiceveil.core.terminal import clock, escaped
 from voiceveil.corpus import Corpus, CorpusLike, Utterance, stream_corpus
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger, open_ledger, recording_hash
@@ -34,61 +32,13 @@ from voiceveil.systems.contract import Anonymizer
 from voiceveil.systems.digests import digest_secret, source_digest
 from voiceveil.systems.keys import Key, Level
 from voiceveil.systems.layout import Layout, plan_layout
-from voiceveil.systems.release import PlannedRelease, Published, Release, plan_release, write_release
+from voiceveil.systems.release import PlannedRelease, Release, plan_release, write_release
 from voiceveil.systems.resolve import default_system
 from voiceveil.systems.settings import Draws, Format, Settings, make_settings
+from voiceveil.systems.summary import Failure, Summary
 from voiceveil.systems.worker import Done, Job, run_job
 
 __all__ = ["Failure", "Summary", "anonymize"]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An utterance that could not be anonymized, and why."""
-
-    id: str
-    error: str
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Counts of a run: new items, items that were done before, failures, seconds of output audio and of the clock.
-
-    ``left_over``: ids in the output, from an earlier run, that the input does not have any more. ``published``: the
-    release, if one was asked for and there was something to publish. ``print`` shows all of it.
-    """
-
-    output: Path
-    done: int
-    already_done: int
-    failures: tuple[Failure, ...]
-    left_over: tuple[str, ...]
-    mixed_down: int
-    audio_seconds: float
-    seconds: float
-    published: Published | None = None
-
-    def __str__(self) -> str:
-        lines = []
-        if self.left_over:
-            lines.append(
-                f"{len(self.left_over)} file(s) of an earlier run are in the output, but not in the input any more, "
-                f"e.g. {self.left_over[0]}"
-            )
-        if self.mixed_down:
-            lines.append(f"{self.mixed_down} recording(s) with several channels were mixed down to one")
-        lines += [f"failed: {failure.id}: {failure.error}" for failure in self.failures]
-        before = f", {self.already_done} done before" if self.already_done else ""
-        failed = f", {len(self.failures)} FAILED" if self.failures else ""
-        speed = self.audio_seconds / self.seconds if self.seconds else 0.0
-        lines.append(
-            f"{self.done} anonymized{before}{failed}: {clock(self.audio_seconds)} of audio "
-            f"in {clock(self.seconds)} ({speed:.0f}x real time)"
-        )
-        return "\n".join(map(escaped, [*lines, f"output: {self.output}"]))
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def anonymize(
@@ -231,7 +181,7 @@ def anonymize(
     with open_ledger(layout.ledger, settings.record(), overwrite=overwrite, renamed=settings.renamed) as ledger:
         secret = digest_secret(settings, layout.ledger)
         plan = _plan(corpus, layout, ledger, secret)
-        if plan.waiting and ledger.entries and not settings.can_go_on:
+        if plan.waiting and ledger.entries and not settings.resumable:
             if overwrite != "changed":
                 raise _not_resumable(layout)
             plan = _plan(corpus, layout, None, secret)
@@ -434,7 +384,7 @@ def _seconds(job: Job) -> float:
 
 def _not_resumable(layout: Layout) -> InputError:
     return InputError(
-        "a speaker-level run without a key cannot go on: its speakers would get second pseudo-speakers",
+        "a speaker-level run without a key cannot be resumed: its speakers would get second pseudo-speakers",
         where=layout.folder,
         fix="start again with --overwrite; with --key-file a run can always go on",
     )

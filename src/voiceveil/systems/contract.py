@@ -1,4 +1,4 @@
-"""What an anonymization system is: a frozen dataclass with typed parameters and a ``transform``.
+"""The contract of anonymization systems: a frozen dataclass with typed parameters and a ``transform``.
 
     @register("half-speed")
     @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Anonymizer(ABC):
     rate: ClassVar[int] = 16000
     #: Where the system is described.
     source: ClassVar[str] = ""
-    #: Whether the result is as long as the recording; a system that changes the speaking rate says that it is not.
+    #: Whether the result is as long as the recording: False for systems that change the speaking rate.
     keeps_length: ClassVar[bool] = True
-    #: Whether it leaves voices recognizable on purpose, as the control ``identity`` does.
+    #: Whether the system is a control that leaves voices recognizable on purpose, as ``identity`` does.
     is_control: ClassVar[bool] = False
-    #: Modules that worker processes share, imported once before they start (beside the system's own).
+    #: Modules to import once before worker processes start, in addition to the system's own.
     preload: ClassVar[tuple[str, ...]] = ()
     #: Inherited parameters that this system ignores: they are neither listed nor accepted.
     unused_parameters: ClassVar[frozenset[str]] = frozenset()
-    #: Attackers made for this very system, by name: an evaluation runs them beside those that attack any system.
+    #: Names of attackers made for this system: an evaluation runs them in addition to the usual ones.
     attackers: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -113,30 +113,30 @@ class Anonymizer(ABC):
         return result
 
     def stream(self, rng: np.random.Generator) -> Stream | None:
-        """The same block by block, or None when the system needs the whole recording at once."""
+        """Return a stream that converts block by block, or None if the system needs the whole recording at once."""
         return None
 
     def latency(self) -> float | None:
-        """Seconds after which a sample that was pushed is out of ``stream``, for good; None: cannot run live."""
+        """Return the delay of ``stream`` in seconds, or None if the system cannot run live."""
         return None
 
     def models(self) -> dict[str, str]:
-        """Name -> hash or version of every model that the output depends on; asked for before a run begins.
+        """Return name -> hash or version of every model that the output depends on; called before a run starts.
 
-        An ``InputError`` if one is missing. A run whose models have changed does not go on.
+        An ``InputError`` if a model is missing. A run is not resumed if its models have changed.
         """
         return {}
 
-    def at_level(self, level: str) -> Anonymizer:
-        """What a run uses whose pseudo-speakers are those of utterances, or of speakers: this one, as a rule."""
+    def for_level(self, level: str) -> Anonymizer:
+        """Return this system for pseudo-speakers of utterances or of speakers; most systems return ``self``."""
         return self
 
-    def told(self, gender: str | None) -> Anonymizer:
-        """What a recording gets whose speaker is known to be a woman ("f") or a man ("m"): this one, as a rule."""
+    def with_source_gender(self, gender: str | None) -> Anonymizer:
+        """Return this system for a source speaker of known gender, "f" or "m"; most systems return ``self``."""
         return self
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
-        """The challenge's own generator for the ``index``-th utterance of a data set (``--draws official``)."""
+        """Return the challenge's own generator for the ``index``-th utterance of a data set (``--draws official``)."""
         raise InputError(
             f"{self.name} has no official draws", fix="leave out --draws official; use --seed or --key-file"
         )

@@ -1,8 +1,8 @@
-"""Who becomes whom: the random generator that a pseudo-speaker is drawn from.
+"""Secret keys, and the random generators that pseudo-speakers are drawn from.
 
 The generator of an utterance is seeded with an HMAC of (namespace, level, role, id) under a secret key. It therefore
-depends neither on the order of the files nor on the number of workers, and who does not have the key cannot redo the
-draw. At speaker level the id is the speaker's; enrollment and trial data have different roles, so that one person gets
+depends neither on the order of the files nor on the number of workers, and nobody can repeat a draw without the key.
+At speaker level the id is the speaker's; enrollment and trial data have different roles, so that one person gets
 different pseudo-speakers in the two, as the attack models of the challenges demand.
 
 The namespace is the name of the corpus, unless another is given: the same ids in two corpora are different people, and
@@ -142,14 +142,14 @@ def _fault(content: bytes) -> str:
 
 
 def keyed_rng(key: Key, level: Level, utterance: Utterance) -> np.random.Generator:
-    """The generator of an utterance, or of its speaker in its role."""
+    """Return the generator of an utterance, or of its speaker in its role."""
     if level == "utterance":
         return key.rng("utterance", utterance.role, utterance.id)
     return key.rng("speaker", utterance.role, speaker_of(utterance))
 
 
 def speaker_of(utterance: Utterance) -> str:
-    """The speaker; an ``InputError`` if nobody knows."""
+    """Return the speaker; an ``InputError`` if it is not stated."""
     if utterance.speaker is None:
         raise InputError(
             f"utterance {utterance.id} has no speaker",

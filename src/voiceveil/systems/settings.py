@@ -1,4 +1,4 @@
-"""The settings of a run: all that the bytes of its result depend on, beside the input. Checked when they are made."""
+"""The settings of a run: everything that the bytes of its result depend on, except the input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Format = Literal["wav", "flac"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Made by :func:`make_settings`."""
+    """Checked settings of a run, made by :func:`make_settings`."""
 
     system: Anonymizer
     level: Level
@@ -39,8 +39,8 @@ class Settings:
     features: Path | None = None  # a file for features of recordings; the output does not depend on it
 
     @property
-    def can_go_on(self) -> bool:
-        """Whether a later run draws the same pseudo-speaker for a speaker that this one has begun with."""
+    def resumable(self) -> bool:
+        """Whether a later run draws the same pseudo-speaker for a speaker whose utterances are partly done."""
         return self.draws == "official" or self.key.repeatable or self.level == "utterance"
 
     def in_corpus(self, name: str) -> Settings:
@@ -48,7 +48,7 @@ class Settings:
         return replace(self, key=self.key.in_corpus(name))
 
     def record(self) -> dict[str, Any]:
-        """For the ledger; tells keys apart without telling the key."""
+        """Return the settings for the ledger; keys are told apart by fingerprints, which do not reveal them."""
         return {
             "voiceveil": version("voiceveil"),
             "system": self.system.name,
@@ -68,7 +68,7 @@ class Settings:
         return present_parameters(type(self.system), recorded)
 
     def rng(self, index: int, utterance: Utterance) -> np.random.Generator:
-        """The generator of the ``index``-th utterance of a corpus."""
+        """Return the random generator of the ``index``-th utterance of a corpus."""
         if self.level == "speaker":
             speaker_of(utterance)  # known, whatever the draws are
         if self.draws == "official":
@@ -104,20 +104,20 @@ def make_settings(
     if rate is not None and not (_is_whole(rate) and 1000 <= rate <= 384000):
         raise InputError(f"cannot write audio at {rate} Hz", fix="give a whole rate between 1000 and 384000")
     if seed is not None and not _is_whole(seed):
-        raise InputError(f"a seed is a whole number, not {seed!r}")
+        raise InputError(f"the seed must be a whole number, not {seed!r}")
     if seed is not None and key_file is not None:
-        raise InputError("both a seed and a key file", fix="give one of them")
+        raise InputError("both a seed and a key file are given", fix="give one of them")
     if draws == "official" and (seed is not None or key_file is not None):
-        raise InputError("official draws need neither a seed nor a key", fix="leave it out")
+        raise InputError("official draws take neither a seed nor a key file", fix="leave out --seed and --key-file")
     if key_namespace is not None and seed is None and key_file is None:
-        raise InputError("a key namespace without a key to repeat", fix="give a key file as well, or a seed")
+        raise InputError("a key namespace needs a key", fix="give a key file or a seed as well")
     if key_file is not None:
         key = Key.from_file(Path(key_file), namespace=key_namespace)
     elif seed is not None:
         key = Key.from_seed(seed, namespace=key_namespace or "")
     elif key is None:
         key = Key.fresh()
-    made = (system(chosen) if isinstance(chosen, str) else chosen).at_level(level)
+    made = (system(chosen) if isinstance(chosen, str) else chosen).for_level(level)
     return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
 
 

@@ -1,4 +1,4 @@
-"""One recording, from file to file: what every worker does.
+"""Convert one recording from file to file: the job of a worker process.
 
 Recordings up to ten minutes are converted in memory. Longer ones go block by block when the system can: the first
 pass writes raw samples to a temporary file and finds their peak, the second brings them to their final level. Memory
@@ -43,11 +43,11 @@ _BLOCK = 1 << 20  # samples
 
 @dataclass(frozen=True)
 class Job:
-    """What to convert: a file or a part of it (seconds), where to, and the generator for its pseudo-speaker.
+    """A file or a part of it (``start`` and ``duration`` in seconds), its target, and the generator of its draws.
 
-    A worker writes ``part``, a temporary file; who has sent the job records it and gives it its final name, ``target``.
+    A worker writes ``part``, a temporary file; the main process records it and renames it to ``target``.
 
-    ``length``: seconds of audio, and ``gender``: "f" or "m" of who speaks, as far as the metadata say.
+    ``length``: seconds of audio; ``gender``: "f" or "m"; both None if the metadata do not state them.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """What came of it: seconds of output audio, channels and hash of the input file, hash of the output file."""
+    """Result of a job: seconds of output audio, channels and hash of the input file, hash of the output file."""
 
     seconds: float
     channels: int
@@ -103,7 +103,7 @@ def run_job(
 
 
 def _convert(job: Job, system: Anonymizer, rate: int | None, encoding: Encoding) -> Done:
-    system = system.told(job.gender)
+    system = system.with_source_gender(job.gender)
     try:
         source = _content(job.source)
         header = info(job.source)
@@ -131,7 +131,7 @@ def _convert(job: Job, system: Anonymizer, rate: int | None, encoding: Encoding)
 
 
 def _content(path: Path) -> str:
-    """Hash of a recording; "" if it cannot be read, which opening it as audio will say better."""
+    """Return the hash of a recording, or "" if it cannot be read: opening it as audio gives a better error."""
     try:
         return recording_hash(path)
     except (InputError, OSError):

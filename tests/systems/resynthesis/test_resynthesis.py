@@ -113,19 +113,19 @@ def test_stated_gender_overrides_the_estimate(b1b: Resynthesis, gender: str) -> 
     samples, made = synthetic_voice(seconds=1.0).samples, engine.engine_of(b1b)
     drawn = made.pseudo_speaker(samples, None, np.random.default_rng(1), gender).embedding
     assert made.pool.gender_of(drawn) == gender
-    told = b1b.told(gender)
+    told = b1b.with_source_gender(gender)
     assert told == replace(b1b, source_gender=gender)  # type: ignore[arg-type]
     assert engine.engine_of(told) is made
-    assert b1b.told(None) is b1b
+    assert b1b.with_source_gender(None) is b1b
     for own in ("estimated", "f", "m"):
         chosen = replace(b1b, source_gender=own)
-        assert chosen.told(gender) is chosen
+        assert chosen.with_source_gender(gender) is chosen
 
 
 def test_stating_the_estimated_gender_changes_nothing(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
     heard = converted(b1b, samples)
-    stated = {gender: converted(b1b.told(gender), samples) for gender in "fm"}
+    stated = {gender: converted(b1b.with_source_gender(gender), samples) for gender in "fm"}
     assert sorted(np.array_equal(heard, one) for one in stated.values()) == [False, True]
     assert np.array_equal(heard, converted(replace(b1b, source_gender="estimated"), samples))
 
@@ -145,7 +145,10 @@ def test_changed_gender_in_the_corpus_is_converted_again(b1b: Resynthesis, tmp_p
         for utterance in open_corpus(tmp_path / "all.csv"):
             made = load(out / "audio" / f"{utterance.id}.wav").samples
             wave = load(utterance.path)
-            expected = {g: b1b.told(g).convert(wave, keyed_rng(Key.from_seed(1), "utterance", utterance)) for g in "fm"}
+            expected = {
+                g: b1b.with_source_gender(g).convert(wave, keyed_rng(Key.from_seed(1), "utterance", utterance))
+                for g in "fm"
+            }
             found += [gender for gender, one in expected.items() if np.allclose(one.samples, made, atol=1e-4)]
         return done, found
 

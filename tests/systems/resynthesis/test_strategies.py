@@ -219,9 +219,9 @@ def test_genders_and_f0_are_taken_from_the_pool(pool: Pool) -> None:
                 rows, key=lambda row: float(l2_normalized(pool.embeddings[row]) @ l2_normalized(target.embedding))
             )
             assert target.log_f0 == pytest.approx(float(pool.log_f0[nearest]))
-    assert not Sampled("random").hears_source
-    assert Sampled("same").hears_source
-    assert SampledFar("random").hears_source
+    assert not Sampled("random").needs_source_embedding
+    assert Sampled("same").needs_source_embedding
+    assert SampledFar("random").needs_source_embedding
 
 
 def test_model_is_invariant_to_signs_of_the_decomposition(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

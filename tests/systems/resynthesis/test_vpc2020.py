@@ -134,7 +134,7 @@ def test_copy_synthesis_uses_the_source_embedding(decoder: Path) -> None:
 
 def test_source_embedding_is_computed_for_a_stage_that_needs_it(tmp_path: Path) -> None:
     made = resynthesis("m1c3", weights=str(write_two_stages(tmp_path)), strategy="pool-random", gender="f")
-    assert not made.chosen_strategy().hears_source
+    assert not made.chosen_strategy().needs_source_embedding
     heard, pseudo, source = embeddings_of_stages(made, synthetic_voice(seconds=0.6).samples)
     np.testing.assert_allclose(heard[0], pseudo, atol=1e-6)
     np.testing.assert_allclose(heard[1], source, atol=1e-4)

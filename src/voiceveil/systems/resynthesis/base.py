@@ -90,8 +90,8 @@ class Resynthesis(Anonymizer):
         """Stages of synthesis behind those that have weights."""
         return ()
 
-    def told(self, gender: str | None) -> Resynthesis:
-        """With the gender that is stated, unless the user said otherwise."""
+    def with_source_gender(self, gender: str | None) -> Resynthesis:
+        """Return this system with the stated gender, unless the user has chosen another way."""
         if gender is None or self.source_gender != "stated":
             return self
         return replace(self, source_gender=gender)  # type: ignore[arg-type]  # checked when it is made
@@ -111,7 +111,7 @@ class Resynthesis(Anonymizer):
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """The same with all of the recording at once."""
-        return self.stream(rng).all_of(samples)
+        return self.stream(rng).convert_all(samples)
 
 
 @dataclass(frozen=True)

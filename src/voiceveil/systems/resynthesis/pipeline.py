@@ -75,7 +75,7 @@ class Engine:
     ) -> PseudoSpeaker:
         """Whom the speaker of some samples becomes, with a ``known`` gender, or one that is heard."""
         if not (
-            self.strategy.hears_source
+            self.strategy.needs_source_embedding
             or math.isfinite(self.disguise.arousal_threshold)
             or any(stage.unprotected for stage in self.chain)
         ):
@@ -150,7 +150,7 @@ class ResynthesisStream:
         """What is too loud for full scale is made quieter, all of it."""
         return samples * np.float32(0.999 / peak) if peak > 0.999 else samples
 
-    def all_of(self, samples: Samples) -> Samples:
+    def convert_all(self, samples: Samples) -> Samples:
         """Convert a whole recording at once."""
         pieces = []
         for start in range(0, len(samples), PIECE):

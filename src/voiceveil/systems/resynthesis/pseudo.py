@@ -73,7 +73,7 @@ class Strategy(Protocol):
     """What draws pseudo-speakers."""
 
     @property
-    def hears_source(self) -> bool:
+    def needs_source_embedding(self) -> bool:
         """Whether the source matters; if not, its embedding is zeros, its gender "", and no encoder has to run."""
         ...
 
@@ -134,7 +134,7 @@ class PoolFarthest:
     candidates: int = 200
     averaged: int = 100
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
     _nearest_first: ClassVar[bool] = False
 
     def check(self, pool: Pool) -> None:
@@ -197,7 +197,7 @@ class PoolRandom:
     steady_voices: int = 0
 
     @property
-    def hears_source(self) -> bool:
+    def needs_source_embedding(self) -> bool:
         """Its gender alone."""
         return self.gender in ("same", "other")
 
@@ -219,7 +219,7 @@ class PoolRandom:
 class OwnVoice:
     """The source itself: copy-synthesis, which shows what the way through the networks alone does to a voice."""
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
         """Any will do."""

@@ -36,7 +36,7 @@ class Autoencoded:
 
     autoencoder: str = ""
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
     _shipped: ClassVar[str] = "s1"
 
     def check(self, pool: Pool) -> None:

@@ -45,7 +45,7 @@ class Indistinguishable:
     gender: Gender = "random"
     epsilon: float = 100.0
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
         """A budget, and both genders."""

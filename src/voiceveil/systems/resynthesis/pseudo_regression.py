@@ -57,7 +57,7 @@ class Regressed:
     neighbours: int = 10
     strength: float = 1.0
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
         """Numbers that mean something, and enough speakers of both genders to draw half of them."""

@@ -82,7 +82,7 @@ class Sampled:
     components: int = 2
 
     @property
-    def hears_source(self) -> bool:
+    def needs_source_embedding(self) -> bool:
         """Its gender alone."""
         return self.gender in ("same", "other")
 
@@ -121,7 +121,7 @@ class SampledFar(Sampled):
     dissimilarity: float = 0.7
 
     @property
-    def hears_source(self) -> bool:
+    def needs_source_embedding(self) -> bool:
         """Always."""
         return True
 

@@ -44,7 +44,7 @@ class LeastSimilarCentroid:
     kept: float = 0.5
     clusters: int = 10
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
         """Two clusters or more, and as many speakers of both genders."""

@@ -44,7 +44,7 @@ class _Voice:
     embedding: Embedding
     log_f0: float
 
-    hears_source: ClassVar[bool] = True
+    needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
         """Any will do."""
@@ -84,7 +84,7 @@ def _opened(cache: Path | None, process: int) -> Cache:
 
 def _spoken(engine: Engine, samples: Samples, number: int) -> Samples:
     """Return a sentence by an engine: with the same draws, of speed and tempo, for every voice."""
-    return ResynthesisStream(engine, np.random.default_rng(number)).all_of(samples)
+    return ResynthesisStream(engine, np.random.default_rng(number)).convert_all(samples)
 
 
 def rated(

@@ -115,7 +115,7 @@ class Veil(Averaging):
         gender = ("random" if self.privacy > 0.5 else "same") if self.gender == "auto" else self.gender
         return super(Veil, replace(self, gender=gender)).chosen_strategy()
 
-    def at_level(self, level: str) -> Veil:
+    def for_level(self, level: str) -> Veil:
         """Return this system; at speaker level without steady voices, since a speaker keeps one voice."""
         return replace(self, steady_voices=0) if level == "speaker" else self
 
