@@ -1,4 +1,4 @@
-"""Small contests: lists without audio, and archives of teams that tell the truth, lie, or attack."""
+"""Small contests: lists without audio, and correct, false and hostile archives of teams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = "ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT".split()  # noqa: SIM905
 
 
 def make_lists(folder: Path, challenge: str = "vpc2024", split: str = "test", speakers: int = 6) -> Path:
-    """The Kaldi directories of a split: trials and texts, and names of audio files that nobody opens."""
+    """Write the Kaldi directories of a split: trials, texts, and names of audio files that do not exist."""
     protocol = load_protocol(challenge)
     rng = np.random.default_rng(1)
     for one in protocol.verification:
@@ -48,7 +48,7 @@ def submission(
     data: Path, challenge: str = "vpc2024", split: str = "test", *, separation: float = 1.0, errors: float = 0.1,
     seed: int = 0, suffix: str = "_x",
 ) -> dict[str, bytes]:  # fmt: skip
-    """The members of an honest archive, with numbers that are not: an EER of 50 % and a WER of 0 everywhere."""
+    """Return the members of a correct archive whose summary is false: an EER of 50% and a WER of 0 everywhere."""
     protocol = load_protocol(challenge)
     rng = np.random.default_rng(seed)
     members: dict[str, bytes] = {}
@@ -93,7 +93,7 @@ def tar(members: dict[str, bytes], *extra: tarfile.TarInfo) -> bytes:
 
 
 def wav_bytes(wave: Waveform) -> bytes:
-    """The content of a wav file of 16 bits."""
+    """Return the bytes of a 16-bit WAV file."""
     buffer = io.BytesIO()
     with wavfile.open(buffer, "wb") as file:
         file.setparams((1, 2, wave.rate, 0, "NONE", ""))

@@ -1,4 +1,4 @@
-"""A real browser for tests of pages: Debian's chromium, headless, spoken to through a pipe (DevTools protocol)."""
+"""A real browser for tests of pages: headless Chromium, controlled through a pipe (DevTools protocol)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """One tab. ``events`` are all that the browser has said without being asked."""
+    """One tab; ``events`` are the DevTools events received so far."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back = to, os.fdopen(back, "rb", buffering=0)
@@ -75,7 +75,7 @@ class Browser:
         return dict(json.loads(line))
 
     def open(self, page: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Show a page at a width and in a scheme; ``events`` are then those of this page."""
+        """Open a page at a width in a color scheme; ``events`` then holds those of this page."""
         shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **shape)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -86,30 +86,30 @@ class Browser:
             self.events.append(self._next())
 
     def evaluate(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def screenshot(self, width: int, height: int, *, scale: float = 1.0) -> bytes:
-        """A PNG of the top of the page."""
+        """Return a PNG of the top of the page."""
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
         return base64.b64decode(self.call("Page.captureScreenshot", clip=clip)["data"])
 
     def complaints(self) -> list[str]:
-        """Console messages, errors and violations of the page's policy."""
+        """Return console messages, errors and violations of the content policy."""
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [json.dumps(event["params"]) for event in self.events if event.get("method") in kinds]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for; ``data:`` is none (the browser's own audio player draws itself with such)."""
+        """Return the requested addresses, without ``data:``, which the browser's audio player uses itself."""
         asked = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [url for params in asked if not (url := params["request"]["url"]).startswith("data:")]
 
 
 @contextmanager
 def browse(profile: Path, *flags: str) -> Iterator[Browser]:
-    """A fresh browser with an empty profile, and with further flags."""
+    """Start a browser with an empty profile and the given flags."""
     program = chromium()
     assert program is not None
     to_read, to_write = os.pipe()

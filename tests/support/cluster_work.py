@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Awkward(Exception):
-    """Cannot be rebuilt from its arguments, as quite some exceptions of libraries."""
+    """An exception that cannot be rebuilt from its arguments, like many of libraries."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -23,7 +23,7 @@ def square(number: int) -> int:
 
 @dataclass(frozen=True)
 class Killing:
-    """Writes down that it was called; one item is poison."""
+    """Append each call to a file, and kill the process at one item."""
 
     folder: str
     poison: int

@@ -1,4 +1,4 @@
-"""A part of the demo corpus that is small enough for tests, and large enough for an attacker to learn from."""
+"""A part of the demo corpus, small enough for tests and large enough to train an attacker."""
 
 from __future__ import annotations
 

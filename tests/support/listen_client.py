@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 
 class Client:
-    """Remembers its cookie; does not follow redirects."""
+    """A client that keeps its cookie and does not follow redirects."""
 
     def __init__(self, address: str) -> None:
         self.host = urlsplit(address).netloc
@@ -45,11 +45,11 @@ class Client:
         return status, json.loads(data)
 
     def mark(self) -> str:
-        """What the forms of the current page carry."""
+        """Return the anti-forgery token in the forms of the current page."""
         return search(r'(?:name="mark" value|data-mark)="(\w+)"', self.page())
 
     def item(self) -> str:
-        """The current item."""
+        """Return the id of the current item."""
         return search(r'(?:name="item" value|data-item)="([\w-]+)"', self.page())
 
 

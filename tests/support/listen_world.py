@@ -33,7 +33,7 @@ def _voices(seconds: float) -> tuple[Waveform, ...]:
 def make_corpora(
     folder: Path, *, speakers: int = 24, utterances: int = 8, seconds: float = 0.4
 ) -> tuple[Corpus, dict[str, Corpus]]:
-    """Original and two anonymized corpora; half of the speakers are women. Few files: utterances share them."""
+    """Write an original and two anonymized corpora, half of the speakers women; utterances share few files."""
     versions = {}
     for number, name in enumerate(("original", "good", "poor")):
         rows = []
@@ -54,7 +54,7 @@ def make_study(folder: Path, plan: Plan | None = None, **corpora: float) -> Stud
 
 
 class Evaluator:
-    """Someone who answers by the truth and some noise."""
+    """An evaluator who answers by the truth with some noise."""
 
     def __init__(self, study: Study, name: str, *, careless: bool = False) -> None:
         self.study, self.name, self.careless = study, name, careless
@@ -76,7 +76,7 @@ class Evaluator:
         return str(int(np.clip(round(1 + 9 * level + self.bias + self.rng.normal(0.0, 1.0)), 1, 10)))
 
     def moves(self, item: Item) -> list[Move]:
-        """Original excerpts go to their speaker's group, anonymized ones anywhere; the first is moved twice."""
+        """Move original excerpts to their speaker's group and anonymized ones anywhere; the first is moved twice."""
         speakers = sorted({self.study.recordings[audio].speaker for audio in item.audio})
         moves = [Move(0, 1 + int(self.rng.integers(4)))]
         for number, audio in enumerate(item.audio):
@@ -89,7 +89,7 @@ class Evaluator:
 def answer_all(
     study: Study, answers: Answers, *, careless: tuple[str, ...] = (), background: Mapping[str, str] | None = None
 ) -> None:
-    """Everybody goes through everything, without a browser."""
+    """Answer all items of all evaluators, without a browser."""
     for name in study.evaluators:
         person = Evaluator(study, name, careless=name in careless)
         answers.consent(name, background or {})
@@ -106,7 +106,7 @@ def answer_all(
 
 @contextmanager
 def served(study: Path, database: str | None = None) -> Iterator[str]:
-    """The application of a study on a free port of this machine; its address."""
+    """Serve the application of a study on a free port; yield its address."""
     from voiceveil.apps.listen.app import open_app
 
     with running(open_app(study, database)) as address:
@@ -115,7 +115,7 @@ def served(study: Path, database: str | None = None) -> Iterator[str]:
 
 @contextmanager
 def running(app: Any, **options: Any) -> Iterator[str]:
-    """An application on a free port of this machine, with options of ``build_server``; its address."""
+    """Serve an application on a free port, with options of ``build_server``; yield its address."""
     from voiceveil.apps.web.hosts import Hosts
     from voiceveil.apps.web.server import build_server, listening_socket
 

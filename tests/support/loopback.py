@@ -23,7 +23,7 @@ LOOKUPS = ("getaddrinfo", "gethostbyname", "gethostbyname_ex")
 
 
 class NetworkBlocked(RuntimeError):
-    """A test wanted to leave this machine. No OSError, so that nobody takes it for a network that is down."""
+    """A test tried to reach another machine; not an OSError, so that it is not taken for a failing network."""
 
 
 def _text(host: object) -> str:
@@ -75,7 +75,7 @@ def _looked_up(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def loopback_only() -> Iterator[None]:
-    """Inside, Python code of this process connects and sends to loopback and unix sockets only."""
+    """Allow Python code of this process to connect and send to loopback and unix sockets only."""
     with pytest.MonkeyPatch.context() as patch:
         for name, place in (("connect", 0), ("connect_ex", 0), ("sendto", None), ("sendmsg", 3)):
             patch.setattr(socket.socket, name, _guarded(getattr(socket.socket, name), place))

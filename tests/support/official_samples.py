@@ -1,5 +1,5 @@
 # ruff: noqa: E501 -- the lines of the files are as long as they are
-"""Published result files of the challenges, or parts of them, written out: figures are those of the baselines."""
+"""Published result files of the challenges' baselines, or parts of them."""
 
 from __future__ import annotations
 

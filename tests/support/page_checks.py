@@ -1,4 +1,4 @@
-"""Scripts that look at a page in a browser and list what is wrong with it; an empty list is good."""
+"""Scripts that return the faults of a page in a browser as a list."""
 
 from __future__ import annotations
 

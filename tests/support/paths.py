@@ -1,4 +1,4 @@
-"""Where the repository and the data beside it are."""
+"""Paths of the repository, its golden files, and recordings beside it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ HEAVY = frozenset({"torch", "transformers", "onnxruntime", "ray", "psycopg", "pl
 
 
 class SkippingLoader(Loader):
-    """Skips the test, or the module of tests, that imports a heavy package."""
+    """Skip the test, or the module of tests, that imports a heavy package."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Skip instead of executing the module."""
@@ -28,7 +28,7 @@ class SkippingLoader(Loader):
 
 
 class SkippingFinder:
-    """Finds the heavy packages, so that they count as installed, with a loader that skips."""
+    """Find the heavy packages, so that they count as installed, with a loader that skips."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -1,4 +1,4 @@
-"""A small folder of results with everything that a report shows, made without any model."""
+"""A small folder of results with everything that a report shows, written without models."""
 
 from __future__ import annotations
 

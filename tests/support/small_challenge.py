@@ -1,4 +1,4 @@
-"""The whole VoicePrivacy 2024 Challenge in small: nine sets of synthetic voices, an encoder and a recogniser."""
+"""A small VoicePrivacy 2024 challenge: nine sets of synthetic voices, a speaker encoder and a recognizer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETS = [
 
 @dataclass(frozen=True)
 class Bumps:
-    """A small honest encoder: bumps on the axis of log F0, at the mean pitch. It tells synthetic voices apart."""
+    """Encode the mean pitch as bumps on the axis of log F0, which tells synthetic voices apart."""
 
     name: str
     trained_on: str = "original"
@@ -52,7 +52,7 @@ class Bumps:
 
 @dataclass(frozen=True)
 class Counter:
-    """A recogniser of sorts: a word for each fifth of the audio, chosen by how often it crosses zero."""
+    """Return a word for each fifth of the audio, chosen by its number of zero crossings."""
 
     rate, minimum = 16000, 0.05
 
@@ -88,7 +88,7 @@ def make_set(data: Path, name: str, spoken: list[Utterance], trials: Trials | No
 
 
 def spoken(data: Path, name: str, speakers: list[int], count: int, gender: str, role: str = "") -> list[Utterance]:
-    """Utterances of a set to make."""
+    """Return the utterances of a set, whose audio `make_set` writes."""
     # Each set has chapters of its own: the ids of enrollment and trials differ, as in LibriSpeech.
     chapter = 100 + sorted(SETS).index(name)
     return [
@@ -106,7 +106,7 @@ def spoken(data: Path, name: str, speakers: list[int], count: int, gender: str, 
 
 
 def make_challenge(data: Path, *, only: tuple[str, ...] = ("dev", "test", "emotion", "train"), count: int = 3) -> Path:
-    """The sets of the 2024 challenge, or some of them, in ``data``; ``count``: trial utterances of each speaker."""
+    """Write the sets of the 2024 challenge, or some of them; ``count``: trial utterances of each speaker."""
     for split, first in (("dev", 10), ("test", 40)):
         if split not in only:
             continue

@@ -1,4 +1,4 @@
-"""Made-up voices as inputs of synthesisers: recordings with content, F0 and speaker vectors of a few dimensions."""
+"""Synthetic voices as inputs of synthesizers: recordings with content, F0 and small speaker vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from voiceveil.training.synthesis_data import Batch
 
 
 def voices(count: int = 2, frames: int = 40, content: int = 12, speaker: int = 6) -> Batch:
-    """Content is a blurred view of the spectrum; frames with energy count as voiced, at 100 Hz and more."""
+    """Return voices whose content is a smoothed spectrum; frames with energy are voiced, at 100 Hz and more."""
     import torch
 
     from voiceveil.models.nets.mel import log_mel

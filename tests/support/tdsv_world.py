@@ -1,4 +1,4 @@
-"""A small corpus of synthetic voices who say "words", and honest small models that hear who and what.
+"""A small corpus of synthetic voices that say "words", and small models that recognize speakers and words.
 
 A word is two vowels; a speaker has a pitch and a vocal tract; no two recordings are alike.
 """
@@ -23,7 +23,7 @@ WORDS = {"a": (0, 2), "b": (1, 4), "c": (2, 0), "d": (3, 1), "e": (4, 3), "g": (
 
 
 def say(speaker: int, word: str, repetition: int) -> Waveform:
-    """A word of about a quarter of a second."""
+    """Return a word of about a quarter of a second."""
     person = np.random.default_rng([speaker, 1])
     pitch = 90 + 8 * speaker if speaker < 12 else 190 + 6 * (speaker - 12)
     tract = person.uniform(0.95, 1.05) * (1.0 if speaker < 12 else 1.12)
@@ -40,7 +40,7 @@ def say(speaker: int, word: str, repetition: int) -> Waveform:
 
 
 def make_corpus(folder: Path, speakers: int = 24, repetitions: int = 5) -> Path:
-    """A Kaldi directory with utt2phrase; the second half of the speakers are women."""
+    """Write a Kaldi directory with utt2phrase; the second half of the speakers are women."""
     utterances = []
     for s in range(speakers):
         gender = "m" if s < speakers // 2 else "f"
@@ -58,7 +58,7 @@ def make_corpus(folder: Path, speakers: int = 24, repetitions: int = 5) -> Path:
 
 @dataclass(frozen=True)
 class Pitch:
-    """Bumps on the axis of log F0."""
+    """Encode the mean pitch as bumps on the axis of log F0."""
 
     name: str = "pitch"
     family: str = "pitch"
@@ -80,7 +80,7 @@ class Pitch:
 
 @dataclass(frozen=True)
 class Bands:
-    """Log energies of bands, without the louder and the softer."""
+    """Encode log energies of bands, normalized by the level."""
 
     rate: ClassVar[int] = 16000
     dimension: ClassVar[int] = 36

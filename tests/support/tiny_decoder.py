@@ -1,4 +1,4 @@
-"""Networks of resynthesis of a few weights, as `voiceveil train` would write them: to test everything around them."""
+"""Resynthesis networks with few weights, as `voiceveil train` writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from voiceveil.run.ledger import sha256_file
 
 
 def write_decoder(folder: Path, **changes: str) -> Path:
-    """A source-filter decoder; ``changes`` replace fingerprints of parts in its record."""
+    """Write a source-filter decoder; ``changes`` replace fingerprints of components in its record."""
     from voiceveil.models.nets.source_filter import SourceFilter, SourceFilterSize
 
     size = SourceFilterSize(width=16, blocks=1, fine_blocks=1)
@@ -21,7 +21,7 @@ def write_decoder(folder: Path, **changes: str) -> Path:
 
 
 def write_of_words(folder: Path, name: str, **changes: str) -> Path:
-    """An ``intonation`` or a ``voicing`` of words, in the sub-folder of its name."""
+    """Write an ``intonation`` or ``voicing`` model into the subfolder of its name."""
     from voiceveil.models.nets.intonation import Intonation, Voicing
 
     size = {"width": 8, "layers": 1, "codes": 4}
@@ -30,7 +30,7 @@ def write_of_words(folder: Path, name: str, **changes: str) -> Path:
 
 
 def write_two_stages(folder: Path) -> Path:
-    """An acoustic model in ``am`` and a vocoder in ``nsf``."""
+    """Write an acoustic model into ``am`` and a vocoder into ``nsf``."""
     from voiceveil.models.nets.acoustic_model import AcousticModel
     from voiceveil.models.nets.nsf import HnSincNsf
 
@@ -42,7 +42,7 @@ def write_two_stages(folder: Path) -> Path:
 
 
 def write_generator(folder: Path, kind: str) -> Path:
-    """One of the networks of B1.b and of joint-hifigan."""
+    """Write one of the networks of B1.b and of joint-hifigan."""
     from voiceveil.models.nets.hifigan import HifiGan
     from voiceveil.models.nets.nsf import HnSincNsf
 

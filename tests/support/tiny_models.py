@@ -1,4 +1,4 @@
-"""Tiny recognisers with random weights, saved to disk in the format of ``transformers``: real models, only small."""
+"""Tiny models with random weights, saved in the format of ``transformers``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _transformers() -> Any:
 
 
 def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str = "safetensors") -> Path:
-    """A wav2vec 2.0 of 2 layers with the vocabulary and the front end (400 samples, stride 320) of the large one."""
+    """Save a wav2vec 2.0 of 2 layers with the vocabulary and front end (400 samples, stride 320) of the large one."""
     import torch
 
     hf = _transformers()
@@ -58,7 +58,7 @@ def tiny_ctc(folder: Path, *, norm: str = "layer", seed: int = 0, weights: str =
 
 
 def tiny_features(folder: Path, *, seed: int = 0) -> Path:
-    """A Wav2Vec2-BERT of 1 layer, which reads a spectrogram of 80 bands, two frames at a time."""
+    """Save a Wav2Vec2-BERT of 1 layer, which reads a spectrogram of 80 bands, two frames at a time."""
     import torch
 
     hf = _transformers()
@@ -85,7 +85,7 @@ def tiny_features(folder: Path, *, seed: int = 0) -> Path:
 
 
 def tiny_whisper(folder: Path, *, seed: int = 0) -> Path:
-    """An English Whisper of 1 + 1 layers whose vocabulary is the 256 bytes and the special tokens."""
+    """Save an English Whisper of 1 + 1 layers whose vocabulary is the 256 bytes and the special tokens."""
     import torch
 
     hf = _transformers()
