@@ -16,7 +16,7 @@ from voiceveil.apps.web.database import open_database
 from voiceveil.audio import save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, write_kaldi, write_manifest
-from voiceveil.run.cache import Cache, leave
+from voiceveil.run.cache import Cache, put_in_inbox
 from voiceveil.systems import anonymize
 from voiceveil.testing import synthetic_voice
 
@@ -83,7 +83,7 @@ def test_only_results_are_read_from_the_inbox(tmp_path: Path) -> None:
     cache.inbox.mkdir()
     (cache.inbox / "deadbeef").write_text("a letter")
     (cache.inbox / "a letter.txt").write_text("another")
-    leave([1], cache.inbox, b"k" * 32)
+    put_in_inbox([1], cache.inbox, b"k" * 32)
     before = {path.name for path in cache.inbox.iterdir()}
     cache.collect()
     assert cache.get(b"k" * 32) == [1]

@@ -31,7 +31,7 @@ from voiceveil.core import user_modules as named_modules
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.corpus import open_corpus
 from voiceveil.run import cluster
-from voiceveil.run.cache import Cache, leave
+from voiceveil.run.cache import Cache, put_in_inbox
 from voiceveil.run.cluster import RayExecutor, ray_executor
 from voiceveil.run.extract import extract
 from voiceveil.run.ledger import Ledger
@@ -258,7 +258,7 @@ def test_results_in_the_inbox_are_not_computed_again(ray: RayExecutor, tmp_path:
     cache = Cache(tmp_path / "cache.sqlite")
     key = cache.keys(Cues().fingerprint(), source)["s1/u001"]
     assert cache.inbox is not None
-    leave(np.full(8, 7.0), cache.inbox, key)
+    put_in_inbox(np.full(8, 7.0), cache.inbox, key)
     found = extract(source, Cues(), cache=cache, jobs=ray)
     expected = extract(source, Cues())
     assert np.array_equal(found["s1/u001"], np.full(8, 7.0))

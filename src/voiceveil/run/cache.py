@@ -28,7 +28,7 @@ from voiceveil.core.files import file_stamp
 from voiceveil.corpus import Utterance
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["Cache", "leave", "result_key"]
+__all__ = ["Cache", "put_in_inbox", "result_key"]
 
 _TABLES = (
     "results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
@@ -42,7 +42,7 @@ _OLD_TABLE = "files (path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha25
 _LONG_ENOUGH = 60.0
 #: Seconds after which a temporary file in the inbox is one of a worker that died.
 _STALE = 86_400.0
-_REMOVE = "remove it"
+_REMOVE = "delete the file and run again"
 #: Hexadecimal digits of a key, which are the name of a result in the inbox.
 _KEY_DIGITS = 2 * hashlib.sha256().digest_size
 
@@ -95,22 +95,22 @@ class Cache:
         return {u.id: result_key(fingerprint, self.digest(u.path), u.start, u.duration) for u in utterances}
 
     def has(self, key: bytes) -> bool:
-        """Whether there is a result."""
+        """Return whether there is a result."""
         return self._row("SELECT 1 FROM results WHERE key = ?", key) is not None
 
     def empty(self) -> bool:
-        """Whether there is no result at all."""
+        """Return whether there is no result at all."""
         return self._row("SELECT 1 FROM results LIMIT 1") is None
 
     def get(self, key: bytes) -> Any | None:
-        """The result, or None."""
+        """Return the result, or None."""
         row = self._row("SELECT value FROM results WHERE key = ?", key)
         try:
             return None if row is None else _decoded(row[0])
         except InputError:
             raise
         except (ValueError, TypeError, RecursionError) as error:
-            raise InputError("the cache holds what was never put into it", where=self.path, fix=_REMOVE) from error
+            raise InputError("cache entry is corrupt", where=self.path, fix=_REMOVE) from error
 
     def get_all(self, keys: Mapping[str, bytes]) -> dict[str, Any | None]:
         """Name -> the result, or None; in one transaction, which saves a lock for each."""
@@ -128,14 +128,14 @@ class Cache:
 
     @property
     def inbox(self) -> Path | None:
-        """A folder beside the file, in which workers on other machines leave results; None if all is in memory."""
+        """Folder beside the file for results of workers on other machines; None for a cache in memory."""
         return None if self.path is None else self.path.absolute().with_name(f"{self.path.name}.inbox")
 
     def collect(self) -> None:
         """Take in what workers have left, whoever had sent them: a run that was killed, for one."""
         if self.inbox is None:
             return
-        for file in sorted(self.inbox.glob("[0-9a-f]" * _KEY_DIGITS)):  # another name is none that `leave` gives
+        for file in sorted(self.inbox.glob("[0-9a-f]" * _KEY_DIGITS)):  # another name is none that `put_in_inbox` gives
             with suppress(FileNotFoundError):  # another run has taken it in
                 self._take(bytes.fromhex(file.name), file)
         with suppress(OSError):  # not there, or somebody works in it
@@ -144,7 +144,7 @@ class Cache:
                     part.unlink()
             self.inbox.rmdir()
 
-    def receive(self, key: bytes) -> Any:
+    def take_from_inbox(self, key: bytes) -> Any:
         """Take in the result that a worker has left, and give it."""
         assert self.inbox is not None  # noqa: S101 -- or where would it be
         with suppress(FileNotFoundError):  # another run has taken it in
@@ -169,7 +169,7 @@ class Cache:
             raise OutputError(f"cannot write: {error}", where=self.path) from error
 
     def remember(self, what: str, inputs: Iterable[Any], compute: Callable[[], Any]) -> Any:
-        """The result of a long computation, kept by its name (and version) and the content of its inputs.
+        """Return the result of a long computation, kept by its name (and version) and the content of its inputs.
 
         ``inputs``: arrays; anything else counts by its ``repr``.
         """
@@ -189,7 +189,7 @@ class Cache:
         try:
             row = self._database.execute("SELECT seconds / audio FROM paces WHERE name = ?", (name,)).fetchone()
             return None if row is None else float(row[0])
-        except (sqlite3.Error, ValueError, TypeError):  # written before there were paces, or damaged: nobody knows
+        except (sqlite3.Error, ValueError, TypeError):  # written before there were paces, or damaged
             return None
 
     def note_pace(self, name: str, audio: float, seconds: float) -> None:
@@ -223,14 +223,14 @@ class Cache:
         return None if row is None else str(row[0])
 
 
-def leave(value: Any, inbox: Path, key: bytes) -> None:
-    """What a worker does with a result that it cannot put into the file: SQLite has no friends on other machines."""
+def put_in_inbox(value: Any, inbox: Path, key: bytes) -> None:
+    """Write a result as a file of its own: SQLite databases must not be shared between machines."""
     with atomic_path(inbox / key.hex()) as part:
         part.write_bytes(_encoded(value))
 
 
 def result_key(fingerprint: str, sha256: str, start: float, duration: float | None) -> bytes:
-    """The key of what a model with this fingerprint finds in (a part of) a file with this content."""
+    """Return the key of a model's result on a file, or a part of it, with this content."""
     return hashlib.sha256(f"{fingerprint}\0{sha256}\0{start}\0{duration}".encode()).digest()
 
 
@@ -277,5 +277,5 @@ def _heading(npy: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
         raise InputError("the cache was written by another version", fix=_REMOVE)
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or (fortran and len(shape) > 1):
-        raise InputError("the cache holds what was never put into it", fix=_REMOVE)
+        raise InputError("cache entry is corrupt", fix=_REMOVE)
     return dtype, shape

@@ -147,7 +147,7 @@ class RayExecutor:
             self._break_off(list(out))
 
     def _results(self, done: Any) -> list[Any] | None:
-        """What a block gave; None if its workers died every time."""
+        """Return the results of a block; None if its workers died every time."""
         try:
             return list(self._ray.get(done))
         except self._ray.exceptions.RayTaskError as error:
@@ -162,7 +162,7 @@ class RayExecutor:
         return InputError(what, where=where, fix="try it alone, without --executor ray")
 
     def _break_off(self, out: list[Any]) -> None:
-        """What is at work is interrupted, so that it removes its temporary files; what waits is not begun."""
+        """Interrupt the blocks at work, so that they remove their temporary files, and do not start the others."""
         with suppress(Exception):  # the cluster may be what is broken
             for one in out:
                 self._ray.cancel(one)
@@ -191,7 +191,7 @@ Place = tuple[str, str, str, str]
 
 @contextmanager
 def _marked(folder: Path) -> Iterator[Place]:
-    """A file by which workers see that they see the same files; they cannot guess what is in it."""
+    """Write a file with random content, by which workers verify that they see the same storage."""
     token = secrets.token_hex(16)
     marker = folder / f"{_MARKER}{token[:8]}"
     try:
@@ -207,7 +207,7 @@ def _marked(folder: Path) -> Iterator[Place]:
 
 
 def _run_block(function: Callable[[Item], Result], block: list[Item], place: Place) -> list[Result | Exception]:
-    """What a worker does."""
+    """Run a block of items in a worker."""
     fault = _misplaced(place)
     if fault is not None:
         return [fault] * len(block)
@@ -216,7 +216,7 @@ def _run_block(function: Callable[[Item], Result], block: list[Item], place: Pla
 
 @lru_cache(maxsize=8)
 def _misplaced(place: Place) -> OutputError | None:
-    """What is wrong with this node, if anything."""
+    """Return the error of a node that cannot work here, or None."""
     marker, token, wanted, folder = place
     name = os.uname().nodename
     try:

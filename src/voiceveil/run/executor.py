@@ -24,12 +24,12 @@ class Executor(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many items are at work at once."""
+        """Number of items at work at once."""
         ...
 
     @property
     def distant(self) -> bool:
-        """Whether workers may be on other machines: they give their results through files."""
+        """True if workers may be on other machines, whose results come through files."""
         ...
 
     def run(
@@ -65,7 +65,7 @@ class Local:
         seconds: Callable[[Item], float],
         preload: tuple[str, ...] = (),
     ) -> Generator[tuple[Item, Result | Exception], None, None]:
-        """As they come; one item at a time for each worker, so that neither folder nor seconds matter."""
+        """Yield results as they come; ``folder`` and ``seconds`` are not used."""
         return run_items(function, items, jobs=self.workers, preload=preload)
 
 
@@ -74,13 +74,13 @@ Jobs = int | Executor
 
 
 def check_jobs(jobs: Jobs) -> None:
-    """An ``InputError`` if there is nobody to work."""
+    """Raise ``InputError`` if the number of jobs is below one, or it is no executor."""
     if jobs < 1 if isinstance(jobs, int) else not hasattr(jobs, "run"):
         raise InputError(f"{jobs} jobs: at least one job is needed")
 
 
 def executor_of(jobs: Jobs, *, at_most: int | None = None) -> Executor:
-    """The executor; not more local processes than ``at_most``."""
+    """Return the executor; at most ``at_most`` local processes."""
     if not isinstance(jobs, int):
         return jobs
     return Local(jobs if at_most is None else min(jobs, max(at_most, 1)))

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from voiceveil.audio import Waveform, info, load
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
 from voiceveil.corpus import Utterance
-from voiceveil.run.cache import Cache, leave, result_key
+from voiceveil.run.cache import Cache, put_in_inbox, result_key
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, recording_hash
 from voiceveil.run.progress import Progress
@@ -36,12 +36,12 @@ class Evaluator(Protocol[Value]):
 
     @property
     def rate(self) -> int:
-        """The sampling rate in Hz that it takes."""
+        """Sampling rate of its input in Hz."""
         ...
 
     @property
     def minimum(self) -> float:
-        """The shortest audio in seconds that it can take."""
+        """Shortest input in seconds."""
         ...
 
     def fingerprint(self) -> str:
@@ -49,13 +49,13 @@ class Evaluator(Protocol[Value]):
         ...
 
     def __call__(self, wave: Waveform) -> Value:
-        """The result for one utterance at ``rate``."""
+        """Return the result for one utterance at ``rate``."""
         ...
 
 
 @dataclass(frozen=True)
 class _Work(Generic[Value]):
-    """The result, or None if it is left in the ``inbox`` of the cache."""
+    """Applies the evaluator; returns None for a result that goes through the ``inbox`` of the cache."""
 
     evaluator: Evaluator[Value]
     inbox: Path | None
@@ -78,7 +78,7 @@ class _Work(Generic[Value]):
         digest = recording_hash(utterance.path)
         if result_key(self.evaluator.fingerprint(), digest, utterance.start, utterance.duration) != item.key:
             raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)
-        leave(value, self.inbox, item.key)
+        put_in_inbox(value, self.inbox, item.key)
         return wave.duration, None
 
 
@@ -90,7 +90,7 @@ class _Item:
 
     @property
     def path(self) -> Path:
-        """Of the recording."""
+        """File of the recording."""
         return self.utterance.path
 
 
@@ -130,10 +130,12 @@ def extract(
                     raise result
                 utterance, (seconds, value) = item.utterance, result
                 if store.keys(evaluator.fingerprint(), [utterance]) != {utterance.id: item.key}:
-                    raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)  # whose result this is, nobody knows
+                    raise InputError(
+                        CHANGED, where=utterance.path, fix=RUN_AGAIN
+                    )  # the result may be of either content
                 if inbox is None:
                     store.put(item.key, value)
-                results[utterance.id] = value if inbox is None else store.receive(item.key)
+                results[utterance.id] = value if inbox is None else store.take_from_inbox(item.key)
                 progress.advance(work[utterance.id], audio=seconds)
                 audio += seconds
         store.note_pace(evaluator.fingerprint(), audio, (time.monotonic() - started) * executor.workers)

@@ -116,7 +116,7 @@ class Ledger:
             self._read()
 
     def has(self, id: str, source: str, file: Path) -> bool:
-        """Whether this very item is finished and its file is still what was written."""
+        """Return whether this item is finished and its file has not changed since."""
         entry = self.entries.get(id)
         return (
             entry is not None

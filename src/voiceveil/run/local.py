@@ -89,7 +89,7 @@ def _in_pool(
 
 
 def outcome(call: Callable[[], Result]) -> Result | Exception:
-    """The result of a call, or the exception it raised."""
+    """Return the result of a call, or the exception it raised."""
     try:
         return call()
     except BrokenProcessPool:
