@@ -4,7 +4,7 @@
 
 PATH holds the Kaldi directories libri_dev_trials_f and libri_dev_trials_m. Printed are the WER with its interval over
 speakers (transcripts in plain words, and with one English spelling), the difference that B2 makes, and the speed of
-the recogniser on one core, against the length of the audio.
+the recognizer on one core, against the length of the audio.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import voiceveil as vv
 from voiceveil.audio import load
 from voiceveil.corpus import Corpus, write_kaldi
 from voiceveil.models.asr.recognition import (
-    Recogniser,
+    Recognizer,
     WordErrorRate,
     compare_word_error_rates,
-    recogniser,
+    recognizer,
     transcribe,
     word_error_rate,
 )
@@ -47,7 +47,7 @@ def chosen(corpus: Corpus, share: float) -> Corpus:
     return corpus.filter(lambda utterance: utterance.id in keep)
 
 
-def speed(corpus: Corpus, model: Recogniser, utterances: int = 30) -> None:
+def speed(corpus: Corpus, model: Recognizer, utterances: int = 30) -> None:
     waves = [load(u.path, rate=model.rate, start=u.start, duration=u.duration) for u in corpus.utterances[:utterances]]
     model(waves[0])  # loads the weights
     start = time.process_time()
@@ -58,7 +58,7 @@ def speed(corpus: Corpus, model: Recogniser, utterances: int = 30) -> None:
     print(f"speed: {length / seconds:.1f} x real time a core ({length:.0f} s of audio in {seconds:.1f} s)", flush=True)
 
 
-def measure(corpus: Corpus, model: Recogniser, cache: Cache, jobs: int) -> dict[str, WordErrorRate]:
+def measure(corpus: Corpus, model: Recognizer, cache: Cache, jobs: int) -> dict[str, WordErrorRate]:
     transcripts = transcribe(corpus, model, context=RunContext(cache, jobs, progress=True))
     return {words: word_error_rate(corpus, transcripts, words=words) for words in ("plain", "english")}
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--recognizer", default="moonshine", metavar="SPEC")
     parser.add_argument("--cache", type=Path, help="keeps the transcripts")
     args = parser.parse_args()
-    model, cache = recogniser(args.recognizer), Cache(args.cache)
+    model, cache = recognizer(args.recognizer), Cache(args.cache)
     results: dict[tuple[str, str, str], WordErrorRate] = {}
     with tempfile.TemporaryDirectory() as folder:
         for gender in "fm":

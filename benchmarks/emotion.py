@@ -3,7 +3,7 @@
     python benchmarks/emotion.py PATH [--jobs N] [--cache FILE]
 
 PATH holds Kaldi directories: ``emodb`` (emotional speech, with ``utt2emo``) and ``libri_dev_trials_f``,
-``libri_dev_trials_m``. Emotions: UAR of ang, hap, neu and sad, each speaker judged by recognisers trained on the
+``libri_dev_trials_m``. Emotions: UAR of ang, hap, neu and sad, each speaker judged by recognizers trained on the
 original speech of the others. Intonation and naturalness: 60 utterances, three of each of ten women and ten men.
 """
 
@@ -30,7 +30,7 @@ from voiceveil.models import (
     evaluate_naturalness,
     evaluate_pitch,
     trackers,
-    train_emotion_recogniser,
+    train_emotion_recognizer,
 )
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
@@ -58,11 +58,11 @@ def emotions(original: vv.Corpus, anonymized: vv.Corpus, cache: Cache, jobs: int
     print(f"emotions: {len(folds.fold)} utterances, {len(folds.names)} folds, chance {1 / len(folds.emotions):.0%}")
     modes: tuple[Literal["corpus", "training"], ...] = ("corpus", "training")
     for mode in modes:
-        with timed(f"training, standardised by {mode}"):
-            recogniser = train_emotion_recogniser(original, folds, normalise=mode, context=RunContext(cache, jobs))
+        with timed(f"training, standardized by {mode}"):
+            recognizer = train_emotion_recognizer(original, folds, normalize=mode, context=RunContext(cache, jobs))
         for what, corpus in (("original", original), ("B2", anonymized)):
             with timed("judging"):
-                result = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache, jobs))
+                result = evaluate_emotion(corpus, folds, recognizer, context=RunContext(cache, jobs))
             recalls = "  ".join(f"{label} {recall:.0%}" for label, recall in result.folds.recalls.items())
             print(f"  UAR {what:8s} {result.uar}   {recalls}")
 

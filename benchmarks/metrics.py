@@ -245,11 +245,11 @@ def words() -> Row:
 def many_voices(each: int) -> tuple[NDArray[np.float32], list[str], NDArray[np.float32], list[str]]:
     """As many speakers as the legal paper has in its sets A and B; ``each``: utterances of a speaker in A."""
     rng = np.random.default_rng(0)
-    centre = rng.standard_normal((22_024, 192), dtype=np.float32)
+    center = rng.standard_normal((22_024, 192), dtype=np.float32)
     who = np.repeat(np.arange(22_024), each)
     noise = 4.0 if each > 1 else 0.5
-    a = centre[who] + np.float32(noise) * rng.standard_normal((len(who), 192), dtype=np.float32)
-    b = centre[:4949] + 2 * rng.standard_normal((4949, 192), dtype=np.float32)
+    a = center[who] + np.float32(noise) * rng.standard_normal((len(who), 192), dtype=np.float32)
+    b = center[:4949] + 2 * rng.standard_normal((4949, 192), dtype=np.float32)
     return a, [f"s{code:05d}" for code in who], b, [f"s{code:05d}" for code in range(4949)]
 
 

@@ -47,7 +47,7 @@ def converter(name: str) -> Callable[[Waveform], object]:
 def main() -> None:
     utterances = list(open_corpus(sys.argv[1]))[:FILES]
     steps: dict[str, Callable[[Waveform], object]] = {name: converter(name) for name in ("b2", "identity")}
-    steps |= {"CamPlusPlusTrunk": CamPlusPlusTrunk(), "Moonshine": utility.recogniser("moonshine"), "Cues": Cues()}
+    steps |= {"CamPlusPlusTrunk": CamPlusPlusTrunk(), "Moonshine": utility.recognizer("moonshine"), "Cues": Cues()}
     steps |= {"Functionals": Functionals(), "Autocorrelation": utility.tracker()}
     for name, step in steps.items():
         print(f"{name:20} {pace(step, utterances):.4f}", flush=True)

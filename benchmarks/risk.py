@@ -147,7 +147,7 @@ def rows(system: str, found: Assessment) -> list[str]:
     lines = []
     for curve in found.curves:
         cells = [
-            f"{100 * curve.value[at]:.1f} % [{100 * curve.low[at]:.1f}, {100 * curve.high[at]:.1f}] "
+            f"{100 * curve.value[at]:.1f}% [{100 * curve.low[at]:.1f}, {100 * curve.high[at]:.1f}] "
             f"(N = {curve.sizes[at]})"
             for at in (0, -1)
         ]
@@ -156,7 +156,7 @@ def rows(system: str, found: Assessment) -> list[str]:
         lines.append(f"| {name} | {attacker} | {curve.metric} | {curve.length} | {' | '.join(cells)} |")
     for one in found.inferences:
         name = "original" if one.attacker == "original" else system
-        cell = f"{100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}]"
+        cell = f"{100 * one.value:.1f}% [{100 * one.low:.1f}, {100 * one.high:.1f}]"
         lines.append(f"| {name} | {one.attacker} | inference of {one.attribute} | {one.length} | {cell} | |")
     lines += [f"warning: {text}" for text in found.warnings]
     return lines

@@ -5,7 +5,7 @@
 DATA holds ``libri_dev_trials_f`` and ``libri_dev_trials_m`` and, for another language, ``emodb``. Each condition is
 made from the same utterances: WER by Moonshine tiny of the spoilt recording, and of what the system makes of it. The
 difference to the clean recording is the condition's fault, that between the two columns the system's. Where nothing
-that the recogniser knows is said (German, music), only naturalness and level are told. Intervals are over speakers.
+that the recognizer knows is said (German, music), only naturalness and level are told. Intervals are over speakers.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def converted(system: Anonymizer, samples: Samples, number: int) -> Samples:
 
 def words(name: str, spoil: Spoil, system: Anonymizer, utterances: Sequence[Utterance]) -> str:
     """A row of the table: WER before and after, their ratio, DNSMOS after."""
-    asr, mos = utility.recogniser("moonshine"), DNSMOS()
+    asr, mos = utility.recognizer("moonshine"), DNSMOS()
     said: list[str] = []
     heard: dict[str, list[str]] = {"before": [], "after": []}
     rated = []

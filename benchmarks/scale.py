@@ -221,7 +221,7 @@ def main() -> None:
     paper = on_paper(found["pace"], largest)
     within = "yes" if found["overhead_clock"] <= 0.10 else "no"
     flat = "yes" if largest["peak_mb"] < 300 else "no"
-    print(f"overhead at most 10 %: {within}; driver under 300 MB: {flat}")
+    print(f"overhead at most 10%: {within}; driver under 300 MB: {flat}")
     if args.json:
         args.json.write_text(json.dumps({**found, "drivers": drivers, "train_clean_360": paper}, indent=1) + "\n")
 

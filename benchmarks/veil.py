@@ -92,7 +92,7 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
             TrainingRun(jobs=args.jobs, quiet=args.quiet),
         )
         print(
-            f"{model}: {record['accuracy']:.1%} of its training chunks recognised after {args.epochs} epochs",
+            f"{model}: {record['accuracy']:.1%} of its training chunks recognized after {args.epochs} epochs",
             flush=True,
         )
         attackers += [f"trained:{folder}", f"trained-adapted:{folder}"]

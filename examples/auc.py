@@ -23,5 +23,5 @@ def weighted_area(tally: Tally) -> float:
 
 @MEASURES.register("auc")
 def auc() -> Measure:
-    """Area under the ROC curve: 100 % = speakers are always told apart, 50 % = never."""
+    """Area under the ROC curve: 100% = speakers are always told apart, 50% = never."""
     return Measure("auc", area, lambda target, nontarget: weighted_area)

@@ -121,7 +121,7 @@ def test_plda_score_is_the_ratio_of_full_gaussians(n: int) -> None:
     model = TwoCovariance(np.zeros(d), a @ a.T + 0.1 * np.eye(d), b @ b.T + 0.1 * np.eye(d))
 
     class Raw(PldaScorer):
-        """Without any normalisation."""
+        """Without any normalization."""
 
         def white(self, embeddings: Floats, counts: Floats) -> Floats:
             return np.asarray(embeddings @ model.diagonal[0])

@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 
 from voiceveil import InputError, metrics
 from voiceveil.cli.main import main
-from voiceveil.corpus.score_files import read_key, read_labelled, read_scores, read_speakers
+from voiceveil.corpus.score_files import read_key, read_labeled, read_scores, read_speakers
 from voiceveil.metrics import ScoredTrials
 from voiceveil.testing.scores import ScoreWorld
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A world of 8 enrolled speakers of 10: its trials, utt2spk, scores of two systems, and labelled scores."""
+    """A world of 8 enrolled speakers of 10: its trials, utt2spk, scores of two systems, and labeled scores."""
     rng = np.random.default_rng(1)
     trials = ScoreWorld(speakers=10, enrolled=8, utterances=4).draw(rng)
     utterance = [f"s{speaker}-{i % 40}" for i, speaker in enumerate(trials.speaker)]
     label = np.where(trials.target, "target", "nontarget")
     second = trials.score + rng.normal(0, 1, len(trials.score))
-    lines: dict[str, list[str]] = {"trials": [], "a.scores": [], "b.scores": [], "labelled": []}
+    lines: dict[str, list[str]] = {"trials": [], "a.scores": [], "b.scores": [], "labeled": []}
     for enroll, utt, x, y, what in zip(trials.enroll, utterance, trials.score, second, label, strict=True):
         lines["trials"].append(f"s{enroll} {utt} {what}")
         lines["a.scores"].append(f"s{enroll} {utt} {x!s}")
         lines["b.scores"].append(f"s{enroll} {utt} {y!s}")
-        lines["labelled"].append(f"{x!s} {what}")
+        lines["labeled"].append(f"{x!s} {what}")
     lines["b.scores"] = [lines["b.scores"][i] for i in rng.permutation(len(trials.score))]
     lines["utt2spk"] = [f"{utt} {utt.split('-')[0]}" for utt in dict.fromkeys(utterance)]
     for name, content in lines.items():
@@ -80,10 +80,10 @@ def test_values_equal_the_metrics(folder: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.slow
 def test_official_method_is_chosen_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_json(capsys, folder / "labelled", "--method", "official", "--metrics", "eer,d_sys")
+    result = run_json(capsys, folder / "labeled", "--method", "official", "--metrics", "eer,d_sys")
     found = result["files"][0]["metrics"]
     assert isinstance(found, dict)
-    target, nontarget = read_labelled(folder / "labelled")
+    target, nontarget = read_labeled(folder / "labeled")
     assert {name: entry["result"]["value"] for name, entry in found.items()} == pytest.approx(
         {
             "eer_speechbrain": metrics.eer(target, nontarget, method="speechbrain"),
@@ -100,14 +100,14 @@ def test_table_has_units_intervals_and_methods(folder: Path, capsys: pytest.Capt
     text = capsys.readouterr().out
     trials = load(folder)
     assert f"{trials.target.sum()} target, {(~trials.target).sum()} nontarget, 8 target speakers" in text
-    for words in ("eer", " % [", " bit [", "convex hull", "95 % intervals, 100 resamples of speakers", "costs 10, 1"):
+    for words in ("eer", "% [", " bit [", "convex hull", "95% intervals, 100 resamples of speakers", "costs 10, 1"):
         assert words in text
     assert "note: speakers of the trial utterances taken from the target trials" in text
     assert "8 of 40 utterances are nobody's target" in text
 
 
-def test_labelled_files_warn_about_narrow_intervals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(folder / "labelled", "--metrics", "eer", "--resamples", 100) == 0
+def test_labeled_files_warn_about_narrow_intervals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder / "labeled", "--metrics", "eer", "--resamples", 100) == 0
     text = capsys.readouterr().out
     assert "too narrow" in text
     assert "resamples of trials" in text
@@ -125,7 +125,7 @@ def test_two_files_are_compared_on_the_same_trials(folder: Path, capsys: pytest.
     text = capsys.readouterr().out
     assert "b.scores minus" in text
     assert "p " in text
-    assert "detectable with 80 % power" in text
+    assert "detectable with 80% power" in text
 
 
 def test_metrics_that_scores_do_not_allow_are_omitted_with_a_note(
@@ -179,12 +179,12 @@ def test_scores_are_sorted_as_the_list(tmp_path: Path) -> None:
 def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     key_file, score_file = write(tmp_path, "\ufeff" + KEY, "\ufeff" + SCORES)
     (tmp_path / "utt2spk").write_text("\ufeffu1 a\nu2 b\n")
-    (tmp_path / "labelled").write_text("\ufeff1.5 target\n0 nontarget\n")
+    (tmp_path / "labeled").write_text("\ufeff1.5 target\n0 nontarget\n")
     key = read_key(key_file)
     assert key.speakers == ("a", "b")
     assert read_scores(score_file, key).tolist() == [1.5, -0.1, 0.0, 2.0]
     assert read_speakers(key, tmp_path / "utt2spk")[1] == 0
-    assert read_labelled(tmp_path / "labelled")[0].tolist() == [1.5]
+    assert read_labeled(tmp_path / "labeled")[0].tolist() == [1.5]
     # A first line that holds nothing else is blank, and counts as a line; elsewhere the mark is text.
     score_file.write_text("\ufeff\n" + SCORES.replace("2\n", "two\n"))
     with pytest.raises(InputError, match="scores:3: not a score: 'two'"):
@@ -282,7 +282,7 @@ def test_other_faults_name_their_place(tmp_path: Path, capsys: pytest.CaptureFix
 def test_arbitrary_bytes_raise_only_input_error(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_bytes(data)
-    for read in (read_key, read_labelled):
+    for read in (read_key, read_labeled):
         place = "any"
         try:
             read(file)

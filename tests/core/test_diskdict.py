@@ -63,9 +63,9 @@ def test_memory_does_not_grow_with_the_entries() -> None:
     code = (
         "from voiceveil.core.diskdict import DiskDict\nfrom voiceveil.testing.memory import peak_memory as peak\n"
         "disk = DiskDict()\n"
-        "for n in range(20_000): disk[f'{n * 7919 % 100_003:050d}'] = 50 * 'x'\n"
+        "for n in range(20_000): disk[f'{n * 7919% 100_003:050d}'] = 50 * 'x'\n"
         "before = peak()\n"
-        "for n in range(20_000, 100_000): disk[f'{n * 7919 % 100_003:050d}'] = 50 * 'x'\n"
+        "for n in range(20_000, 100_000): disk[f'{n * 7919% 100_003:050d}'] = 50 * 'x'\n"
         "print(len(disk), peak() - before)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

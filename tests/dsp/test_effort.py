@@ -38,8 +38,8 @@ def plain_level(samples: np.ndarray, frame: int, band: int) -> float:
         return float(1127 * np.log(1 + hertz / 700))
 
     width = (mel(4500) - mel(60)) / 21
-    centre = mel(60) + (band + 1) * width
-    total = sum(max(0, 1 - abs(mel(k * RATE / 512) - centre) / width) * power[k] for k in range(256))
+    center = mel(60) + (band + 1) * width
+    total = sum(max(0, 1 - abs(mel(k * RATE / 512) - center) / width) * power[k] for k in range(256))
     return float(10 * np.log10(total))
 
 

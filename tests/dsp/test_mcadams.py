@@ -90,7 +90,7 @@ def test_whole_variant_equals_the_official_one_away_from_the_edges() -> None:
 
 @pytest.mark.parametrize("length", [1, 100, 319, 320, 321, 16000, 16123])
 def test_whole_variant_covers_the_signal_to_the_last_sample(length: int) -> None:
-    """With alpha = 1 the transformation is the identity but for the ripple of the window (0.3 %): up to the last
+    """With alpha = 1 the transformation is the identity but for the ripple of the window (0.3%): up to the last
     sample in the whole variant, while the official framing loses the tail."""
     samples = (0.1 + 0.05 * np.random.default_rng(1).standard_normal(length)).astype(np.float32)
     assert np.abs(McAdams(1.0)(samples) / samples - 1).max() < 0.02

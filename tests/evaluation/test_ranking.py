@@ -26,7 +26,7 @@ from voiceveil.evaluation.results import Figure, Results
 from voiceveil.official import read_results
 from voiceveil.report.figures import is_baseline, privacy_utility_svg
 
-#: 2024, test set: average EER, WER and UAR in percent, as the organisers' table prints them.
+#: 2024, test set: average EER, WER and UAR in percent, as the organizers' table prints them.
 PUBLISHED_2024 = {
     "b1b": (6.07, 2.91, 42.78),
     "mcadams": (4.52, 9.95, 53.49),
@@ -66,7 +66,7 @@ def system(
 
 
 def half_up(percent: float) -> float:
-    """Two decimals as the organisers' table rounds them: the mean of 28.426 and 22.044 is 25.24."""
+    """Two decimals as the organizers' table rounds them: the mean of 28.426 and 22.044 is 25.24."""
     return float(Decimal(f"{percent:.9f}").quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
@@ -102,7 +102,7 @@ def test_overlapping_intervals_are_ties() -> None:
     )
     ranking = rank_systems([three, two, one])
     assert places(ranking, "wer", 0.3) == [(1, "one", ("two",)), (2, "two", ("one", "three")), (3, "three", ("two",))]
-    assert ranking.standing("one").borderline  # 30 % give or take
+    assert ranking.standing("one").borderline  # 30% give or take
     assert not rank_systems([system("x", (0.35, 0.35), 0.05, reach=0.01)]).standing("x").borderline
 
 

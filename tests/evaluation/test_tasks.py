@@ -38,7 +38,7 @@ from voiceveil.evaluation.tasks import (
 from voiceveil.evaluation.tasks.contract import CONDITIONS, figure, recognition_parts
 from voiceveil.metrics import pitch_correlation
 from voiceveil.metrics.catalog import METRICS, MetricInfo
-from voiceveil.models.asr.recognition import recognisers
+from voiceveil.models.asr.recognition import recognizers
 from voiceveil.models.pitch import correlation
 from voiceveil.official.tree import write_tree
 from voiceveil.report.page import write_report
@@ -191,12 +191,12 @@ def test_two_recognizers_of_words(data: Path, tmp_path: Path, monkeypatch: pytes
         def __call__(self, wave: Waveform) -> str:
             return ""
 
-    assert "counter" in recognisers
+    assert "counter" in recognizers
 
     def make_mute(model: str, *, online: bool = False) -> Mute:
         return Mute()
 
-    monkeypatch.setitem(recognisers._items, "mute", make_mute)
+    monkeypatch.setitem(recognizers._items, "mute", make_mute)
     evaluation = prepare(data, tmp_path / "out", system=vv.system("b2"))
     results = evaluate(evaluation, **{**OPTIONS, "recognizers": ["counter", "mute"]}, exports=(write_tree,))
     libri = results.find("wer", dataset="libri_dev", condition="a")

@@ -68,7 +68,7 @@ def test_scores_with_one_dominant_value_give_a_warning() -> None:
     assert check.name == "tied-scores"
     assert "1,200 of 2,000 scores (60%) are 0.25" in check.seen
     target[:300] = np.linspace(0, 1, 300)
-    assert check_scores(target, nontarget) == []  # 45 %: not most of them
+    assert check_scores(target, nontarget) == []  # 45%: not most of them
 
 
 def test_swapped_labels_give_a_warning() -> None:

@@ -41,7 +41,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import read_members
 from voiceveil.corpus import open_corpus
 from voiceveil.corpus.kaldi import read_kaldi
-from voiceveil.corpus.score_files import read_key, read_labelled, read_scores
+from voiceveil.corpus.score_files import read_key, read_labeled, read_scores
 from voiceveil.evaluation.details import read_details
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.results import Figure, Results
@@ -209,7 +209,7 @@ READERS = {
     "trials": Reader("trials", TRIALS.encode(), read_key),
     "scores": Reader("scores", b"s1 u1 0.5\ns1 u2 -1e3\ns2 u1 .1\ns2 u2 2\n",
         lambda path: read_scores(path, read_key(path.with_name("trials"))), (("trials", TRIALS.encode()),)),
-    "labelled scores": Reader("scores", b"0.5 target\n-1 nontarget\n0.1 1\n", read_labelled),
+    "labeled scores": Reader("scores", b"0.5 target\n-1 nontarget\n0.1 1\n", read_labeled),
     "tdsv models": Reader("models.txt", TDSV["models"].encode(), lists.read_models),
     "tdsv trials": Reader("trials.txt", TDSV["trials"].encode(), lists.read_trials),
     "tdsv labels": Reader("labels.txt", TDSV["labels"].encode(), lists.read_labels),

@@ -92,7 +92,7 @@ DOCUMENTS: dict[str, tuple[str, Any, Callable[[Path], object]]] = {
     "tdsv system": ("system.json", RECORD, _system),
     "manifest": ("a.jsonl", {"id": "u1", "path": "a.wav", "start": 0.1, "speaker": "s"}, _manifest),
     "training of an encoder": ("record.json", {"settings": {"model": "ecapa", "seed": 1}}, _finished_training),
-    "training of a recogniser": ("training.json", {"settings": {"seed": 1}, "wer": 0.1}, _begun_training),
+    "training of a recognizer": ("training.json", {"settings": {"seed": 1}, "wer": 0.1}, _begun_training),
     "settings of a model": ("config.json", CONFIG, lambda path: model_kind(path.parent)),
 }
 

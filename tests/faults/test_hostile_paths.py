@@ -138,7 +138,7 @@ def test_every_reader_rejects_special_files(name: str, kind: str, loaded: None, 
 LISTS = [
     name
     for name in READERS
-    if name.startswith(("kaldi", "csv", "jsonl", "trials", "scores", "labelled", "tdsv m", "tdsv t", "tdsv k"))
+    if name.startswith(("kaldi", "csv", "jsonl", "trials", "scores", "labeled", "tdsv m", "tdsv t", "tdsv k"))
 ]
 
 

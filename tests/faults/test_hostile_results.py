@@ -149,7 +149,7 @@ def whole(document: Any) -> Iterator[tuple[str, bytes]]:
     yield "not UTF-8", good.replace(b"libri", b"\xff\xfe").replace(b"speakers", b"\xff")
     yield "cut off", good[: len(good) // 2]
     yield "a key twice", good.replace(b'": ', b'": 1, "x": 2, "x": ', 1)
-    yield "an unknown key", good.replace(b'"metric":', b'"colour": 1, "metric":', 1)
+    yield "an unknown key", good.replace(b'"metric":', b'"color": 1, "metric":', 1)
     yield "40 MB", good + b" " * (40 << 20)
 
 

@@ -64,7 +64,7 @@ def test_valid_weights_are_loaded(tmp_path: Path) -> None:
         {**SIZE, "codes": 10**30},
         {**SIZE, "codes": "many"},
         {**SIZE, "nearest": None},
-        {**SIZE, "colour": 1},
+        {**SIZE, "color": 1},
         {"width": [[]]},
         [],
         "x",

@@ -29,10 +29,10 @@ def voices(
 ) -> tuple[NDArray[np.float32], list[str], NDArray[np.float32], list[str]]:
     """Test utterances and one enrollment embedding of each speaker, around the speaker's own direction."""
     rng = np.random.default_rng(seed)
-    centre = rng.normal(size=(speakers, dimension))
+    center = rng.normal(size=(speakers, dimension))
     who = np.repeat(np.arange(speakers), each)
-    test = centre[who] + noise * rng.normal(size=(len(who), dimension))
-    enroll = centre + 0.3 * noise * rng.normal(size=centre.shape)
+    test = center[who] + noise * rng.normal(size=(len(who), dimension))
+    enroll = center + 0.3 * noise * rng.normal(size=center.shape)
     return test.astype(np.float32), ids(who), enroll.astype(np.float32), ids(range(speakers))
 
 
@@ -257,10 +257,10 @@ def test_equals_the_official_small_case() -> None:
 def common_voice(each: int) -> tuple[NDArray[np.float32], list[str], NDArray[np.float32], list[str]]:
     """As many speakers as subsets A and B of the paper."""
     rng = np.random.default_rng(0)
-    centre = rng.standard_normal((22_024, 192), dtype=np.float32)
+    center = rng.standard_normal((22_024, 192), dtype=np.float32)
     who = np.repeat(np.arange(22_024), each)
-    many = centre[who] + 4 * rng.standard_normal((len(who), 192), dtype=np.float32)
-    few = centre[:4949] + 2 * rng.standard_normal((4949, 192), dtype=np.float32)
+    many = center[who] + 4 * rng.standard_normal((len(who), 192), dtype=np.float32)
+    few = center[:4949] + 2 * rng.standard_normal((4949, 192), dtype=np.float32)
     return many, ids(who), few, ids(range(4949))
 
 

@@ -41,7 +41,7 @@ def slow_macro_f1(refs: list[str], hyps: list[str]) -> float:
 @given(st.lists(st.tuples(st.integers(1, 10), st.sampled_from("xyz")), min_size=1, max_size=20))
 def test_ranks_equal_plain_counting(given_by: list[tuple[int, str]]) -> None:
     values, names = [v for v, _ in given_by], [n for _, n in given_by]
-    for value, name, found in zip(values, names, metrics.normalised_ranks(values, names), strict=True):
+    for value, name, found in zip(values, names, metrics.normalized_ranks(values, names), strict=True):
         own = [v for v, n in given_by if n == name]
         below, equal = sum(v < value for v in own), own.count(value)
         assert found == pytest.approx((below + (equal - 1) / 2) / len(own), abs=1e-12)
@@ -51,16 +51,16 @@ def test_ranks_equal_plain_counting(given_by: list[tuple[int, str]]) -> None:
 @given(st.lists(st.integers(1, 10), min_size=2, max_size=20))
 def test_ranks_ignore_the_scale_of_an_evaluator(values: list[int]) -> None:
     lenient = [2 * v + 30 for v in values]
-    both = metrics.normalised_ranks([*values, *lenient], ["x"] * len(values) + ["y"] * len(values))
+    both = metrics.normalized_ranks([*values, *lenient], ["x"] * len(values) + ["y"] * len(values))
     assert (both[: len(values)] == both[len(values) :]).all()
     assert ((both >= 0) & (both < 1)).all()
 
 
 def test_ranks_equal_stored_figures() -> None:
     """(mean rank - 1) / n: the ratings 1, 5, 5, 10 of one evaluator have the ranks 1, 2.5, 2.5, 4."""
-    found = metrics.normalised_ranks([5, 1, 7, 10, 5, 7], ["x", "x", "y", "x", "x", "y"])
+    found = metrics.normalized_ranks([5, 1, 7, 10, 5, 7], ["x", "x", "y", "x", "x", "y"])
     assert found.tolist() == [0.375, 0.0, 0.25, 0.75, 0.375, 0.25]
-    assert metrics.normalised_ranks([3], ["x"]).tolist() == [0.0]
+    assert metrics.normalized_ranks([3], ["x"]).tolist() == [0.0]
 
 
 @settings(deadline=None)
@@ -167,9 +167,9 @@ def test_clustering_change_counts_moves() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: metrics.normalised_ranks([], []),
-        lambda: metrics.normalised_ranks([1.0], []),
-        lambda: metrics.normalised_ranks([np.nan], ["x"]),
+        lambda: metrics.normalized_ranks([], []),
+        lambda: metrics.normalized_ranks([1.0], []),
+        lambda: metrics.normalized_ranks([np.nan], ["x"]),
         lambda: metrics.compare_ratings([], [1]),
         lambda: metrics.compare_systems({"b1": [1, 2]}),
         lambda: metrics.rating_det([1], []),

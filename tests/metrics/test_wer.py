@@ -103,9 +103,9 @@ def test_extremes_of_the_rate() -> None:
 
 def test_challenge_normalization() -> None:
     assert (
-        metrics.normalise_text("  Mr. Smith,  isn't it? Yes! well-known 42 ") == "MR SMITH ISN'T IT YES WELL-KNOWN 42"
+        metrics.normalize_text("  Mr. Smith,  isn't it? Yes! well-known 42 ") == "MR SMITH ISN'T IT YES WELL-KNOWN 42"
     )
-    assert metrics.word_errors(["IT'S FINE"], ["it's, fine."], normalise=True).wer == 0.0
+    assert metrics.word_errors(["IT'S FINE"], ["it's, fine."], normalize=True).wer == 0.0
     assert metrics.word_errors(["IT'S FINE"], ["it's, fine."]).wer == 1.0
 
 

@@ -154,7 +154,7 @@ def test_own_results_are_written_in_the_official_layout(tmp_path: Path) -> None:
         ("trials_m  EER", "trials_x  EER", 2, "not a line of a summary"),
         ("trials_m  EER", "trials_f  EER", 2, "there twice"),
         ("174 ins", "175 ins", 13, "175 + 157 + 1122 is not 1453 errors"),
-        ("%WER 4.15", "%WER 4.16", 13, "1453 errors in 35042 words is not a WER of 4.16 %"),
+        ("%WER 4.15", "%WER 4.16", 13, "1453 errors in 35042 words is not a WER of 4.16%"),
         ("/ 35042", "/ 0", 13, "is not a WER"),
         ("mean=0.6089", "mean=1.6089", 17, "the pitch correlation is 1.6089"),
         ("std=0.1574", "sdt=0.1574", 17, "not a pitch correlation"),

@@ -46,10 +46,10 @@ def test_page_is_readable_in_light_and_dark(browser: Browser, page: Path, width:
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)"
     )
-    shades = colours(browser.screenshot(width, 900, scale=0.2))
+    shades = colors(browser.screenshot(width, 900, scale=0.2))
     assert len(shades) > 20
     background = (13, 17, 23) if dark else (255, 255, 255)
-    assert max(shades, key=lambda colour: shades[colour]) == background
+    assert max(shades, key=lambda color: shades[color]) == background
 
 
 def test_figures_are_readable_on_a_phone(browser: Browser, page: Path) -> None:
@@ -86,8 +86,8 @@ def test_content_policy_blocks_scripts_and_requests(browser: Browser, page: Path
     assert not any(url.startswith("http") for url in answered)
 
 
-def colours(png: bytes) -> dict[tuple[int, ...], int]:
-    """Colour -> how many pixels of a PNG (8 bits, not interlaced) have it."""
+def colors(png: bytes) -> dict[tuple[int, ...], int]:
+    """Color -> how many pixels of a PNG (8 bits, not interlaced) have it."""
     stream, width, channels, data = io.BytesIO(png[8:]), 0, 3, b""
     while head := stream.read(8):
         length, kind = struct.unpack(">I4s", head)
@@ -103,8 +103,8 @@ def colours(png: bytes) -> dict[tuple[int, ...], int]:
         line = bytearray(raw[start + 1 : start + 1 + stride])
         unfilter(raw[start], line, above, channels)
         for i in range(0, stride, channels):
-            colour = tuple(line[i : i + 3])
-            found[colour] = found.get(colour, 0) + 1
+            color = tuple(line[i : i + 3])
+            found[color] = found.get(color, 0) + 1
         above = line
     return found
 

@@ -51,7 +51,7 @@ def covered(estimates: list[stats.Estimate], truth: float) -> float:
 def test_speaker_bootstrap_has_nominal_coverage(
     by_speakers: list[list[stats.Estimate]], truth: dict[str, float]
 ) -> None:
-    """95 % is promised; 500 worlds know it to 1 %."""
+    """95% is promised; 500 worlds know it to 1 %."""
     assert 0.92 <= covered([row[0] for row in by_speakers], truth["eer"]) <= 0.98
     assert 0.92 <= covered([row[1] for row in by_speakers], truth["min_cllr"]) <= 0.98
     assert 0.92 <= covered([row[2] for row in by_speakers], truth["min_dcf"]) <= 0.99
@@ -98,7 +98,7 @@ def _separate_roles(trials: ScoredTrials, rng: np.random.Generator) -> NDArray[n
 
 @pytest.mark.slow
 def test_paired_test_has_its_nominal_level() -> None:
-    """Two systems that are equally good, on the same trials: about 5 % of the tests may say otherwise."""
+    """Two systems that are equally good, on the same trials: about 5% of the tests may say otherwise."""
     rng = np.random.default_rng(7)
     rejected = []
     for i in range(300):
@@ -118,7 +118,7 @@ def test_paired_test_has_its_nominal_level() -> None:
 
 @pytest.mark.slow
 def test_wer_interval_covers_by_speaker_and_not_by_utterance() -> None:
-    """Speakers differ in how well they are recognised: WER of 15 speakers with 20 utterances each."""
+    """Speakers differ in how well they are recognized: WER of 15 speakers with 20 utterances each."""
     rng = np.random.default_rng(3)
     hits = np.zeros((500, 2), dtype=bool)
     for i in range(len(hits)):
@@ -135,7 +135,7 @@ def test_wer_interval_covers_by_speaker_and_not_by_utterance() -> None:
 
 
 def test_minimal_detectable_difference_has_its_power() -> None:
-    """Differences of that size, known with that standard error, are found in 80 % of the cases."""
+    """Differences of that size, known with that standard error, are found in 80% of the cases."""
     rng = np.random.default_rng(0)
     n, sd = 12, 0.3
     size = stats.minimal_detectable_difference(sd / np.sqrt(n), n)
@@ -143,5 +143,5 @@ def test_minimal_detectable_difference_has_its_power() -> None:
     for _ in range(2000):
         sample = rng.normal(size, sd, n)
         t = sample.mean() / (sample.std(ddof=1) / np.sqrt(n))
-        found += abs(t) > 2.2009851600829489  # Student's t, 11 degrees of freedom, 97.5 %
+        found += abs(t) > 2.2009851600829489  # Student's t, 11 degrees of freedom, 97.5%
     assert found / 2000 == pytest.approx(0.8, abs=0.04)

@@ -12,11 +12,11 @@ from voiceveil.stats import Difference, Estimate
 
 
 def test_estimates_are_formatted_with_their_interval() -> None:
-    assert str(Estimate(0.075, 0.059, 0.092, unit="%")) == "7.5 % [5.9, 9.2]"
+    assert str(Estimate(0.075, 0.059, 0.092, unit="%")) == "7.5% [5.9, 9.2]"
     assert str(Estimate(0.312345, 0.2501, 0.4512, unit="bit")) == "0.31 bit [0.25, 0.45]"
-    assert str(Estimate(0.5, 0.5, 0.5, unit="%")) == "50.0 % [50.0, 50.0]"
+    assert str(Estimate(0.5, 0.5, 0.5, unit="%")) == "50.0% [50.0, 50.0]"
     assert str(Estimate(0.5, 0.0, np.inf, unit="bit")) == "0.500 bit [0.000, inf]"
-    assert str(Difference(-0.02, -0.0312, -0.0088, unit="%", p_value=1e-6)) == "-2.0 % [-3.1, -0.9], p < 0.0001"
+    assert str(Difference(-0.02, -0.0312, -0.0088, unit="%", p_value=1e-6)) == "-2.0% [-3.1, -0.9], p < 0.0001"
 
 
 def test_estimates_are_valid_json() -> None:

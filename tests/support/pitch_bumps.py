@@ -34,8 +34,8 @@ class PitchBumps:
         pass
 
     def __call__(self, wave: Waveform) -> NDArray[np.float32]:
-        centres = np.linspace(np.log(70.0), np.log(300.0), self.dimension)
-        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centres) / 0.1) ** 2), dtype=np.float32)
+        centers = np.linspace(np.log(70.0), np.log(300.0), self.dimension)
+        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centers) / 0.1) ** 2), dtype=np.float32)
 
 
 @encoders.register("pitch-bumps")

@@ -13,8 +13,8 @@ from voiceveil.systems.resynthesis.pool import Pool
 def make_pool(each: int = 12, dimension: int = 6, seed: int = 0) -> Pool:
     """Return a pool with ``each`` speakers of either gender; their embeddings are means of four utterances."""
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((2 * each, dimension)) + np.repeat([[1.5], [-1.5]], each, axis=0)
-    utterances = centres[:, None] + 0.3 * rng.standard_normal((2 * each, 4, dimension))
+    centers = rng.standard_normal((2 * each, dimension)) + np.repeat([[1.5], [-1.5]], each, axis=0)
+    utterances = centers[:, None] + 0.3 * rng.standard_normal((2 * each, 4, dimension))
     scorer = Plda(by_count=False).fit(utterances.reshape(-1, dimension), np.repeat(np.arange(2 * each), 4))
     return Pool(
         tuple(f"s{i}" for i in range(2 * each)),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from voiceveil.attack.model_free import mean_f0
 from voiceveil.audio import Waveform, save
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.models.asr.recognition import recognisers
+from voiceveil.models.asr.recognition import recognizers
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
 
@@ -46,8 +46,8 @@ class Bumps:
 
     def __call__(self, wave: Waveform) -> NDArray[np.float32]:
         width = 0.1 if self.trained_on == "original" else 0.15
-        centres = np.linspace(np.log(70.0), np.log(300.0), self.dimension)
-        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centres) / width) ** 2), dtype=np.float32)
+        centers = np.linspace(np.log(70.0), np.log(300.0), self.dimension)
+        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centers) / width) ** 2), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def _encoder(argument: str | None) -> Bumps:
     return Bumps("bumps-anon", "anonymized") if argument == "anon" else Bumps("bumps")
 
 
-@recognisers.register("counter")
-def _recogniser(model: str, *, online: bool = False) -> Counter:
+@recognizers.register("counter")
+def _recognizer(model: str, *, online: bool = False) -> Counter:
     return Counter()
 
 

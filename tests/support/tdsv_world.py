@@ -74,8 +74,8 @@ class Pitch:
         pass
 
     def __call__(self, wave: Waveform) -> NDArray[np.float32]:
-        centres = np.linspace(np.log(80.0), np.log(280.0), self.dimension)
-        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centres) / 0.06) ** 2), dtype=np.float32)
+        centers = np.linspace(np.log(80.0), np.log(280.0), self.dimension)
+        return np.asarray(np.exp(-0.5 * ((mean_f0(wave.samples)[0] - centers) / 0.06) ** 2), dtype=np.float32)
 
 
 @dataclass(frozen=True)

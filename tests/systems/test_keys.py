@@ -103,7 +103,7 @@ def test_seeds_differ_from_each_other() -> None:
 
 
 def test_draws_are_spread_evenly() -> None:
-    """Neighbouring ids are as good as random: the mean of 4000 is within four standard errors of 1/2."""
+    """Neighboring ids are as good as random: the mean of 4000 is within four standard errors of 1/2."""
     draws = np.array([first(Key.from_seed(1).rng("utterance", "", str(i))) for i in range(4000)])
     assert abs(draws.mean() - 0.5) < 4 / np.sqrt(12 * 4000)
     assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 4 / np.sqrt(4000)

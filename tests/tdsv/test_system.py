@@ -128,8 +128,8 @@ def test_fusion_is_the_likelihood_ratio_against_the_mixture() -> None:
 
 def sounds(rng: np.random.Generator, course: list[int]) -> Array:
     """Content that goes through some of eight sounds, each as long as it likes."""
-    centres = np.random.default_rng(9).normal(0, 1, (8, 40))
-    frames = np.concatenate([np.repeat(centres[k][None], int(rng.integers(4, 9)), axis=0) for k in course])
+    centers = np.random.default_rng(9).normal(0, 1, (8, 40))
+    frames = np.concatenate([np.repeat(centers[k][None], int(rng.integers(4, 9)), axis=0) for k in course])
     return (frames + 0.3 * rng.standard_normal(frames.shape)).astype(np.float16)
 
 

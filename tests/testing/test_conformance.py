@@ -123,7 +123,7 @@ def test_measures_of_change_ignore_gain_and_delay() -> None:
     assert correlation(samples, later) == pytest.approx(1.0, abs=1e-3)
     assert envelope_distance(samples, later, 16000) < 0.3
     assert correlation(samples, synthetic_voice(2, 1, seconds=1.0).samples) < 0.5
-    higher = synthetic_voice(2, 1, seconds=1.0).resampled(14000).samples  # formants 14 % higher
+    higher = synthetic_voice(2, 1, seconds=1.0).resampled(14000).samples  # formants 14% higher
     assert envelope_distance(synthetic_voice(2, 1, seconds=1.0).samples, higher, 16000) > 3
 
 

@@ -1,4 +1,4 @@
-"""Fine-tuning of CTC recognisers, end to end: a tiny model learns a tiny corpus by heart."""
+"""Fine-tuning of CTC recognizers, end to end: a tiny model learns a tiny corpus by heart."""
 
 from __future__ import annotations
 

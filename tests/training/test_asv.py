@@ -235,7 +235,7 @@ def new_utterances_eer(encoder: TrainedEncoder) -> float:
     """Of the same synthetic speakers, saying something else."""
     vectors = [encoder(synthetic_voice(s, 50 + number, seconds=2.0)) for s in SPEAKERS for number in range(4)]
     names = [str(s) for s in SPEAKERS for _ in range(4)]
-    return eer(*pair_scores(np.stack(vectors), names, centre=True))
+    return eer(*pair_scores(np.stack(vectors), names, center=True))
 
 
 def trained(corpora: list[Corpus], out: Path, **options: Any) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.core.tables import Table, Tabular
 from voiceveil.metrics import pitch_correlation, word_errors
-from voiceveil.models.asr.recognition import recogniser
-from voiceveil.models.asr.text_normalization import normaliser
+from voiceveil.models.asr.recognition import recognizer as open_recognizer
+from voiceveil.models.asr.text_normalization import normalizer
 from voiceveil.models.naturalness import DNSMOS
 from voiceveil.models.pitch.correlation import tracker
 from voiceveil.models.speaker.encoders import encoder
@@ -111,7 +111,7 @@ def compare(
             return None
 
     embeddings = measured("voice similarity", lambda: encoder("campplus"))
-    texts = measured("words kept", lambda: recogniser(recognizer))
+    texts = measured("words kept", lambda: open_recognizer(recognizer))
     ratings = measured("quality", DNSMOS)
     tracks = measured("pitch correlation", tracker)
     kept = None if texts is None else _share_of_words(*texts)
@@ -139,7 +139,7 @@ def _cosine(first: Any, second: Any) -> float:
 
 def _share_of_words(first: str, second: str) -> float | None:
     """Return the share of the words of the first transcript that the second has; None if the first has none."""
-    words = normaliser("plain")
+    words = normalizer("plain")
     reference = words(first)
     if not reference.split():
         return None

@@ -24,16 +24,16 @@ _HOW = {
     "eer_speechbrain": ("", "SpeechBrain: VoicePrivacy 2024"),
     "eer_kaldi": ("", "Kaldi: VoicePrivacy 2020, 2022"),
     "eer_rocch": ("", "convex hull, ties by class: VoicePrivacy 2020"),
-    "min_dcf": ("normalised, p_target {p_target:g}, costs {c_miss:g}, {c_fa:g}",) * 2,
+    "min_dcf": ("normalized, p_target {p_target:g}, costs {c_miss:g}, {c_fa:g}",) * 2,
     "act_dcf": ("as min_dcf, at the Bayes threshold; for scores that are LLRs",) * 2,
     "cllr": ("for scores that are LLRs",) * 2,
     "min_cllr": ("PAV, ties pooled", "PAV, ties by class, ramp"),
-    "d_sys": ("linkability, integral of histograms", "linkability, trapezoid on bin centres"),
+    "d_sys": ("linkability, integral of histograms", "linkability, trapezoid on bin centers"),
     "zebra_population": ("expected disclosure, 0 to 0.721 bit",) * 2,
     "zebra_individual": ("worst case, log10 of a likelihood ratio", "worst case, log10, ties by class"),
 }
 
-#: With so few resamples their spread, hence the width of an interval, is known to 7 %: 1 / sqrt(2 * 100).
+#: With so few resamples their spread, hence the width of an interval, is known to 7%: 1 / sqrt(2 * 100).
 _FEWEST = 100
 
 
@@ -138,14 +138,14 @@ def _affordable(trials: int) -> int:
 
 
 def _read(settings: ScoreSettings) -> list[_Scored]:
-    from voiceveil.corpus.score_files import read_key, read_labelled, read_scores, read_speakers
+    from voiceveil.corpus.score_files import read_key, read_labeled, read_scores, read_speakers
     from voiceveil.metrics import ScoredTrials
 
     if not settings.trials:
         if settings.utt2spk:
             raise InputError("--utt2spk without --trials", fix="give the trial list as well")
         note = "speakers unknown: intervals take trials for independent and are too narrow; give --trials"
-        return [_Scored(file, ScoredTrials.independent(*read_labelled(file)), [note]) for file in settings.files]
+        return [_Scored(file, ScoredTrials.independent(*read_labeled(file)), [note]) for file in settings.files]
     key = read_key(settings.trials)
     speaker, unknown = read_speakers(key, settings.utt2spk)
     notes = []

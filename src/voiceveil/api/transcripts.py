@@ -65,7 +65,7 @@ def transcribe(
         A recording, or a corpus as :func:`voiceveil.open_corpus` reads it.
     recognizer
         ``"moonshine"`` (English, installed with ``voiceveil[asr]``), ``"pocketsphinx"``, or a model, see
-        :func:`voiceveil.models.recogniser`.
+        :func:`voiceveil.models.recognizer`.
     jobs
         Number of processes, or an executor.
     cache
@@ -84,7 +84,7 @@ def transcribe(
     'The quick brown fox jumps over the lazy dog.'
     """
     check_jobs(jobs)
-    model = recognition.recogniser(recognizer)
+    model = recognition.recognizer(recognizer)
     if isinstance(source, Waveform):
         return Transcripts({"recording": model(source.resampled(model.rate))})
     corpus = (

@@ -1,4 +1,4 @@
-"""Back-ends: scores from embeddings, with parameters that are learned from labelled embeddings of other speakers.
+"""Back-ends: scores from embeddings, with parameters that are learned from labeled embeddings of other speakers.
 
 Conventions: n utterances, d dimensions, s enrolled speakers. Embeddings have shape (n, d), speakers are numbers (n,).
 A back-end is fitted to embeddings of training speakers and gives a :class:`Scorer`, which compares the mean of a

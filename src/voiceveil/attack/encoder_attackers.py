@@ -102,7 +102,7 @@ class EncoderAttacker(Attacker):
         return self.encoder.fingerprint()
 
     def check_training(self, training: TrainingSpeech) -> None:
-        """Raise an ``InputError`` if the back-end learns and has no labelled speech to learn from."""
+        """Raise an ``InputError`` if the back-end learns and has no labeled speech to learn from."""
         if self.scoring.learns and self._knows_original:
             require_speakers(self.name, training.original, "original", "--train-original")
         else:

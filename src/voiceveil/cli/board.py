@@ -156,7 +156,7 @@ def _create(args: argparse.Namespace) -> int:
     attackers = tuple(name.strip() for name in args.attackers.split(",") if name.strip())
     contest = Contest(
         args.protocol, args.data, split, args.title, args.daily, args.total,
-        require_audio=args.require_audio, verify=verify, attackers=attackers, recogniser=args.recognizer,
+        require_audio=args.require_audio, verify=verify, attackers=attackers, recognizer=args.recognizer,
         rank=args.rank or ("verified-first" if verify == "none" else "verified-only"),
     )  # fmt: skip
     check_data(contest)

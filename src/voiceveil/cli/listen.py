@@ -1,7 +1,7 @@
 """Run listening tests in a browser: design a study, serve it to evaluators, analyze their answers.
 
 A study is a folder. `design` makes it from the original and the anonymized corpora, `invite` writes a link for each
-evaluator, `serve` shows it in the browser and stores every answer at once, `analyse` writes a report, CSV and JSON.
+evaluator, `serve` shows it in the browser and stores every answer at once, `analyze` writes a report, CSV and JSON.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ examples:
   voiceveil listen serve study --port 8080
   voiceveil listen serve study --allow-host listen.example.org --proxies 127.0.0.1
   voiceveil listen serve study --database postgresql://listen@localhost/listen
-  voiceveil listen analyse study --results B2=results/b2/results.json D1=results/d1/results.json
+  voiceveil listen analyze study --results B2=results/b2/results.json D1=results/d1/results.json
 """
 AFTER_INTERRUPTION = "; every answer that was acknowledged is stored"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="design|invite|revoke|serve|analyse")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="design|invite|revoke|serve|analyze")
     _add_design(actions.add_parser("design", help="make a balanced study from corpora"))
     invite = actions.add_parser("invite", help="write a signed link for each evaluator, as CSV")
     invite.add_argument("study", type=Path, metavar="STUDY")
@@ -65,16 +65,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("study", type=Path, metavar="STUDY")
     _add_database(serve)
     add_serving_arguments(serve)
-    analyse = actions.add_parser("analyse", help="write report.html, analysis.json and CSV tables")
-    analyse.add_argument("study", type=Path, metavar="STUDY")
-    _add_database(analyse)
-    add_out(analyse, "folder for the analysis (default: STUDY/analysis)")
-    analyse.add_argument(
+    analyze = actions.add_parser("analyze", help="write report.html, analysis.json and CSV tables")
+    analyze.add_argument("study", type=Path, metavar="STUDY")
+    _add_database(analyze)
+    add_out(analyze, "folder for the analysis (default: STUDY/analysis)")
+    analyze.add_argument(
         "--results", nargs="+", default=[], metavar="NAME=FILE", help="objective results of the systems (results.json)"
     )
-    add_overwrite(analyse)
-    analyse.add_argument("--keep-all", action="store_true", help="include evaluators who failed the attention checks")
-    analyse.add_argument(
+    add_overwrite(analyze)
+    analyze.add_argument("--keep-all", action="store_true", help="include evaluators who failed the attention checks")
+    analyze.add_argument(
         "--need-headphones", action="store_true", help="leave out evaluators who failed the headphone check"
     )
 
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         "invite": _invite,
         "revoke": _revoke,
         "serve": _serve,
-        "analyse": _analyse,
+        "analyze": _analyze,
     }
     from voiceveil.apps.web.server import need_web
 
@@ -255,7 +255,7 @@ def _serve(args: argparse.Namespace) -> int:
     return 0
 
 
-def _analyse(args: argparse.Namespace) -> int:
+def _analyze(args: argparse.Namespace) -> int:
     from voiceveil.apps.listen.analysis import Rules
     from voiceveil.apps.listen.page import write_analysis
 

@@ -114,13 +114,13 @@ def _print(results: list[dict[str, Any]], differences: list[dict[str, Any]], arg
         for name, entry in difference["metrics"].items():
             scale, unit = (100.0, " %") if entry["result"].unit == "%" else (1.0, "")
             least = entry["detectable"]
-            power = "" if least is None else f"detectable with 80 % power: {least * scale:.2g}{unit}"
+            power = "" if least is None else f"detectable with 80% power: {least * scale:.2g}{unit}"
             rows.append((name, str(entry["result"]), power))
         _table(rows)
         print()
     if any(set(result["metrics"]) - {"zebra_individual"} for result in results):
         of = results[0]["units"]["of"]
-        print_lines(f"[low, high]: 95 % intervals, {n} resamples of {of}, seed {args.seed}. Method: {args.method}.")
+        print_lines(f"[low, high]: 95% intervals, {n} resamples of {of}, seed {args.seed}. Method: {args.method}.")
 
 
 def _show(result: Estimate | Zebra) -> str:

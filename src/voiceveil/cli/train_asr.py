@@ -1,4 +1,4 @@
-"""Fine-tune a CTC recogniser on a corpus, e.g. on anonymized speech: what a listener who knows the system can achieve.
+"""Fine-tune a CTC recognizer on a corpus, e.g. on anonymized speech: what a listener who knows the system can achieve.
 
 The same command resumes an interrupted training. The result is used like any other model: `ctc:OUT`.
 """
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, then measure if asked to."""
     from voiceveil.models.asr.ctc import CTC
-    from voiceveil.models.asr.recognition import recogniser, references, transcribe, word_error_rate
+    from voiceveil.models.asr.recognition import recognizer, references, transcribe, word_error_rate
     from voiceveil.run.context import RunContext
     from voiceveil.training.asr import Recipe, train_ctc
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     corpus, dev = open_corpus(args.data), open_corpus(args.dev) if args.dev else None
     if dev is not None:
         references(dev)  # a corpus without text is found now, not after hours
-    start = recogniser(f"ctc:{args.model}", online=args.online)
+    start = recognizer(f"ctc:{args.model}", online=args.online)
     if not isinstance(start, CTC):
         raise InputError("a CTC model that reads no waveforms cannot be trained yet", where=args.model)
     result = train_ctc(
@@ -92,5 +92,5 @@ def run(args: argparse.Namespace) -> int:
     print_lines(f"{len(result.losses)} steps, loss {result.losses[0]:.3f} -> {result.losses[-1]:.3f}")
     if wer is not None:
         print_lines(f"WER on {args.dev}: {wer}")
-    print_lines(f"recogniser: ctc:{result.folder}")
+    print_lines(f"recognizer: ctc:{result.folder}")
     return 0

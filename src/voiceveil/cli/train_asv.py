@@ -122,7 +122,7 @@ def _lines(record: dict[str, Any], out: Path) -> list[str]:
         f"{settings['recipe']['name']}, {record['steps']} steps",
         f"trained on {record['speakers']} speakers, {record['utterances']} utterances, {record['hours']:.2f} h of "
         f"{record['data']} speech",
-        f"epoch {record['best_epoch']} is kept: {record['accuracy']:.1%} of the training chunks are recognised",
+        f"epoch {record['best_epoch']} is kept: {record['accuracy']:.1%} of the training chunks are recognized",
     ]
     if record["validation_eer"] is None:
         lines.append("validation EER unknown: too few speakers to keep some from training")

@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 def labels_of(utterances: list[Utterance], accents: dict[str, str]) -> dict[str, np.ndarray]:
     """Branch -> number of the class of each utterance, -1 where it is not known; branches of two classes at least.
 
-    A speaker with one utterance has no number: who was heard once cannot be recognised.
+    A speaker with one utterance has no number: who was heard once cannot be recognized.
     """
     spoken: dict[str, int] = {}
     for utterance in utterances:

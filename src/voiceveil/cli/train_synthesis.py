@@ -205,7 +205,7 @@ def run(args: argparse.Namespace) -> int:
 def _spoken(
     args: argparse.Namespace, chosen: Module, utterances: list[Utterance], cache: Cache
 ) -> tuple[RecognitionData, Dimensions, dict[str, str]]:
-    """What a recogniser learns from, its dimensions, and the fingerprints of the parts."""
+    """What a recognizer learns from, its dimensions, and the fingerprints of the parts."""
     from voiceveil.models.content.features import content_features
     from voiceveil.models.speaker.encoders import encoder
     from voiceveil.training.recognition_data import ALPHABET, RecognitionData

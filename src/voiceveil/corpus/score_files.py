@@ -5,7 +5,7 @@ lines count from 1.
 
 * a trial list (key): ``<enrolled speaker> <utterance> target|nontarget``, as Kaldi and the challenges write it
 * a score file: ``<enrolled speaker> <utterance> <score>``, in any order, with exactly the trials of its list
-* a labelled score file: ``<score> target|nontarget``, without a list (1 and 0 are read as well)
+* a labeled score file: ``<score> target|nontarget``, without a list (1 and 0 are read as well)
 
 Names become numbers while they are read, so that 3.5 million lines take seconds and no table of strings is kept. Every
 fault is an :class:`~voiceveil.core.errors.InputError` with file and line.
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import LONGEST_LINE, open_file
 
-__all__ = ["TrialKey", "read_key", "read_labelled", "read_scores", "read_speakers"]
+__all__ = ["TrialKey", "read_key", "read_labeled", "read_scores", "read_speakers"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -104,7 +104,7 @@ def _explain_mismatch(file: Path, pair: Codes, key: TrialKey) -> NoReturn:
     raise InputError(f"{int(missing.sum())} trial(s) have no score, the first is {trial!r} ({where})", where=file)
 
 
-def read_labelled(path: FilePath) -> tuple[Floats, Floats]:
+def read_labeled(path: FilePath) -> tuple[Floats, Floats]:
     """Return the target and the nontarget scores of a file of ``<score> target|nontarget`` lines."""
     file = Path(path)
     score, label = _read(file, "<score> target|nontarget", (_score, _label))

@@ -5,7 +5,7 @@ by less (Nordenberg and Sundberg, "Effect on LTAS of vocal loudness variation", 
 speech, LibriSpeech, over the voiced frames of each recording; and so were the usual balance and how far recordings of
 different speakers are from it (`scripts/measure_effort.py` prints the tables).
 
-Conventions: 16 kHz; frames of 160 samples, frame ``j`` centred at sample 160 j + 80. A balance is the mean level of 20
+Conventions: 16 kHz; frames of 160 samples, frame ``j`` centered at sample 160 j + 80. A balance is the mean level of 20
 bands in dB, equally spaced in mel from 60 to 4,500 Hz, about the mean of the bands. Effort is in deviations between
 recordings, 0 for what is usual.
 """

@@ -31,8 +31,8 @@ def pulse_train(f0: NDArray[np.floating], phase: float = 0.0) -> NDArray[np.floa
     A pulse is the sum of all N harmonics below 8 kHz: 1 + 2 sum cos(k θ) = sin((N + 1/2) θ) / sin(θ / 2), whose power
     is 2 N + 1. ``phase`` in turns is that of the first sample. The phase is summed in double precision.
     """
-    centres = (np.arange(len(f0)) + 0.5) * FRAME - 0.5
-    pitch = np.interp(np.arange(len(f0) * FRAME), centres, f0.astype(np.float64))
+    centers = (np.arange(len(f0)) + 0.5) * FRAME - 0.5
+    pitch = np.interp(np.arange(len(f0) * FRAME), centers, f0.astype(np.float64))
     half = np.pi * ((phase + np.cumsum(pitch) / RATE) % 1.0)
     harmonics = np.floor(0.5 * RATE / pitch)
     bottom = np.sin(half)

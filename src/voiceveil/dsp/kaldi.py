@@ -1,4 +1,4 @@
-"""Filterbank and cepstral features by Kaldi's definition, energy VAD, and cepstral mean normalisation.
+"""Filterbank and cepstral features by Kaldi's definition, energy VAD, and cepstral mean normalization.
 
 Conventions: ``samples`` are mono in [-1, 1], shape (n,); Kaldi works on 16-bit steps, hence they are multiplied by
 32768 (``scale``). Features have shape (frames, dimensions), natural logarithms. ``dtype`` is the precision of the
@@ -8,8 +8,8 @@ same audio always gives the same features. A signal shorter than one frame gives
 * ``fbank``        log mel filterbank energies                     (compute-fbank-feats)
 * ``mfcc``         mel-frequency cepstral coefficients             (compute-mfcc-feats)
 * ``energy_vad``   which frames are speech, from their log energy  (compute-vad)
-* ``sliding_cmn``  mean normalisation in a moving window           (apply-cmvn-sliding)
-* ``sentence_cmn`` mean normalisation over the utterance
+* ``sliding_cmn``  mean normalization in a moving window           (apply-cmvn-sliding)
+* ``sentence_cmn`` mean normalization over the utterance
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _blocks(
         raise InputError("dither needs a random generator", fix="give rng=np.random.default_rng(seed)")
     count = framing.count(len(signal))
     signal = signal * np.asarray(framing.scale, dtype=dtype)
-    if not framing.snip_edges and count:  # frames are centred on their step; the ends are mirrored
+    if not framing.snip_edges and count:  # frames are centered on their step; the ends are mirrored
         before = framing.size // 2 - framing.step // 2
         after = (count - 1) * framing.step + framing.size - before - len(signal)
         signal = np.pad(signal[max(-before, 0) :], (max(before, 0), max(after, 0)), mode="symmetric")
@@ -182,7 +182,7 @@ def _blocks(
 
 
 def _windowed(frames: Features, framing: Framing, raw_energy: bool, floor: float) -> tuple[Features, Features]:
-    """Frames without DC, preemphasised and windowed, zero-padded to ``framing.padded``; and their log energy."""
+    """Frames without DC, preemphasized and windowed, zero-padded to ``framing.padded``; and their log energy."""
     size = framing.size
     frames = frames - frames.mean(axis=1, keepdims=True) if framing.remove_dc else frames
     out = np.zeros((len(frames), framing.padded), dtype=frames.dtype)
@@ -213,9 +213,9 @@ def mel_banks(rate: int, padded: int, bins: int, low: float, high: float) -> NDA
     if not 0.0 <= low < top <= nyquist:
         raise InputError(f"mel filters from {low:g} to {top:g} Hz at {rate} Hz", fix=f"stay within 0 to {nyquist:g} Hz")
     edges = np.linspace(_mel(low), _mel(top), bins + 2)
-    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
     mel = _mel(np.arange(padded // 2) * rate / padded)[:, None]
-    banks = np.maximum(0.0, np.minimum((mel - left) / (centre - left), (right - mel) / (right - centre)))
+    banks = np.maximum(0.0, np.minimum((mel - left) / (center - left), (right - mel) / (right - center)))
     if not banks.any(axis=0).all():
         raise InputError(f"{bins} mel filters are too many for a transform of {padded} points", fix="use fewer bins")
     banks.setflags(write=False)
@@ -287,10 +287,10 @@ def energy_vad(
 
 def sentence_cmn(features: Features, *, variance: bool = False) -> Features:
     """Features minus their mean over the utterance; with ``variance`` also divided by their standard deviation."""
-    centred = features - features.mean(axis=0, keepdims=True) if len(features) else features
+    centered = features - features.mean(axis=0, keepdims=True) if len(features) else features
     if variance and len(features):
-        centred = centred / np.sqrt(np.maximum(np.square(centred).mean(axis=0, keepdims=True), 1e-20))
-    return centred
+        centered = centered / np.sqrt(np.maximum(np.square(centered).mean(axis=0, keepdims=True), 1e-20))
+    return centered
 
 
 def sliding_cmn(

@@ -210,7 +210,7 @@ def _multiply(a: Array, k: int, degree: int, b: float, c: float) -> None:
 
 @njit(cache=True, fastmath=_FAST)
 def filter_frames(frames: Array, a: Array, b: Array, out: Array) -> None:
-    """Inverse filter each frame (n, LANES) with ``a``, then synthesise with 1 / ``b``, into ``out`` (n + p, LANES).
+    """Inverse filter each frame (n, LANES) with ``a``, then synthesize with 1 / ``b``, into ``out`` (n + p, LANES).
 
     ``out[:p]`` is the zero state before the frame; the result is ``out[p:]``.
     """

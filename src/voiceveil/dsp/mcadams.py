@@ -3,7 +3,7 @@
 Patino et al., *Speaker anonymisation using the McAdams coefficient*, 2021. Frames of 20 ms with 10 ms shift; each is
 windowed, predicted (Burg, order 20), inverse filtered, filtered with the moved poles, windowed and added.
 
-Conventions: samples are float32 of shape (n,) at ``rate`` Hz; the output is not normalised, and for a small alpha its
+Conventions: samples are float32 of shape (n,) at ``rate`` Hz; the output is not normalized, and for a small alpha its
 peak is a hundred times the input's.
 """
 

@@ -2,7 +2,7 @@
 harmonics-to-noise ratio of a sampled sound", IFA Proceedings 17, 1993: the method (and the default costs) of Praat.
 
 Conventions: samples are floats of shape (n,); F0 is in Hz, 0 where unvoiced; frames are ``step`` seconds apart and
-centred in the recording, so that frame k is at ``first + k * step`` seconds. Loudness of the recording does not
+centered in the recording, so that frame k is at ``first + k * step`` seconds. Loudness of the recording does not
 matter. All arithmetic is in float64.
 
 Each frame has candidates: the peaks of its autocorrelation, divided by that of the window (eq. 9), and "unvoiced".
@@ -38,7 +38,7 @@ _BLOCK = 256
 class PitchTrack:
     """``f0`` in Hz, 0 where unvoiced; ``periodicity``: the autocorrelation at the chosen lag, 0 to 1, 0 where unvoiced.
 
-    Both of shape (frames,); frame k is centred at ``first + k * step`` seconds. The harmonics-to-noise ratio in dB is
+    Both of shape (frames,); frame k is centered at ``first + k * step`` seconds. The harmonics-to-noise ratio in dB is
     ``10 log10(r / (1 - r))`` of the periodicity r (eq. 4).
     """
 
@@ -62,13 +62,13 @@ def track_pitch(
     if frames < 1:
         raise InputError(f"too short for a pitch: {duration:.3f} s", fix=f"give at least {PERIODS / floor:.3f} s")
     first = 0.5 * (duration - (frames - 1) * step)
-    centres = np.floor((first + step * np.arange(frames)) * rate - 0.5).astype(np.int64) + 1
-    count, frequency, strength, silence = _candidates(signal - signal.mean(), rate, centres, floor, ceiling)
+    centers = np.floor((first + step * np.arange(frames)) * rate - 0.5).astype(np.int64) + 1
+    count, frequency, strength, silence = _candidates(signal - signal.mean(), rate, centers, floor, ceiling)
     f0, periodicity = _cheapest_path(count, frequency, strength, silence, ceiling, 0.01 / step)
     return PitchTrack(f0, periodicity, first, step)
 
 
-def _candidates(signal: Array, rate: int, centres: Index, floor: float, ceiling: float) -> tuple[Any, ...]:
+def _candidates(signal: Array, rate: int, centers: Index, floor: float, ceiling: float) -> tuple[Any, ...]:
     """For all frames: the number of voiced candidates (frames,), their F0 and strength one after the other, and the
     strength of "unvoiced" (frames,)."""
     half = int(PERIODS / floor * rate) // 2 - 1  # of the window, in samples
@@ -80,7 +80,7 @@ def _candidates(signal: Array, rate: int, centres: Index, floor: float, ceiling:
     peak = np.abs(signal).max()
     padded = np.pad(signal, half + 1)
     counts, frequencies, strengths, silences = [], [], [], []
-    for block in np.split(centres, range(_BLOCK, len(centres), _BLOCK)):
+    for block in np.split(centers, range(_BLOCK, len(centers), _BLOCK)):
         around = padded[block[:, None] + (half + 1) + np.arange(-half, half)]
         local_mean = around[:, half - period : half + period].mean(axis=1, keepdims=True)
         shaped = (around - local_mean) * window
@@ -98,7 +98,7 @@ def _candidates(signal: Array, rate: int, centres: Index, floor: float, ceiling:
 
 
 def _autocorrelation(frames: Array, length: int, lags: int) -> Array:
-    """Normalised autocorrelation of each row at lags 0, 1/4, 2/4 ... samples.
+    """Normalized autocorrelation of each row at lags 0, 1/4, 2/4 ... samples.
 
     The power spectrum with zeros above half the rate is the spectrum of the band-limited interpolation.
     """

@@ -58,8 +58,8 @@ def overlap_add(
         nearest = _nearest(marks, place / duration)
         period = int(periods[nearest])
         window = windows[period]
-        centre = int(marks[nearest]) + margin
-        grain = padded[centre - period : centre + period + 1] * window
+        center = int(marks[nearest]) + margin
+        grain = padded[center - period : center + period + 1] * window
         start = round(place) - period
         skip = max(0, -start)
         out[start + skip : start + len(grain)] += grain[skip:]

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         compare_ratings,
         compare_systems,
         macro_f1,
-        normalised_ranks,
+        normalized_ranks,
         rating_det,
     )
     from voiceveil.metrics.verification import DetCurve, act_dcf, det_curve, eer, min_dcf
-    from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
+    from voiceveil.metrics.wer import WordErrors, normalize_text, word_errors
 
 __all__ = [
     "MEASURES",
@@ -77,8 +77,8 @@ __all__ = [
     "metric_info",
     "min_cllr",
     "min_dcf",
-    "normalise_text",
-    "normalised_ranks",
+    "normalize_text",
+    "normalized_ranks",
     "pav_llr",
     "pitch_correlation",
     "rating_det",
@@ -131,8 +131,8 @@ _HOME = {
     "metric_info": "voiceveil.metrics.catalog",
     "min_cllr": "voiceveil.metrics.calibration",
     "min_dcf": "voiceveil.metrics.verification",
-    "normalise_text": "voiceveil.metrics.wer",
-    "normalised_ranks": "voiceveil.metrics.subjective",
+    "normalize_text": "voiceveil.metrics.wer",
+    "normalized_ranks": "voiceveil.metrics.subjective",
     "pav_llr": "voiceveil.metrics.calibration",
     "pitch_correlation": "voiceveil.metrics.pitch",
     "rating_det": "voiceveil.metrics.subjective",

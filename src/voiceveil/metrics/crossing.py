@@ -133,7 +133,7 @@ def _count_trials(
 
 
 def eer_interval(value: Floats, trials: Trials, *, seed: int, resamples: int = 1000) -> Floats:
-    """95 % interval of the EER for each N', (k, 2), by a bootstrap over the test speakers.
+    """95% interval of the EER for each N', (k, 2), by a bootstrap over the test speakers.
 
     The resamples are of the bins; by how much these shift the EER itself is corrected.
     """

@@ -36,7 +36,7 @@ def d_sys(
     2018). Both densities are histograms with min(T // 10, 100) bins over the pooled range.
 
     ``"exact"`` integrates these densities, which are constant within a bin. ``"official"`` does what the challenge
-    code does: a trapezoid rule on the bin centres, which loses half a bin at each end (perfectly separated scores get
+    code does: a trapezoid rule on the bin centers, which loses half a bin at each end (perfectly separated scores get
     0.75 with four bins). With fewer than 20 targets there would be one bin and the value 0 for any scores: that
     is an ``InputError``, unless ``bins`` says how many.
     """

@@ -7,7 +7,7 @@ Where plan and code of the challenge differ (evaluation plan 2024, section 4.3.2
 
 * ``published`` (default) averages the recall over the classes that occur in the references: only these have one;
 * ``official`` is scikit-learn's macro recall: a label that occurs in the hypotheses alone counts as one more class
-  with recall 0. It also rounds the UAR of each fold to 0.001 % before taking the mean. On IEMOCAP, whose folds hold
+  with recall 0. It also rounds the UAR of each fold to 0.001% before taking the mean. On IEMOCAP, whose folds hold
   all four emotions, the two differ by the rounding only.
 """
 

@@ -1,4 +1,4 @@
-"""Verification metrics with 95 % intervals from a joint bootstrap over speakers, and paired comparisons.
+"""Verification metrics with 95% intervals from a joint bootstrap over speakers, and paired comparisons.
 
 Conventions: see :mod:`voiceveil.metrics.scored_trials` for what is resampled, :mod:`voiceveil.stats.intervals` for how
 an interval is made of it. The number of resamples and the seed are given, so that every interval can be redone.

@@ -4,7 +4,7 @@ Conventions: see :mod:`voiceveil.metrics.legal`. A threshold lies halfway betwee
 calibration score; a test x-vector fulfils the predicate if its score is *strictly* above; isolation means that exactly
 one of the N test x-vectors does, whether or not it is the enrolled speaker.
 
-Chance is not e^-1 (the paper's 37 %), which is what a predicate with expectation exactly 1/N would give: a threshold
+Chance is not e^-1 (the paper's 37%), which is what a predicate with expectation exactly 1/N would give: a threshold
 estimated from M calibration scores a speaker is uncertain, and uncertain predicates isolate less often. If no score
 knows its speaker, all orders of the N test and M N calibration scores are equally likely, and so is known exactly how
 many test scores lie above each calibration score. With a test scores above the r-th and g more above the next,

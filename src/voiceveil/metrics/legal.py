@@ -188,7 +188,7 @@ def halving_sizes(n: int, sizes: Sequence[int] | None, least: int) -> tuple[int,
 
 
 def speaker_interval(components: Floats, speakers: Sequence[str], *, seed: int) -> Floats:
-    """95 % interval of the mean of each column of ``components``, (rows, k), by a bootstrap over speakers: (k, 2).
+    """95% interval of the mean of each column of ``components``, (rows, k), by a bootstrap over speakers: (k, 2).
 
     All columns share the resamples: drawing those of 5,000 speakers takes longer than computing the metric. A rate
     above one half is treated as one minus a small one, so that 69 of 69 speakers are not taken for everybody.

@@ -42,7 +42,7 @@ Method = Literal["exact", "published"]
 class Linkability:
     """One entry for each N' in ``sizes``, ascending.
 
-    ``value``, ``chance``: (k,); ``interval``: (k, 2), 95 %, from a bootstrap over the test speakers;
+    ``value``, ``chance``: (k,); ``interval``: (k, 2), 95%, from a bootstrap over the test speakers;
     ``components``: (tests, k), the probability that each test is linked, for speaker ``speakers[i]``;
     ``rivals``: (tests,), how many enrolled speakers were at least as similar as the right one.
     """

@@ -90,9 +90,9 @@ def eer(method: EerMethod = "rocch") -> Measure:
 def min_dcf(
     p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0, method: Literal["exact", "kaldi"] = "exact"
 ) -> Measure:
-    """Normalised minimum detection cost; see :func:`voiceveil.metrics.min_dcf`."""
+    """Normalized minimum detection cost; see :func:`voiceveil.metrics.min_dcf`."""
     value = partial(metrics.min_dcf, p_target=p_target, c_miss=c_miss, c_fa=c_fa, method=method)
-    miss, alarm = verification.normalised_costs(p_target, c_miss, c_fa)
+    miss, alarm = verification.normalized_costs(p_target, c_miss, c_fa)
     exact = method == "exact"
 
     def statistic(tar: Floats, non: Floats) -> Statistic:
@@ -102,9 +102,9 @@ def min_dcf(
 
 
 def act_dcf(p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0) -> Measure:
-    """Normalised actual detection cost of LLRs; see :func:`voiceveil.metrics.act_dcf`."""
+    """Normalized actual detection cost of LLRs; see :func:`voiceveil.metrics.act_dcf`."""
     value = partial(metrics.act_dcf, p_target=p_target, c_miss=c_miss, c_fa=c_fa)
-    miss, alarm = verification.normalised_costs(p_target, c_miss, c_fa)
+    miss, alarm = verification.normalized_costs(p_target, c_miss, c_fa)
 
     def statistic(tar: Floats, non: Floats) -> Statistic:
         threshold = np.log(alarm / miss)

@@ -6,10 +6,10 @@ plain mean over its utterances.
 
 Where plan and code of the challenge differ (evaluation plan 2022, section 5.2.1):
 
-* ``published`` (default) correlates only the frames that are voiced in both tracks, at the lag that maximises the
+* ``published`` (default) correlates only the frames that are voiced in both tracks, at the lag that maximizes the
   correlation;
 * ``official`` correlates *all* frames, the zeros of the unvoiced ones among them, at the lag of the largest raw
-  (not normalised) cross-product, however far away, rolling the track around its end. What it measures is mostly
+  (not normalized) cross-product, however far away, rolling the track around its end. What it measures is mostly
   the voicing: a monotone F0 with the right voicing still gets 0.83. It is what all published figures contain.
 """
 

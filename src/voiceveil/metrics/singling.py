@@ -44,7 +44,7 @@ __all__ = ["SinglingOut", "singling_out", "singling_out_from_scores", "singling_
 class SinglingOut:
     """One entry for each N in ``sizes``, ascending.
 
-    ``value``: (k,); ``interval``: (k, 2), 95 %, from a bootstrap over the enrolled speakers; ``chance``: (k,), the
+    ``value``: (k,); ``interval``: (k, 2), 95%, from a bootstrap over the enrolled speakers; ``chance``: (k,), the
     same protocol with the x-vectors behind these very scores shuffled; ``chance_bounds``: closed forms of it for scores
     of which no two are equal, means over the thresholds of all enrolled speakers and draws; ``components``: (enrolled
     speakers, k), means over folds and draws; ``control``: (enrolled speakers, k), the first draw again, with N test

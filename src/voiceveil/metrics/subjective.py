@@ -4,7 +4,7 @@ Conventions (Tomashenko et al. 2022, sections 2.3.2 and 4.2): ratings are number
 is more natural, more intelligible or more similar; a clustering is two sequences of equal length, the true speaker
 and the chosen cluster of each utterance of one panel. Rates are fractions in [0, 1].
 
-* :func:`normalised_ranks`: removes what is peculiar to each evaluator
+* :func:`normalized_ranks`: removes what is peculiar to each evaluator
 * :func:`compare_ratings`, :func:`compare_systems`: Mann-Whitney U tests; :func:`holm`: correction for several tests
 * :func:`rating_det`: a detection error trade-off curve drawn from ratings
 * :func:`macro_f1`, :func:`clustering_f1`, :func:`clustering_purity`, :func:`clustering_change`: speaker linkability
@@ -34,7 +34,7 @@ __all__ = [
     "compare_systems",
     "holm",
     "macro_f1",
-    "normalised_ranks",
+    "normalized_ranks",
     "rating_det",
 ]
 
@@ -58,14 +58,14 @@ class RatingTest:
     p_adjusted: float
 
 
-def normalised_ranks(ratings: ArrayLike, evaluators: Sequence[str]) -> Floats:
-    """Normalised-rank normalisation (Rosenberg & Ramabhadran 2017): each rating by its rank for that evaluator.
+def normalized_ranks(ratings: ArrayLike, evaluators: Sequence[str]) -> Floats:
+    """Normalized-rank normalization (Rosenberg & Ramabhadran 2017): each rating by its rank for that evaluator.
 
     ``ratings``: (n,); ``evaluators``: who gave each of them. A rating becomes (mean rank - 1) / n_e with the ranks
     1..n_e of the n_e ratings of that evaluator, equal ratings sharing their mean rank; it lies in [0, 1). An
     evaluator who always says the same gets (n_e - 1) / (2 n_e) throughout, and one with a single rating 0.
 
-    >>> normalised_ranks([2, 9, 9, 5], ["x", "x", "x", "x"])
+    >>> normalized_ranks([2, 9, 9, 5], ["x", "x", "x", "x"])
     array([0.   , 0.625, 0.625, 0.25 ])
     """
     from scipy.stats import rankdata
@@ -74,11 +74,11 @@ def normalised_ranks(ratings: ArrayLike, evaluators: Sequence[str]) -> Floats:
     if len(evaluators) != len(values):
         raise InputError(f"{len(values)} ratings but {len(evaluators)} evaluators", fix="name who gave each rating")
     names = np.asarray(evaluators)
-    normalised = np.empty(len(values))
+    normalized = np.empty(len(values))
     for name in np.unique(names):
         own = names == name
-        normalised[own] = (rankdata(values[own]) - 1) / own.sum()
-    return normalised
+        normalized[own] = (rankdata(values[own]) - 1) / own.sum()
+    return normalized
 
 
 def compare_ratings(a: ArrayLike, b: ArrayLike) -> RatingTest:

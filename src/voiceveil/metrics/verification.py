@@ -4,8 +4,8 @@ Conventions: see :mod:`voiceveil.metrics.tally`. Rates are fractions in [0, 1].
 
 * :func:`eer`: equal error rate, three definitions
 * :func:`det_curve`: both error rates at every threshold, and the ROC convex hull
-* :func:`min_dcf`: normalised detection cost at the best threshold
-* :func:`act_dcf`: normalised detection cost at the Bayes threshold
+* :func:`min_dcf`: normalized detection cost at the best threshold
+* :func:`act_dcf`: normalized detection cost at the Bayes threshold
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from voiceveil.core.registry import did_you_mean
 from voiceveil.metrics import kernels
 from voiceveil.metrics.tally import Floats, check_scores, tally
 
-__all__ = ["EER_KERNELS", "DetCurve", "EerMethod", "act_dcf", "det_curve", "eer", "min_dcf", "normalised_costs"]
+__all__ = ["EER_KERNELS", "DetCurve", "EerMethod", "act_dcf", "det_curve", "eer", "min_dcf", "normalized_costs"]
 
 EerMethod = Literal["rocch", "rocch-official", "speechbrain", "kaldi"]
 EER_KERNELS = {
@@ -90,8 +90,8 @@ def det_curve(target: ArrayLike, nontarget: ArrayLike, *, hull: bool = False) ->
     return DetCurve(threshold, rejected / counts.target.sum(), passed / counts.nontarget.sum())
 
 
-def normalised_costs(p_target: float, c_miss: float, c_fa: float) -> tuple[float, float]:
-    """Return the weights of P_miss and P_fa in the normalised cost."""
+def normalized_costs(p_target: float, c_miss: float, c_fa: float) -> tuple[float, float]:
+    """Return the weights of P_miss and P_fa in the normalized cost."""
     if not 0.0 < p_target < 1.0:
         raise InputError(f"p_target is {p_target}", fix="give a probability between 0 and 1, both excluded")
     if c_miss <= 0.0 or c_fa <= 0.0:
@@ -110,7 +110,7 @@ def min_dcf(
     c_fa: float = 1.0,
     method: Literal["exact", "kaldi"] = "exact",
 ) -> float:
-    """Normalised minimum detection cost: 0 is perfect, 1 is what a decision without listening costs.
+    """Normalized minimum detection cost: 0 is perfect, 1 is what a decision without listening costs.
 
     min over thresholds of (c_miss p_target P_miss + c_fa (1 - p_target) P_fa) / min(c_miss p_target,
     c_fa (1 - p_target)). The defaults are the SRE08 costs of the text-dependent verification challenge, which divide
@@ -124,14 +124,14 @@ def min_dcf(
     if method not in ("exact", "kaldi"):
         raise InputError(f"unknown min_dcf method {method!r}", fix="exact or kaldi")
     counts = tally(target, nontarget)
-    miss, alarm = normalised_costs(p_target, c_miss, c_fa)
+    miss, alarm = normalized_costs(p_target, c_miss, c_fa)
     return float(kernels.min_dcf(counts.target, counts.nontarget, miss, alarm, method == "exact"))
 
 
 def act_dcf(
     target: ArrayLike, nontarget: ArrayLike, *, p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0
 ) -> float:
-    """Normalised actual detection cost of log-likelihood ratios (natural logarithm).
+    """Normalized actual detection cost of log-likelihood ratios (natural logarithm).
 
     A trial is accepted when its LLR exceeds the Bayes threshold ln(c_fa (1 - p_target) / (c_miss p_target)). It
     is never below :func:`min_dcf`; above 1 the scores do more harm than no scores.
@@ -140,6 +140,6 @@ def act_dcf(
     0.0
     """
     tar, non = check_scores(target, nontarget)
-    miss, alarm = normalised_costs(p_target, c_miss, c_fa)
+    miss, alarm = normalized_costs(p_target, c_miss, c_fa)
     threshold = np.log(alarm / miss)
     return float(miss * np.mean(tar <= threshold) + alarm * np.mean(non > threshold))

@@ -1,8 +1,8 @@
 """Are the words kept? Word errors, counted and aligned; the word error rate of the VoicePrivacy Challenges.
 
 Conventions: a transcript is a string of words separated by white space; ``refs`` and ``hyps`` are two sequences of
-equal length, or two mappings from utterance id to transcript. Nothing is normalised unless asked:
-:func:`normalise_text` is what the challenge did to its transcripts. Rates are fractions; WER may exceed 1.
+equal length, or two mappings from utterance id to transcript. Nothing is normalized unless asked:
+:func:`normalize_text` is what the challenge did to its transcripts. Rates are fractions; WER may exceed 1.
 
 The number of edits, hence the WER, does not depend on how ties between alignments are broken. How the edits split
 into substitutions, deletions and insertions does. We break ties as Kaldi's ``compute-wer`` and SpeechBrain do, so
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from voiceveil.core.compiled import njit
 from voiceveil.core.errors import InputError
 
-__all__ = ["Edit", "WordErrors", "normalise_text", "word_errors"]
+__all__ = ["Edit", "WordErrors", "normalize_text", "word_errors"]
 
 Transcripts = Sequence[str] | Mapping[str, str]
 Operation = Literal["hit", "substitution", "deletion", "insertion"]
@@ -81,7 +81,7 @@ class WordErrors:
 
     @property
     def hits(self) -> int:
-        """Reference words that were recognised."""
+        """Reference words that were recognized."""
         return self._totals[3]
 
     @property
@@ -105,21 +105,21 @@ class WordErrors:
         return float((self.counts[:, :3].sum(axis=1) > 0).mean())
 
 
-def normalise_text(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return the transcript as the challenge scores it: ``, ! ? .`` become spaces, spaces are squeezed, upper case.
 
     Apostrophes, hyphens and digits stay.
 
-    >>> normalise_text("Well, it's  fine. Isn't it?")
+    >>> normalize_text("Well, it's  fine. Isn't it?")
     "WELL IT'S FINE ISN'T IT"
     """
     return " ".join(_PUNCTUATION.sub(" ", text).split()).upper()
 
 
-def word_errors(refs: Transcripts, hyps: Transcripts, *, normalise: bool = False) -> WordErrors:
+def word_errors(refs: Transcripts, hyps: Transcripts, *, normalize: bool = False) -> WordErrors:
     """Align each hypothesis with its reference and count the edits.
 
-    ``normalise=True`` passes both sides through :func:`normalise_text` first. A single empty reference is fine (all
+    ``normalize=True`` passes both sides through :func:`normalize_text` first. A single empty reference is fine (all
     its words are insertions); references without any word at all are an ``InputError``, for their WER does not exist.
 
     >>> errors = word_errors(["the cat sat", "on the mat"], ["the hat sat", "on mat"])
@@ -133,8 +133,8 @@ def word_errors(refs: Transcripts, hyps: Transcripts, *, normalise: bool = False
     counts = np.zeros((len(ids), 4), dtype=np.int64)
     alignments = []
     for row, (ref_text, hyp_text) in zip(counts, pairs, strict=True):
-        ref = (normalise_text(ref_text) if normalise else ref_text).split()
-        hyp = (normalise_text(hyp_text) if normalise else hyp_text).split()
+        ref = (normalize_text(ref_text) if normalize else ref_text).split()
+        hyp = (normalize_text(hyp_text) if normalize else hyp_text).split()
         ref_codes, hyp_codes = (
             np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words], dtype=np.int64)
             for words in (ref, hyp)

@@ -1,4 +1,4 @@
-"""Is the speech still useful? Recognisers of words, emotion, pitch and naturalness.
+"""Is the speech still useful? Recognizers of words, emotion, pitch and naturalness.
 
 Each name is imported when it is first used.
 """
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from voiceveil.models.asr.recognition import (
         WordErrorRate,
         compare_word_error_rates,
-        recogniser,
-        recognisers,
+        recognizer,
+        recognizers,
         transcribe,
         word_error_rate,
     )
     from voiceveil.models.emotion.evaluation import (
         EmotionResult,
-        LinearRecogniser,
+        LinearRecognizer,
         evaluate_emotion,
-        train_emotion_recogniser,
+        train_emotion_recognizer,
     )
     from voiceveil.models.emotion.folds import EMOTIONS, EmotionFolds, emotion_folds
     from voiceveil.models.emotion.functionals import Functionals
-    from voiceveil.models.emotion.neural import EmotionModel, PretrainedRecogniser
+    from voiceveil.models.emotion.neural import EmotionModel, PretrainedRecognizer
     from voiceveil.models.naturalness import DNSMOS, Naturalness, evaluate_naturalness
     from voiceveil.models.pitch.correlation import PitchCorrelation, PitchTracker, evaluate_pitch, tracker, trackers
 
@@ -37,22 +37,22 @@ __all__ = [
     "EmotionModel",
     "EmotionResult",
     "Functionals",
-    "LinearRecogniser",
+    "LinearRecognizer",
     "Naturalness",
     "PitchCorrelation",
     "PitchTracker",
-    "PretrainedRecogniser",
+    "PretrainedRecognizer",
     "WordErrorRate",
     "compare_word_error_rates",
     "emotion_folds",
     "evaluate_emotion",
     "evaluate_naturalness",
     "evaluate_pitch",
-    "recogniser",
-    "recognisers",
+    "recognizer",
+    "recognizers",
     "tracker",
     "trackers",
-    "train_emotion_recogniser",
+    "train_emotion_recognizer",
     "transcribe",
     "word_error_rate",
 ]
@@ -64,22 +64,22 @@ _HOME = {
     "EmotionModel": "voiceveil.models.emotion.neural",
     "EmotionResult": "voiceveil.models.emotion.evaluation",
     "Functionals": "voiceveil.models.emotion.functionals",
-    "LinearRecogniser": "voiceveil.models.emotion.evaluation",
+    "LinearRecognizer": "voiceveil.models.emotion.evaluation",
     "Naturalness": "voiceveil.models.naturalness",
     "PitchCorrelation": "voiceveil.models.pitch.correlation",
     "PitchTracker": "voiceveil.models.pitch.correlation",
-    "PretrainedRecogniser": "voiceveil.models.emotion.neural",
+    "PretrainedRecognizer": "voiceveil.models.emotion.neural",
     "WordErrorRate": "voiceveil.models.asr.recognition",
     "compare_word_error_rates": "voiceveil.models.asr.recognition",
     "emotion_folds": "voiceveil.models.emotion.folds",
     "evaluate_emotion": "voiceveil.models.emotion.evaluation",
     "evaluate_naturalness": "voiceveil.models.naturalness",
     "evaluate_pitch": "voiceveil.models.pitch.correlation",
-    "recogniser": "voiceveil.models.asr.recognition",
-    "recognisers": "voiceveil.models.asr.recognition",
+    "recognizer": "voiceveil.models.asr.recognition",
+    "recognizers": "voiceveil.models.asr.recognition",
     "tracker": "voiceveil.models.pitch.correlation",
     "trackers": "voiceveil.models.pitch.correlation",
-    "train_emotion_recogniser": "voiceveil.models.emotion.evaluation",
+    "train_emotion_recognizer": "voiceveil.models.emotion.evaluation",
     "transcribe": "voiceveil.models.asr.recognition",
     "word_error_rate": "voiceveil.models.asr.recognition",
 }

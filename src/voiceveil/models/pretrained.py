@@ -96,7 +96,7 @@ def model_kind(model: str | Path, *, online: bool = False) -> str:
         return "ctc"
     if "WhisperForConditionalGeneration" in kinds:
         return "whisper"
-    what = f"a model of kind {', '.join(map(str, kinds)) or config.get('model_type')}, not a recogniser"
+    what = f"a model of kind {', '.join(map(str, kinds)) or config.get('model_type')}, not a recognizer"
     raise InputError(what, where=folder, fix="give a CTC model (...ForCTC) or a Whisper model")
 
 

@@ -101,7 +101,7 @@ def wer_figure(line: Line, text: str, fields: Mapping[str, str]) -> Figure:
     if sum(kinds) != errors:
         raise line.error(f"{' + '.join(map(str, kinds))} is not {errors} errors")
     if not words or abs(100 * errors / words - 100 * value) > 0.0051:
-        raise line.error(f"{errors} errors in {words} words is not a WER of {match[1]} %")
+        raise line.error(f"{errors} errors in {words} words is not a WER of {match[1]}%")
     counts = dict(zip(_COUNTS, (errors, words, *kinds), strict=True))
     model = "ASR_eval^anon" if "asr_eval_anon" in match[7] else "ASR_eval"
     figure = Figure("wer", value, fields["dataset"], split=fields["split"], condition=fields["condition"], model=model)

@@ -1,7 +1,7 @@
 """DET curves: misses against false alarms of each attacker, on axes where normal scores give straight lines.
 
-Conventions: both axes are the probit of a rate, from 0.5 % to 80% unless told otherwise. A curve near the lower left
-is an attacker who recognises people; one on the diagonal from the upper left to the lower right through 50% guesses.
+Conventions: both axes are the probit of a rate, from 0.5% to 80% unless told otherwise. A curve near the lower left
+is an attacker who recognizes people; one on the diagonal from the upper left to the lower right through 50% guesses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TICKS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 _LOW, _HIGH = 0.005, 0.85
 
 
-_TITLES = ("false alarms (%): another person accepted", "misses (%): the person not recognised")
+_TITLES = ("false alarms (%): another person accepted", "misses (%): the person not recognized")
 
 
 def det_svg(scored: Sequence[tuple[int, Scored]], title: str) -> str:

@@ -2,7 +2,7 @@
 
 Conventions: EER to the right, WER or UAR upward, both in percent; a band for each EER condition; in each circle the
 place of the system within its condition. Baselines are grey, the original speech is black (white on a dark page), and
-each team has a colour: a team is what stands before the first ``/`` of a system's name, or else the whole name.
+each team has a color: a team is what stands before the first ``/`` of a system's name, or else the whole name.
 Thin lines are 95% intervals; ``=`` after a place says that the system is tied.
 
 The SVG is one string without scripts, fonts or links, fit to stand in a file or inside a page, where it follows the
@@ -48,7 +48,7 @@ def is_baseline(system: str) -> bool:
 
 @dataclass(frozen=True)
 class _Point:
-    """A circle: where it stands, in percent, what stands in it and beside it, and its colour."""
+    """A circle: where it stands, in percent, what stands in it and beside it, and its color."""
 
     name: str
     x: Average
@@ -84,10 +84,10 @@ def _points(ranking: Ranking, metric: str, baselines: Sequence[str] | None) -> I
     teams = list(dict.fromkeys(team_of(s.system) for s in ranking.standings if not _grey(s, baselines)))
     for standing in ranking.standings:
         if metric in standing.utility:
-            colour = (
+            color = (
                 _TEAMS[teams.index(team_of(standing.system)) % len(_TEAMS)] if not _grey(standing, baselines) else ""
             )
-            style = f'fill="{colour}" stroke="{colour}"' if colour else 'class="base"'
+            style = f'fill="{color}" stroke="{color}"' if color else 'class="base"'
             text = _place(ranking, metric, standing.system)
             yield _Point(standing.system, standing.eer, standing.utility[metric], text, style)
 
@@ -134,9 +134,7 @@ def _bands(ranking: Ranking, x: Axis, top: float) -> Iterator[str]:
         if number % 2 == 0:
             yield f'<rect class="band" x="{left:.1f}" y="{top:g}" width="{right - left:.1f}" height="{_PANEL:g}"/>'
         label = (
-            f"EER ≥ {low:g} %"
-            if ranking.membership == "minimum" or number == len(minima) - 1
-            else f"{low:g}–{high:g} %"
+            f"EER ≥ {low:g}%" if ranking.membership == "minimum" or number == len(minima) - 1 else f"{low:g}–{high:g}%"
         )
         yield f'<text class="dim" x="{(left + right) / 2:.1f}" y="{top - 8:g}" text-anchor="middle">{label}</text>'
         yield f'<line class="grid" x1="{left:.1f}" x2="{left:.1f}" y1="{top:g}" y2="{top + _PANEL:g}"/>'
@@ -153,8 +151,8 @@ def _grid(metric: str, x: Axis, y: Axis, top: float) -> Iterator[str]:
     yield f'<line class="axis" x1="{x.start:g}" x2="{x.start:g}" y1="{top:g}" y2="{bottom:g}"/>'
     middle = (x.start + x.end) / 2
     yield f'<text x="{middle:g}" y="{bottom + 38:g}" text-anchor="middle">EER (%), higher is more private</text>'
-    centre = top + _PANEL / 2
-    yield f'<text transform="translate(18 {centre:g}) rotate(-90)" text-anchor="middle">{_TITLES[metric]}</text>'
+    center = top + _PANEL / 2
+    yield f'<text transform="translate(18 {center:g}) rotate(-90)" text-anchor="middle">{_TITLES[metric]}</text>'
 
 
 def _ranges(point: _Point, x: Axis, y: Axis) -> Iterator[str]:
@@ -174,7 +172,7 @@ def _whiskers(point: _Point, x: Axis, y: Axis) -> list[Box]:
 
 def _circle(point: _Point, x: Axis, y: Axis) -> str:
     across, up = x(100 * point.x.value), y(100 * point.y.value)
-    tip = f"{point.name}: EER {100 * point.x.value:.2f} %, {100 * point.y.value:.2f} %"
+    tip = f"{point.name}: EER {100 * point.x.value:.2f}%, {100 * point.y.value:.2f}%"
     circle = f'<g {point.style}><circle cx="{across:.1f}" cy="{up:.1f}" r="{_RADIUS:g}"/></g>'
     place = f'<text class="place" x="{across:.1f}" y="{up + 4:.1f}" text-anchor="middle">{point.text}</text>'
     return f"<g><title>{text(tip)}</title>{circle}{place}</g>"

@@ -1,6 +1,6 @@
 """The smaller figures: rates with intervals as dots, similarity matrices, pitch before and after.
 
-Conventions: rates are fractions and shown in percent. Colours and line styles are classes of the page.
+Conventions: rates are fractions and shown in percent. Colors and line styles are classes of the page.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def dots_svg(dots: Sequence[Dot], title: str, axis: str) -> str:
         if dot.low is not None and dot.high is not None and not math.isnan(dot.low):
             ends = f"M{x(100 * dot.low):.1f} {y:.1f}H{x(100 * dot.high):.1f}"
             parts.append(f'<path class="range {dot.style}" d="{ends}"/>')
-        tip = f"{dot.name}: {100 * dot.value:.1f} %"
+        tip = f"{dot.name}: {100 * dot.value:.1f}%"
         mark = f'<circle class="mark {dot.style}" cx="{x(100 * dot.value):.1f}" cy="{y:.1f}" r="4.5"/>'
         parts.append(f"<g><title>{text(tip)}</title>{mark}</g>")
     return svg(460.0, bottom + 44, title, parts)
@@ -62,7 +62,7 @@ def _end(end: float | None, value: float) -> float:
 def similarity_svg(similarity: Similarity, title: str) -> str:
     """The composed matrix of Figure 13 of the 2020 findings: M_oo, M_oa above, M_oa transposed, M_aa below.
 
-    The fuller the colour, the more alike. Shades go from the smallest to the largest value of all three matrices.
+    The fuller the color, the more alike. Shades go from the smallest to the largest value of all three matrices.
     """
     oo, oa, aa = (np.array(side) for side in (similarity.oo, similarity.oa, similarity.aa))
     whole = np.block([[oo, oa], [oa.T, aa]])

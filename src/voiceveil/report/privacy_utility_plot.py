@@ -1,7 +1,7 @@
 """The privacy-utility plane of one evaluation: EER to the right, WER or UAR upward, others beside it.
 
 Conventions: percent. A filled circle is the system under its strongest attacker, open circles the same system under the
-others; squares are other results, diamonds the published baselines (measured by other attackers and recognisers), a
+others; squares are other results, diamonds the published baselines (measured by other attackers and recognizers), a
 triangle the original speech. Lines are 95% intervals. An average is over the data sets that the evaluation has, with
 the challenge's weights among them; a result that lacks one of them is left out.
 """
@@ -175,7 +175,7 @@ def _draw(metric: str, points: Sequence[Point]) -> str:
 
 
 def _mark(point: Point, x: float, y: float) -> Iterator[str]:
-    tip = f"{point.name}: EER {100 * point.x.value:.1f} %, {100 * point.y.value:.1f} %"
+    tip = f"{point.name}: EER {100 * point.x.value:.1f}%, {100 * point.y.value:.1f}%"
     r = _SIZE
     shape = {
         "published": f"M{x:.1f} {y - r:.1f}l{r} {r}l-{r} {r}l-{r} -{r}z",

@@ -1,6 +1,6 @@
 """The published results of the challenges' baselines, as points of reference.
 
-They were measured by the challenges' own attackers and recognisers, not by those of an evaluation here: a point beside
+They were measured by the challenges' own attackers and recognizers, not by those of an evaluation here: a point beside
 a point says where others stand, not by how much one is better.
 """
 

@@ -25,7 +25,7 @@ TITLES = {"singling_out": "Singling Out", "linkability": "Linkability", "one_min
 #: What each criterion of the Opinion asks, and what was done about it.
 QUESTIONS = {
     "singling_out": "Can one person be isolated in the data, even without a name?",
-    "linkability": "Can two recordings of one person be recognised as such?",
+    "linkability": "Can two recordings of one person be recognized as such?",
     "inference": "Can something about a person be deduced from the voice?",
 }
 LIMITS = (
@@ -151,7 +151,7 @@ def _figures(found: Assessment) -> list[tuple[str, list[tuple[str, str]]]]:
 def _alt(metric: str, curves: Sequence[Curve]) -> str:
     """The figure in words."""
     ends = "; ".join(
-        f"{one.attacker} {100 * one.value[0]:.0f} % among {one.sizes[0]:,}, {100 * one.value[-1]:.0f} % among "
+        f"{one.attacker} {100 * one.value[0]:.0f}% among {one.sizes[0]:,}, {100 * one.value[-1]:.0f}% among "
         f"{one.sizes[-1]:,}"
         for one in curves
     )

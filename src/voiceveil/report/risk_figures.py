@@ -1,7 +1,7 @@
 """Figure 1 of the legal paper: a rate against the number of speakers, a curve for each attacker.
 
 Conventions: pixels, y downward; N is logarithmic. Bands are 95% intervals, the dashed grey line is chance, thin dotted
-lines beyond the last point are extrapolations. A curve has a colour and a dash pattern: neither is needed alone.
+lines beyond the last point are extrapolations. A curve has a color and a dash pattern: neither is needed alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def risk_svg(curves: Sequence[Curve], ahead: Sequence[Extrapolation], title: str
         points = [(x(n), y(100 * v)) for n, v in zip(curve.sizes, curve.value, strict=True)]
         parts.append(_path(f"curve s{style}", points))
         for (a, b), n, v, low_, high_ in zip(points, curve.sizes, curve.value, curve.low, curve.high, strict=True):
-            tip = f"{curve.attacker}, N = {n:,}: {100 * v:.1f} % [{100 * low_:.1f}, {100 * high_:.1f}]"
+            tip = f"{curve.attacker}, N = {n:,}: {100 * v:.1f}% [{100 * low_:.1f}, {100 * high_:.1f}]"
             parts.append(
                 f'<circle class="eer s{style}" cx="{a:.1f}" cy="{b:.1f}" r="3"><title>{text(tip)}</title></circle>'
             )

@@ -29,7 +29,7 @@ class SpeakerEer:
     gender: str
     eer: Estimate
     targets: int
-    closest: str  # the utterance of theirs that the attacker recognised best
+    closest: str  # the utterance of theirs that the attacker recognized best
 
 
 def by_speaker(scored: Scored, *, resamples: int = 300) -> list[SpeakerEer]:

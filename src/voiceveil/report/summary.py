@@ -1,8 +1,8 @@
 """The summary of an evaluation in plain words, for readers who decide about data and have no time for tables.
 
-Conventions: each finding has a grade (good, middling, poor, unknown) that is said in words and a sign, never by colour
+Conventions: each finding has a grade (good, middling, poor, unknown) that is said in words and a sign, never by color
 alone. The limits of the grades are ours, written beside them; no law and no challenge has set them. A grade goes by
-the less favourable end of the 95% interval.
+the less favorable end of the 95% interval.
 """
 
 from __future__ import annotations
@@ -129,14 +129,14 @@ def _words(data: ReportData) -> Finding:
     question = "Are the words kept?"
     pair = _before_and_after(data, "wer")
     if pair is None:
-        return Finding(question, "unknown", "Not measured", "No recogniser was run on the anonymized speech.")
+        return Finding(question, "unknown", "Not measured", "No recognizer was run on the anonymized speech.")
     before, after = pair
     high = after.value if after.high is None else after.high
     added = high - before.value
     grade: Grade = "good" if added <= 0.05 else "middling" if added <= 0.15 else "poor"
     answer = {"good": "Yes, nearly all", "middling": "Mostly", "poor": "Many are lost, to a machine at least"}[grade]
     text = (
-        f"A speech recogniser gets {_shown(before)} of the words wrong in the original speech and {_shown(after)} in "
+        f"A speech recognizer gets {_shown(before)} of the words wrong in the original speech and {_shown(after)} in "
         f"the anonymized speech. People may understand more, or less, than it does."
     )
     return Finding(question, grade, answer, text, "good: up to 5 points more errors; mostly: up to 15")
@@ -155,7 +155,7 @@ def _emotions(data: ReportData) -> Finding:
     grade: Grade = "good" if kept >= 0.8 else "middling" if kept >= 0.5 else "poor"
     answer = {"good": "Yes, mostly", "middling": "In part", "poor": "Largely lost, to a machine at least"}[grade]
     text = (
-        f"A recogniser of {classes} emotions is right in {_shown(before)} of the original and {_shown(after)} of the "
+        f"A recognizer of {classes} emotions is right in {_shown(before)} of the original and {_shown(after)} of the "
         f"anonymized speech (mean over the emotions); guessing gives {100 * chance:.0f} %."
     )
     return Finding(question, grade, answer, text, "good: 80% of what is above chance is kept; in part: 50%")
@@ -223,7 +223,7 @@ def caveats(data: ReportData) -> list[str]:
     speakers = {row.speaker for rows in data.details.utterances.values() for row in rows if row.speaker}
     who = f"the {len(speakers)} speakers" if speakers else "the speakers"
     return [
-        "Only the attackers listed here were tried. A stronger one may recognise more; none proves that nobody can.",
+        "Only the attackers listed here were tried. A stronger one may recognize more; none proves that nobody can.",
         "What is said can give a person away (names, places, style). That is neither hidden nor measured here.",
         f"The figures are averages over {who} of these recordings; another language, microphone or way of speaking may "
         "differ, and a single person may be far less protected than the average (see the speakers).",

@@ -77,8 +77,8 @@ def grid(
         yield f'<text class="dim" x="{x(tick):.1f}" y="{bottom + 16:g}" text-anchor="middle">{shown(tick)}</text>'
     yield f'<path class="axis" d="M{left:g} {top:g}V{bottom:g}H{right:g}"/>'
     yield f'<text x="{(left + right) / 2:g}" y="{bottom + 36:g}" text-anchor="middle">{text(titles[0])}</text>'
-    centre = (top + bottom) / 2
-    yield f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{text(titles[1])}</text>'
+    center = (top + bottom) / 2
+    yield f'<text transform="translate(13 {center:g}) rotate(-90)" text-anchor="middle">{text(titles[1])}</text>'
 
 
 def place_names(
@@ -108,10 +108,10 @@ def _name(name: str, box: Box, own: Box) -> Iterator[str]:
 def _beside(own: Box, width: float) -> list[Box]:
     """Yield places for a label, the best first: at the sides, then ever farther above and below."""
     left, above, right, below = own
-    centred, middle = (left + right - width) / 2, (above + below) / 2 - 8
+    centered, middle = (left + right - width) / 2, (above + below) / 2 - 8
     corners = [(right + 4, middle), (left - 4 - width, middle)]
     for step in range(12):
-        for across in (centred, right - 6, left + 6 - width):
+        for across in (centered, right - 6, left + 6 - width):
             corners += [(across, above - 17 - 9 * step), (across, below + 1 + 9 * step)]
     return [(a, b, a + width, b + 16) for a, b in corners]
 

@@ -1,4 +1,4 @@
-"""Which words get lost: those that a recogniser hears in the original and no longer in the anonymized speech.
+"""Which words get lost: those that a recognizer hears in the original and no longer in the anonymized speech.
 
 Conventions: a word is lost when it is deleted or heard as another; shares are of the times it was said, with a Wilson
 interval that takes the occurrences as independent.
@@ -35,7 +35,7 @@ class LostWord:
 
 
 def lost_words(rows: Iterable[UtteranceRecord]) -> list[LostWord]:
-    """All words of utterances that were recognised, those first of which anonymization has cost most."""
+    """All words of utterances that were recognized, those first of which anonymization has cost most."""
     recognized = [row for row in rows if row.text("reference")]
     if not recognized:
         return []

@@ -5,7 +5,7 @@ when it is first used.
 
 >>> from voiceveil import stats
 >>> print(stats.wilson(3, 40))
-7.5 % [2.6, 19.9]
+7.5% [2.6, 19.9]
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ def interval(
         limits = np.array([0.0, wilson(0, n, level=level).high * (span.top if math.isfinite(span.top) else 1.0)])
     else:
         roots = np.cbrt(errors)
-        centre = np.cbrt(error[0]) - span.bias * (roots.mean() - np.cbrt(error[0]))
+        center = np.cbrt(error[0]) - span.bias * (roots.mean() - np.cbrt(error[0]))
         reach = _t(0.5 + level / 2.0, n) * roots.std(ddof=1) * math.sqrt(n / (n - 1))
-        limits = np.clip(np.array([centre - reach, centre + reach]), 0.0, None) ** 3
+        limits = np.clip(np.array([center - reach, center + reach]), 0.0, None) ** 3
         limits = np.minimum(limits, span.top)
     low, high = np.sort(span.error(limits))
     return Estimate(value, min(float(low), value), max(float(high), value), se, n, of, level, unit)
@@ -130,7 +130,7 @@ def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
     Verification trials share speakers and are not independent: use it for counts of speakers or of answers.
 
     >>> print(wilson(15, 20))
-    75.0 % [53.1, 88.8]
+    75.0% [53.1, 88.8]
     """
     from scipy.special import ndtri
 
@@ -138,9 +138,9 @@ def wilson(successes: float, n: int, *, level: float = 0.95) -> Estimate:
         raise InputError(f"{successes} of {n} is not a share", fix="give 0 <= successes <= n with n >= 1")
     z = float(ndtri(0.5 + _check_level(level) / 2.0))
     share = successes / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    center = (share + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = max(0.0, centre - reach), min(1.0, centre + reach)
+    low, high = max(0.0, center - reach), min(1.0, center + reach)
     se = math.sqrt(share * (1 - share) / n)
     return Estimate(share, min(low, share), max(high, share), se, n, "trials", level, "%")
 

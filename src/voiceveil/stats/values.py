@@ -29,7 +29,7 @@ class Estimate:
     """A value with its interval ``[low, high]``; ``n`` is the number of independent units ``of`` speakers or trials.
 
     >>> print(Estimate(0.075, 0.059, 0.092, n=20, unit="%"))
-    7.5 % [5.9, 9.2]
+    7.5% [5.9, 9.2]
     """
 
     value: float
@@ -45,7 +45,8 @@ class Estimate:
         scale = 100.0 if self.unit == "%" else 1.0
         digits = _decimals((self.high - self.low) / 2.0, scale)
         value, low, high = (f"{x * scale:.{digits}f}" for x in (self.value, self.low, self.high))
-        return f"{value}{' ' if self.unit else ''}{self.unit} [{low}, {high}]"
+        unit = f" {self.unit}" if self.unit and self.unit != "%" else self.unit
+        return f"{value}{unit} [{low}, {high}]"
 
     def as_dict(self) -> dict[str, float | int | str | None]:
         """Return plain values for JSON; infinities and NaN become None."""
@@ -65,7 +66,7 @@ class Difference(Estimate):
     """The second system minus the first, on the same trials; ``p_value`` is two-sided, for no true difference.
 
     >>> print(Difference(-0.02, -0.031, -0.009, n=20, unit="%", p_value=0.0012))
-    -2.0 % [-3.1, -0.9], p = 0.0012
+    -2.0% [-3.1, -0.9], p = 0.0012
     """
 
     p_value: float = math.nan

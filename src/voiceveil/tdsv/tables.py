@@ -52,7 +52,7 @@ def phrase_texts(docs: Path, keys: Sequence[Key]) -> dict[str, str]:
 def shown(estimate: Estimate) -> str:
     """Return an estimate with its interval: rates in percent, costs with three digits."""
     if estimate.unit == "%":
-        return f"{str(estimate).replace(' %', '', 1)} %"
+        return str(estimate)
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
@@ -62,7 +62,7 @@ def table(evaluations: Sequence[Evaluation]) -> str:
     for evaluation in evaluations:
         first = evaluation.overall
         lines.append(f"{evaluation.name}: {first.targets + first.nontargets} trials, intervals over {evaluation.units}")
-        cells = [("", "minDCF [95 %]", "actual DCF [95 %]", "EER [95 %]")]
+        cells = [("", "minDCF [95%]", "actual DCF [95%]", "EER [95%]")]
         for part in evaluation.parts:
             title = (
                 NONTARGETS.get(part.name, part.name) if part.group in ("all", "type") else f"{part.group} {part.name}"

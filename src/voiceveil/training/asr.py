@@ -1,4 +1,4 @@
-"""Fine-tune a CTC recogniser on a corpus, for instance an anonymized one: the ASR of an informed listener.
+"""Fine-tune a CTC recognizer on a corpus, for instance an anonymized one: the ASR of an informed listener.
 
 Conventions: audio at the model's rate, scaled to zero mean and unit variance as in recognition; the loss is the CTC
 loss (Graves et al. 2006) per token, in nats. The front end stays as it is (Baevski et al. 2020, section 4.3), unless
@@ -35,7 +35,7 @@ from voiceveil.run.progress import Progress
 
 __all__ = ["Example", "Recipe", "Training", "train_ctc"]
 
-_REPORT, _CHECKPOINT, _KIND = "training.json", "checkpoint.safetensors", "training of a CTC recogniser"
+_REPORT, _CHECKPOINT, _KIND = "training.json", "checkpoint.safetensors", "training of a CTC recognizer"
 _OVERWRITE = "give another output, or --overwrite to start again"
 
 
@@ -80,23 +80,23 @@ class Training:
 
 
 def train_ctc(
-    recogniser: CTC, corpus: Corpus, out: Path, recipe: Recipe, *, overwrite: bool = False, quiet: bool = True
+    recognizer: CTC, corpus: Corpus, out: Path, recipe: Recipe, *, overwrite: bool = False, quiet: bool = True
 ) -> Training:
-    """Fine-tune a copy of ``recogniser`` into the folder ``out``, from where :class:`CTC` takes it."""
-    model = load_model(recogniser.folder, recogniser.device)
-    examples, left_out = _examples(recogniser, model, corpus)
-    settings = {"model": digest(recogniser.folder), "data": _data_digest(examples), **asdict(recipe)}
+    """Fine-tune a copy of ``recognizer`` into the folder ``out``, from where :class:`CTC` takes it."""
+    model = load_model(recognizer.folder, recognizer.device)
+    examples, left_out = _examples(recognizer, model, corpus)
+    settings = {"model": digest(recognizer.folder), "data": _data_digest(examples), **asdict(recipe)}
     report = _begin(out, settings, overwrite=overwrite)
     if "losses" in report:  # finished before
         return Training(out, tuple(report["losses"]), tuple(report["left_out"]))
     # The cached network serves for recognition: train one of our own.
-    model = load_model.__wrapped__(recogniser.folder, recogniser.device)
-    losses = _run(recogniser, model, examples, out / _CHECKPOINT, recipe, quiet=quiet)
-    _finish(recogniser, model, out, {"settings": settings, "losses": losses, "left_out": left_out})
+    model = load_model.__wrapped__(recognizer.folder, recognizer.device)
+    losses = _run(recognizer, model, examples, out / _CHECKPOINT, recipe, quiet=quiet)
+    _finish(recognizer, model, out, {"settings": settings, "losses": losses, "left_out": left_out})
     return Training(out, tuple(losses), tuple(left_out))
 
 
-def _examples(recogniser: CTC, model: LoadedModel, corpus: Corpus) -> tuple[dict[str, Example], list[str]]:
+def _examples(recognizer: CTC, model: LoadedModel, corpus: Corpus) -> tuple[dict[str, Example], list[str]]:
     """What can be learned from, and the ids of what cannot: without words, or too short for its words."""
     texts = references(corpus)
     tokens = {name: model.tokens(text) for name, text in _in_letters_of(model, texts).items()}
@@ -104,7 +104,7 @@ def _examples(recogniser: CTC, model: LoadedModel, corpus: Corpus) -> tuple[dict
     masked = int(getattr(model.network.config, "mask_time_length", 0))
     examples, left_out = {}, []
     for u in corpus:
-        rows = recogniser.front.rows(round(lengths[u.id] * recogniser.rate))
+        rows = recognizer.front.rows(round(lengths[u.id] * recognizer.rate))
         if tokens[u.id] and rows >= max(_fewest_rows(tokens[u.id]), masked + 1):
             examples[u.id] = Example(u.id, u.path, u.start, u.duration, lengths[u.id], tokens[u.id])
         else:
@@ -172,7 +172,7 @@ def steps(examples: dict[str, Example], recipe: Recipe) -> Iterator[list[str]]:
 
 
 def _run(
-    recogniser: CTC, model: LoadedModel, examples: dict[str, Example], checkpoint: Path, recipe: Recipe, *, quiet: bool
+    recognizer: CTC, model: LoadedModel, examples: dict[str, Example], checkpoint: Path, recipe: Recipe, *, quiet: bool
 ) -> list[float]:
     """Train ``model`` in place; the loss of each step."""
     import torch
@@ -193,7 +193,7 @@ def _run(
             for setting in optimizer.param_groups:
                 setting["lr"] = recipe.learning_rate * _slope((step + 1) / len(plan))
             batch = [examples[name] for name in plan[step]]
-            losses.append(_step(recogniser, model, optimizer, weights, batch, [recipe.seed, step]))
+            losses.append(_step(recognizer, model, optimizer, weights, batch, [recipe.seed, step]))
             if (step + 1) % recipe.checkpoint_every == 0:
                 save_training(checkpoint, model.network, optimizer, {"kind": _KIND, "losses": losses})
             seconds, recent = sum(example.seconds for example in batch), losses[-recipe.checkpoint_every :]
@@ -207,7 +207,7 @@ def _slope(share: float) -> float:
 
 
 def _step(
-    recogniser: CTC, model: LoadedModel, optimizer: Any, weights: list[Any], batch: list[Example], seed: list[int]
+    recognizer: CTC, model: LoadedModel, optimizer: Any, weights: list[Any], batch: list[Example], seed: list[int]
 ) -> float:
     """Return one update; returns the loss per token before it."""
     import torch
@@ -215,9 +215,9 @@ def _step(
     state = np.random.SeedSequence(seed).generate_state(2)
     torch.manual_seed(int(state[0]))
     np.random.seed(state[1])  # noqa: NPY002 -- transformers draws its masks from here
-    waves = [load(e.path, rate=recogniser.rate, start=e.start, duration=e.duration) for e in batch]
-    logits = model.logits([recogniser.normalised(wave.samples) for wave in waves])
-    rows = torch.tensor([recogniser.front.rows(len(wave)) for wave in waves])
+    waves = [load(e.path, rate=recognizer.rate, start=e.start, duration=e.duration) for e in batch]
+    logits = model.logits([recognizer.normalized(wave.samples) for wave in waves])
+    rows = torch.tensor([recognizer.front.rows(len(wave)) for wave in waves])
     loss = torch.nn.functional.ctc_loss(
         logits.float().log_softmax(dim=-1).transpose(0, 1).cpu(),  # few numbers, wherever the network is
         torch.tensor([token for e in batch for token in e.tokens]),
@@ -236,10 +236,10 @@ def _step(
     return float(loss.detach())
 
 
-def _finish(recogniser: CTC, model: LoadedModel, out: Path, report: dict[str, Any]) -> None:
+def _finish(recognizer: CTC, model: LoadedModel, out: Path, report: dict[str, Any]) -> None:
     """Write the model: its weights, and the other files of the one that it was made from."""
     model.network.eval().save_pretrained(out)
-    for path in recogniser.folder.iterdir():
+    for path in recognizer.folder.iterdir():
         wanted = path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json")
         if wanted and not (out / path.name).exists():
             shutil.copyfile(path, out / path.name)

@@ -139,7 +139,7 @@ class Batches:
         self.rows = (
             math.ceil(recipe.repeats * frames.sum() / chunk) if recipe.rows == "balanced" else self._shares.sum()
         )
-        # A last batch of one row is left out: batch normalisation needs two.
+        # A last batch of one row is left out: batch normalization needs two.
         full, rest = divmod(int(self.rows), recipe.batch_size)
         self.count = full + (rest > 1)
         if self.count == 0:

@@ -62,7 +62,7 @@ class Trainer:
         self.settings, self.device, self.threads = settings, device, threads
         self.numbers = {speaker: number for number, speaker in enumerate(parts.speakers)}
         self.batches = Batches(
-            parts.train, self.numbers, store, plan, subtract_mean=kind.centred, seed=settings["seed"]
+            parts.train, self.numbers, store, plan, subtract_mean=kind.centered, seed=settings["seed"]
         )
         self.network = kind.network(settings["channels"])
         start = kind.begin()
@@ -131,7 +131,7 @@ class Trainer:
                 saved = time.monotonic()
 
     def _step(self, values: Any, speakers: Any, rate: float) -> tuple[float, int]:
-        """Return one step of gradient descent; the loss, and how many chunks were recognised."""
+        """Return one step of gradient descent; the loss, and how many chunks were recognized."""
         import torch
 
         for group in self.optimizer.param_groups:
@@ -158,7 +158,7 @@ class Trainer:
             "validation_eer": self._validation_eer(),
         }
         state.curve.append(row)
-        # As good as before counts as better: the later epoch has learnt from more, at a lower rate.
+        # As good as before counts as better: the later epoch has learned from more, at a lower rate.
         score = row["validation_eer"] if row["held_out_error"] is None else row["held_out_error"]
         if not state.best or score is None or score <= state.best["score"]:
             state.best = {"epoch": row["epoch"], "score": score}
@@ -176,7 +176,7 @@ class Trainer:
         wrong = []
         size = round(self.plan.longest * FRAMES_A_SECOND)
         for utterance in self.parts.held_out:
-            frames = subtract_mean(repeated(self.store.read(utterance), size)[:size], self.kind.centred)
+            frames = subtract_mean(repeated(self.store.read(utterance), size)[:size], self.kind.centered)
             number = torch.tensor([self.numbers[str(utterance.speaker)]], device=self.device)
             with torch.inference_mode():
                 embedding = self.network(torch.from_numpy(frames).unsqueeze(0).to(self.device))

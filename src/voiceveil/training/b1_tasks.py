@@ -1,4 +1,4 @@
-"""How the synthesisers of B1.a learn: the acoustic model, and the vocoder NSF on true mel spectra.
+"""How the synthesizers of B1.a learn: the acoustic model, and the vocoder NSF on true mel spectra.
 
 The recipe of B1.b, with discriminators, is in :mod:`voiceveil.training.gan_task`.
 """

@@ -34,7 +34,7 @@ class VoiceHearing(nn.Module):
         self.register_buffer("window", torch.tensor(window, dtype=torch.float32))
 
     def features(self, samples: Tensor) -> Tensor:
-        """Filterbank energies (B, frames, 80), mean-normalised."""
+        """Filterbank energies (B, frames, 80), mean-normalized."""
         banks: Tensor = self.banks  # type: ignore[assignment]
         window: Tensor = self.window  # type: ignore[assignment]
         frames = samples.unfold(1, _FRAMING.size, _FRAMING.step)

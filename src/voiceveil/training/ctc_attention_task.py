@@ -1,4 +1,4 @@
-"""How the recogniser of M1 learns, and that of M1c1, which learns to mask the speaker as well.
+"""How the recognizer of M1 learns, and that of M1c1, which learns to mask the speaker as well.
 
 The criterion is half CTC, half the speller's cross entropy. With a teacher, the content is also to be what the teacher
 hears: 1 - the correlation of every feature over an utterance. It says something of every frame, where the text of a few
@@ -7,7 +7,7 @@ hours says little, and a decoder that knows the teacher's content then knows thi
 M1c1: an adversary tells the speaker's embedding from the content; the encoder is trained to make its answer useless, a
 cosine of 0 to the truth, on every other step ("semi-adversarial": the steps between keep the words). Our decisions:
 embeddings, not numbers of speakers, so that a corpus with few utterances a speaker will do; and the adversary hears the
-content as a synthesiser gets it, without mean and scale over the utterance, all frames of it.
+content as a synthesizer gets it, without mean and scale over the utterance, all frames of it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _STATISTICS_STEPS = 10
 
 
 class _Adversary(nn.Module):
-    """Normalised content (B, R, width) and which rows count (B, R, 1) to embeddings (B, speaker), less their mean."""
+    """Normalized content (B, R, width) and which rows count (B, R, 1) to embeddings (B, speaker), less their mean."""
 
     def __init__(self, width: int, speaker: int) -> None:
         super().__init__()
-        self.centre = Standardize(speaker)
+        self.center = Standardize(speaker)
         self.frame, self.voice = nn.Linear(width, 256), nn.Linear(256, speaker)
 
     def forward(self, content: Tensor, inside: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class CtcAttentionTask:
         self.network.feature_scale.fit(torch.from_numpy(np.concatenate(features)))
         if self.masking:
             mean = torch.from_numpy(np.concatenate([b.utterance for b in batches]).mean(axis=0))
-            self.adversary.centre.set(mean, torch.ones_like(mean))
+            self.adversary.center.set(mean, torch.ones_like(mean))
 
     def step(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
         """Return one step of AdamW."""
@@ -88,7 +88,7 @@ class CtcAttentionTask:
         total = loss
         if self.masking:
             inside = self._inside(content, batch)
-            heard, truth = _normalised(content, inside), self._truth(batch)
+            heard, truth = _normalized(content, inside), self._truth(batch)
             answer = self.adversary(heard.detach(), inside)
             total = total + (1 - functional.cosine_similarity(answer, truth)).mean()
             if rng.random() < 0.5:
@@ -120,7 +120,7 @@ class CtcAttentionTask:
         """1 - the correlation of content and what was taught, a mean over features and utterances."""
         inside = self._inside(content, batch)
         taught = nn.utils.rnn.pad_sequence([torch.from_numpy(t) for t in batch.taught], batch_first=True)
-        both = _normalised(content, inside) * _normalised(taught.to(content), inside)
+        both = _normalized(content, inside) * _normalized(taught.to(content), inside)
         return 1 - (both.sum(dim=1) / inside.sum(dim=1)).mean()
 
     def _inside(self, content: Tensor, batch: SpeechBatch) -> Tensor:
@@ -129,7 +129,7 @@ class CtcAttentionTask:
         return (torch.arange(content.shape[1]) < rows[:, None]).unsqueeze(2).to(content)
 
     def _truth(self, batch: SpeechBatch) -> Tensor:
-        return cast(Tensor, self.adversary.centre(torch.from_numpy(batch.utterance).to(self.device)))
+        return cast(Tensor, self.adversary.center(torch.from_numpy(batch.utterance).to(self.device)))
 
     def _told(self, heard: Tensor, inside: Tensor, truth: Tensor) -> Tensor:
         """How much the adversary, as it is, tells of the speakers: the mean square of cosines."""
@@ -138,8 +138,8 @@ class CtcAttentionTask:
         return functional.cosine_similarity(answers, truth).square().mean()
 
 
-def _normalised(content: Tensor, inside: Tensor) -> Tensor:
-    """Content (B, R, D) of mean 0 and deviation 1 over the rows of each utterance, as a synthesiser gets it."""
+def _normalized(content: Tensor, inside: Tensor) -> Tensor:
+    """Content (B, R, D) of mean 0 and deviation 1 over the rows of each utterance, as a synthesizer gets it."""
     count = inside.sum(dim=1, keepdim=True)
-    centred = (content - (content * inside).sum(dim=1, keepdim=True) / count) * inside
-    return centred / (centred.square().sum(dim=1, keepdim=True) / count + 1e-8).sqrt()
+    centered = (content - (content * inside).sum(dim=1, keepdim=True) / count) * inside
+    return centered / (centered.square().sum(dim=1, keepdim=True) / count + 1e-8).sqrt()

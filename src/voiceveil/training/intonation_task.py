@@ -1,4 +1,4 @@
-"""How the intonation of words is learnt: what is voiced; contours of F0, each about its own mean, in its deviations."""
+"""Training of the predictors of voicing and of F0 contours, which are standardized over each recording."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def contours(f0: NDArray[np.float32]) -> NDArray[np.float32]:
     voiced = f0 > 0
     count = np.maximum(voiced.sum(axis=1, keepdims=True), 1)
     logarithm = np.log(np.where(voiced, f0, 1.0))
-    centred = np.where(voiced, logarithm - logarithm.sum(axis=1, keepdims=True) / count, 0.0)
-    deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
-    contour = np.clip(centred / np.maximum(deviation, _REACH), -_FARTHEST, _FARTHEST)
+    centered = np.where(voiced, logarithm - logarithm.sum(axis=1, keepdims=True) / count, 0.0)
+    deviation = np.sqrt((centered**2).sum(axis=1, keepdims=True) / count)
+    contour = np.clip(centered / np.maximum(deviation, _REACH), -_FARTHEST, _FARTHEST)
     return np.asarray(contour, dtype=np.float32)

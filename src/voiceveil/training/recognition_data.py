@@ -1,4 +1,4 @@
-"""What a recogniser of one's own learns from: whole utterances with MFCC, a vector of the utterance, and characters.
+"""What a recognizer of one's own learns from: whole utterances with MFCC, a vector of the utterance, and characters.
 
 Instead of MFCC it may hear the content features of another network, and learn to make those of a third (its teacher).
 
@@ -21,7 +21,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.dsp.kaldi import hires_mfcc
 from voiceveil.models.asr.text_normalization import plain_words
-from voiceveil.models.content.features import FRAME, Content, interpolated, normalised
+from voiceveil.models.content.features import FRAME, Content, interpolated, normalized
 from voiceveil.models.nets.ctc_attention import SUBSAMPLING
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator, extract
@@ -40,7 +40,7 @@ class SpeechBatch(NamedTuple):
     """Samples of all utterances (N,), MFCC (B, T, 40), vectors (B, E), lengths in frames (B,), tokens of each.
 
     Where another network's features are heard, they stand for the MFCC, and the samples are zeros. ``taught``: for each
-    utterance what the teacher hears at the frames of our content (rows, D), normalised; empty without a teacher.
+    utterance what the teacher hears at the frames of our content (rows, D), normalized; empty without a teacher.
     """
 
     samples: Array
@@ -77,7 +77,7 @@ class RecognitionData:
     ) -> None:
         listed = [u for u in utterances if u.text and len(spelled(u.text))]
         if not listed:
-            raise InputError("no utterances with text to learn from", fix="a recogniser needs transcripts")
+            raise InputError("no utterances with text to learn from", fix="a recognizer needs transcripts")
         self._vectors: dict[str, Array] = {u.id: np.zeros(0, np.float32) for u in listed}
         if speaker is not None:
             vectors = extract(listed, speaker, cache=cache, jobs=jobs, quiet=quiet)
@@ -142,7 +142,7 @@ class RecognitionData:
             return None
         taught = None
         if self._teacher:
-            theirs = normalised(np.asarray(self._cache.get(self._teacher_keys[utterance.id])))
+            theirs = normalized(np.asarray(self._cache.get(self._teacher_keys[utterance.id])))
             rows = len(features) if self._heard else -(-len(features) // SUBSAMPLING)
             at = (offset + hop * np.arange(rows) - self._teacher.offset) / self._teacher.hop
             taught = interpolated(theirs, np.clip(at, 0, len(theirs) - 1))

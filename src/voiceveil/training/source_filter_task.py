@@ -1,6 +1,6 @@
 """How the source-filter decoder learns: filtered sources against the recording's spectra, at two resolutions.
 
-With ``listening``, a second stage, a recogniser hears what is made of half of the crops as well: it is to hear the same
+With ``listening``, a second stage, a recognizer hears what is made of half of the crops as well: it is to hear the same
 as in the recording. Spectra that are right on average are blurred ones, and words are lost in them. Where voices are
 ``exchanged``, it hears these crops in the voices of one another, as they are used later; of what it hears, the level
 and the spread of every feature, which are the voice's, then do not count. With ``likeness``, CAM++ hears them as well,
@@ -80,7 +80,7 @@ class SourceFilterTask:
         return self.network
 
     def prepare(self, data: SynthesisData) -> None:
-        """Find the codes of the bottleneck. (Content is normalised over each utterance, embeddings by their length.)"""
+        """Find the codes of the bottleneck. (Content is normalized over each utterance, embeddings by their length.)"""
         if isinstance(self.network.codes, SoftCodes):
             vectors, rng = data.content_vectors(_VECTORS), np.random.default_rng(0)
             codes = k_means(vectors, self.network.size.codes, rng)
@@ -127,7 +127,7 @@ class SourceFilterTask:
             total = total + (_log(made @ mel) - _log(real @ mel)).abs().mean()
             total = total + 0.1 * (_log(made) - _log(real)).abs().mean()
         if self.listening:
-            half = slice(0, -(-len(samples) // 2))  # the crops are drawn; a recogniser is slow
+            half = slice(0, -(-len(samples) // 2))  # the crops are drawn; a recognizer is slow
             if self.exchanged:
                 other = Batch(*(array[half] for array in batch)).exchanged()
                 f0, speaker = (torch.from_numpy(x).to(self.device) for x in (other.f0, other.speaker))
@@ -181,13 +181,13 @@ def _heard_otherwise(made: Tensor, real: Tensor, *, own_voice: bool) -> Tensor:
         if own_voice:
             distances.append(((one - other) / (other.std(dim=(0, 1)) + 1e-3)).abs().mean())
         else:
-            distances.append((_standardised(one) - _standardised(other)).abs().mean())
+            distances.append((_standardized(one) - _standardized(other)).abs().mean())
     return torch.stack(distances).mean()
 
 
-def _standardised(features: Tensor) -> Tensor:
-    centred = features - features.mean(dim=1, keepdim=True)
-    return centred / (centred.std(dim=1, keepdim=True) + 1e-3)
+def _standardized(features: Tensor) -> Tensor:
+    centered = features - features.mean(dim=1, keepdim=True)
+    return centered / (centered.std(dim=1, keepdim=True) + 1e-3)
 
 
 def _log(magnitude: Tensor) -> Tensor:
@@ -199,8 +199,8 @@ def _mel_bands(bands: int, points: int) -> NDArray[np.float32]:
     top = 2595 * np.log10(1 + RATE / 2 / 700)
     edges = 700 * (10 ** (np.linspace(0, top, bands + 2) / 2595) - 1)
     at = np.linspace(0, RATE / 2, points // 2 + 1)[:, None]
-    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
-    triangles = np.maximum(0, np.minimum((at - left) / (centre - left), (right - at) / (right - centre)))
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    triangles = np.maximum(0, np.minimum((at - left) / (center - left), (right - at) / (right - center)))
     for band in np.flatnonzero(triangles.sum(axis=0) == 0):  # narrower than a bin: the nearest one
-        triangles[np.abs(at[:, 0] - centre[band]).argmin(), band] = 1.0
+        triangles[np.abs(at[:, 0] - center[band]).argmin(), band] = 1.0
     return np.asarray(triangles / triangles.sum(axis=0), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Training of synthesisers: one loop for all; what a step does is the task's own.
+"""Training of synthesizers: one loop for all; what a step does is the task's own.
 
 The state of a training is its weights, the optimizer's moments and the number of the step; crops and sources depend on
 the seed and that number (see :mod:`voiceveil.training.synthesis_data`), so that a killed training goes on as if
@@ -30,11 +30,11 @@ from voiceveil.run.progress import Progress
 
 __all__ = ["CHECKPOINT_KIND", "Data", "Plan", "Task", "train"]
 
-CHECKPOINT_KIND = "checkpoint of a synthesiser"
+CHECKPOINT_KIND = "checkpoint of a synthesizer"
 
 
 class Data(Protocol):
-    """What is learnt from; of a batch the loop uses ``samples`` alone, to tell how much audio it holds."""
+    """What is learned from; of a batch the loop uses ``samples`` alone, to tell how much audio it holds."""
 
     def batch(self, step: int, size: int) -> Any:
         """Return the batch of a step: the same whenever it is asked for."""
@@ -76,7 +76,7 @@ class Task(Protocol):
         ...
 
     def validate(self, batch: Any, rng: np.random.Generator) -> float:
-        """Return the loss of crops that are not learnt from."""
+        """Return the loss of crops that are not learned from."""
         ...
 
     def record(self) -> dict[str, Any]:

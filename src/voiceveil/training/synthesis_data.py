@@ -1,4 +1,4 @@
-"""What a synthesiser learns from: crops of recordings with their content, F0 and speaker embedding.
+"""What a synthesizer learns from: crops of recordings with their content, F0 and speaker embedding.
 
 The features are those of :class:`~voiceveil.models.feature_extractors.FeatureExtractors`, kept in a cache by content,
 so that they are computed once for all trainings. The crops of a step depend on the seed and the step's number alone: a
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.models.content.features import FRAME, LEVEL, normalised, on_frames
+from voiceveil.models.content.features import FRAME, LEVEL, normalized, on_frames
 from voiceveil.models.feature_extractors import FeatureExtractors
 from voiceveil.models.pitch import contour as pitch_frames
 from voiceveil.run.cache import Cache
@@ -121,7 +121,7 @@ class SynthesisData:
         }
 
     def content_vectors(self, count: int) -> Array:
-        """So many vectors of normalised content (count, D), or all; every recording gives the same number, at most."""
+        """So many vectors of normalized content (count, D), or all; every recording gives the same number, at most."""
         rng = np.random.default_rng([self._seed, 3])
         share = -(-count // len(self.training))
         parts = []
@@ -131,7 +131,7 @@ class SynthesisData:
         return np.concatenate(parts).astype(np.float32)
 
     def statistics(self, count: int = 40_000) -> dict[str, tuple[Array, Array]]:
-        """Mean and deviation of content (``count`` vectors) and speaker embeddings, for standardisation."""
+        """Mean and deviation of content (``count`` vectors) and speaker embeddings, for standardization."""
         content = self.content_vectors(count)
         speaker = np.stack([self._speaker[u.id] for u in self.training])
         return {
@@ -168,11 +168,11 @@ class SynthesisData:
         return self._memory.get((utterance.id, "samples"), read)
 
     def _content(self, utterance: Utterance, which: int) -> NDArray[np.float16]:
-        """Return one of the contents, normalised, at its own rate."""
+        """Return one of the contents, normalized, at its own rate."""
         key = self._content_keys[which][utterance.id]
         return self._memory.get(
             (utterance.id, which),
-            lambda: normalised(self._cache.get(key)).astype(np.float16),  # type: ignore[arg-type]
+            lambda: normalized(self._cache.get(key)).astype(np.float16),  # type: ignore[arg-type]
         )
 
     def _pitch(self, utterance: Utterance, samples: int | None = None) -> Array:

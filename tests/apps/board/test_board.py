@@ -160,9 +160,9 @@ def test_ranks_within_conditions_with_ties_by_interval(data: Path, tmp_path: Pat
         store.score(store.begin(contest, team, "s"), "", figures(eer, wer))
     shown = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
     by_title = {table.title: [(line.place, line.name, line.tied_with) for line in table.lines] for table in shown}
-    assert by_title["EER from 20 to 30 %"] == [(1, "A/s", ("B/s",)), (2, "B/s", ("A/s",)), (3, "C/s", ())]
-    assert by_title["EER from 40 to 100 %"] == [(1, "D/s", ())]
-    assert by_title["Not ranked: EER below 10 %"] == [(None, "E/s", ())]
+    assert by_title["EER from 20 to 30%"] == [(1, "A/s", ("B/s",)), (2, "B/s", ("A/s",)), (3, "C/s", ())]
+    assert by_title["EER from 40 to 100%"] == [(1, "D/s", ())]
+    assert by_title["Not ranked: EER below 10%"] == [(None, "E/s", ())]
     store.score(store.begin(contest, "C", "s"), "", figures(0.25, 0.05))  # the last one of a system counts
     shown = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
     assert shown[1].lines[0].name == "C/s"
@@ -254,7 +254,7 @@ def test_team_submits_over_http(place: Place, data: Path) -> None:
     assert (status, answer["accepted"]) == (200, True)
     board = Client(place.address).page()
     assert "Team A/b2" in board
-    assert "EER from 20 to 30 %" in board
+    assert "EER from 20 to 30%" in board
     status, headers, figure = Client(place.address).get("/figure.svg")
     assert (status, headers["content-type"]) == (200, "image/svg+xml")
     assert b"<script" not in figure
@@ -371,8 +371,8 @@ def test_contest_with_a_protocol_of_its_own(tmp_path: Path, capsys: pytest.Captu
         table.title: [line.name for line in table.lines]
         for table in tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
     }
-    assert list(shown) == ["EER from 0 to 5 %", "EER from 5 to 100 %", "Not ranked: the team has better systems"]
-    assert shown["EER from 0 to 5 %"] + shown["EER from 5 to 100 %"] == ["A/good"]
+    assert list(shown) == ["EER from 0 to 5%", "EER from 5 to 100%", "Not ranked: the team has better systems"]
+    assert shown["EER from 0 to 5%"] + shown["EER from 5 to 100%"] == ["A/good"]
     assert shown["Not ranked: the team has better systems"] == ["A/bad"]
     path.write_text(protocol_text(replace(own, ranking=None)))
     assert main([*command[:2], str(tmp_path / "second"), *command[3:], str(path)]) == 1

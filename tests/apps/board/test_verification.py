@@ -42,7 +42,7 @@ from voiceveil.corpus import Trials, Utterance, open_corpus, write_kaldi
 pytestmark = pytest.mark.slow  # for its fixtures
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
-RULES = {"verify": "all", "attackers": ("bumps",), "recogniser": "counter", "rank": "verified-only", "tolerance": 0.02}
+RULES = {"verify": "all", "attackers": ("bumps",), "recognizer": "counter", "rank": "verified-only", "tolerance": 0.02}
 Audio = dict[str, bytes]
 
 
@@ -55,7 +55,7 @@ def anonymized(utterance: Utterance) -> Waveform:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Development sets with audio, whose texts are the words that the recogniser hears in anonymized speech."""
+    """Development sets with audio, whose texts are the words that the recognizer hears in anonymized speech."""
     folder = make_challenge(tmp_path_factory.mktemp("data"), only=("dev",))
     for name in SETS:
         corpus = open_corpus(folder / name)
@@ -76,7 +76,7 @@ def samples_of(content: bytes) -> NDArray[np.float32]:
 
 
 def honest(data: Path) -> dict[str, bytes]:
-    """Scores of the attacker "bumps" and transcripts of the recogniser "counter", on the anonymized audio."""
+    """Scores of the attacker "bumps" and transcripts of the recognizer "counter", on the anonymized audio."""
     encode = Bumps("bumps")
     members = submission(data, split="dev", errors=0.0)
     enrolled: dict[str, list[np.ndarray]] = {}
@@ -337,7 +337,7 @@ def test_server_fault_is_not_blamed_on_the_team(
     archive = board.folder / "waiting" / name
     archive.rename(board.folder / "away")
     assert board.worker.step()
-    assert board.status() == "not verified: its archive is gone (the organiser can try again)"
+    assert board.status() == "not verified: its archive is gone (the organizer can try again)"
     assert name in capsys.readouterr().err
     (board.folder / "away").rename(archive)
     assert run_worker(board.folder, retry=True) == 1
@@ -367,12 +367,12 @@ def test_unverified_systems_are_ranked_by_the_rule(data: Path, tmp_path: Path) -
 
     both = [(1, "boast/s"), (2, "true/s")]
     assert shown(first) == {
-        "EER from 40 to 100 %": [*both, (3, "liar/s")],
+        "EER from 40 to 100%": [*both, (3, "liar/s")],
         "Not ranked: not verified": [(None, "bad/s")],
     }
     only = replace(first, rank="verified-only")
     assert shown(only) == {
-        "EER from 40 to 100 %": both,
+        "EER from 40 to 100%": both,
         "Not ranked: not verified": [(None, "liar/s"), (None, "bad/s")],
     }
 
@@ -431,7 +431,7 @@ def test_pages_show_the_verification(place: Place, data: Path, audio: Audio) -> 
     assert '<td class="n">–</td>' in pages[0]() or '<td class="n">1</td>' in pages[0]()
 
 
-def test_contest_without_verification_is_labelled(data: Path, tmp_path: Path) -> None:
+def test_contest_without_verification_is_labeled(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "contest"
     create_contest(folder, Contest("vpc2024", data, "dev", "t"))
     with running(open_board(folder)) as address:
@@ -552,7 +552,7 @@ def test_create_accepts_verification_rules(data: Path, tmp_path: Path, capsys: p
     assert create("a", "--require-audio", *models) == 0
     made = Contest.load(tmp_path / "a")
     assert (made.require_audio, made.verify, made.rank) == (True, "all", "verified-only")
-    assert (made.attackers, made.recogniser, made.split) == (("bumps",), "counter", "dev")
+    assert (made.attackers, made.recognizer, made.split) == (("bumps",), "counter", "dev")
     assert create("b", "--verify", "200", "--rank", "verified-first", *models) == 0
     made = Contest.load(tmp_path / "b")
     assert (made.require_audio, made.verify, made.rank) == (False, 200, "verified-first")

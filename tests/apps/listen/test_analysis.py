@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.listen_world import answer_all, make_study
 from tests.support.report_world import make_results
-from voiceveil.apps.listen.analysis import Analysis, Rules, analyse
+from voiceveil.apps.listen.analysis import Analysis, Rules, analyze
 from voiceveil.apps.listen.answers import Answers, Move
 from voiceveil.apps.listen.clusters import cluster_results
 from voiceveil.apps.listen.crossed_bootstrap import crossed_interval, krippendorff_alpha, weighted_mean, weighted_median
@@ -49,14 +49,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def analysis(world: Path) -> Analysis:
     study = Study.load(world)
-    return analyse(study, collect(study, answers_of(world)))
+    return analyze(study, collect(study, answers_of(world)))
 
 
 @pytest.mark.slow
 def test_inattentive_evaluators_are_excluded(world: Path, analysis: Analysis) -> None:
     assert {person.name for person in analysis.kept} == {f"e{n:03d}" for n in (1, 2, 3, 5, 6, 7)}
     study = Study.load(world)
-    everybody = analyse(study, collect(study, answers_of(world)), Rules(keep_all=True))
+    everybody = analyze(study, collect(study, answers_of(world)), Rules(keep_all=True))
     assert len(everybody.kept) == 7
     assert len(everybody.ratings) == 7 * 20 * 3
 
@@ -73,16 +73,16 @@ def test_ratings_recover_the_simulated_quality(analysis: Analysis) -> None:
     for groups in analysis.groups.values():
         for group in groups.values():
             assert 0.0 <= group.mean.low <= group.mean.value <= group.mean.high <= 1.0
-            assert ((group.normalised >= 0) & (group.normalised < 1)).all()
+            assert ((group.normalized >= 0) & (group.normalized < 1)).all()
             assert 1.0 <= group.raw.value <= 10.0
-    assert sum(len(group.normalised) for group in analysis.groups["naturalness"].values()) == 6 * 20
+    assert sum(len(group.normalized) for group in analysis.groups["naturalness"].values()) == 6 * 20
 
 
 def test_normalization_is_by_evaluator_and_question(analysis: Analysis) -> None:
     own = [i for i, r in enumerate(analysis.ratings) if (r.evaluator, r.question) == ("e001", "similarity")]
     values = [analysis.ratings[i].value for i in own]
     slow = [(sum(v < x for v in values) + (values.count(x) - 1) / 2) / len(values) for x in values]
-    assert analysis.normalised[own].tolist() == pytest.approx(slow)
+    assert analysis.normalized[own].tolist() == pytest.approx(slow)
 
 
 def test_detection_curves_are_as_in_figure_17(analysis: Analysis) -> None:
@@ -103,7 +103,7 @@ def test_agreement_and_preferences_are_reported(analysis: Analysis) -> None:
     assert [one.question for one in analysis.agreement] == ["naturalness", "similarity", "intelligibility"]
     for one in analysis.agreement:
         assert 0.4 < one.alpha < 0.99
-        assert one.alpha_normalised > 0.4
+        assert one.alpha_normalized > 0.4
         assert one.items == 40  # two sets
         assert min(one.correlations.values()) > 0.5
     (share,) = analysis.preferences
@@ -230,7 +230,7 @@ def test_names_are_escaped_in_figures() -> None:
 
 @pytest.mark.slow
 def test_analysis_replaces_only_its_own_files(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["listen", "analyse", str(world), "--out", str(tmp_path / "out")]
+    command = ["listen", "analyze", str(world), "--out", str(tmp_path / "out")]
     assert main(command) == 0
     assert main(command) == 0, "its own files"
     table = tmp_path / "out" / "ratings.csv"
@@ -245,7 +245,7 @@ def test_analysis_replaces_only_its_own_files(world: Path, tmp_path: Path, capsy
 
 def test_command_writes_report_tables_and_json(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = make_results(tmp_path / "r") / "results.json"
-    command = ["listen", "analyse", str(world), "--out", str(tmp_path / "out")]
+    command = ["listen", "analyze", str(world), "--out", str(tmp_path / "out")]
     assert main([*command, "--results", f"good={results}", f"poor={results}"]) == 0
     out = capsys.readouterr().out
     assert "7 evaluators, 6 kept; 360 ratings by those" in out
@@ -262,7 +262,7 @@ def test_command_writes_report_tables_and_json(world: Path, tmp_path: Path, caps
     with (tmp_path / "out" / "ratings.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 7 * 20 * 3
-    assert {row["normalised"] == "" for row in rows if row["kept"] == "False"} == {True}
+    assert {row["normalized"] == "" for row in rows if row["kept"] == "False"} == {True}
     with (tmp_path / "out" / "evaluators.csv").open() as stream:
         people = list(csv.DictReader(stream))
     assert people[0]["device"] == "'=1+1"  # no formula for a spreadsheet
@@ -283,12 +283,12 @@ def test_missing_answers_are_reported(tmp_path: Path) -> None:
     study = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
     answers = answers_of(tmp_path / "study")
     with pytest.raises(InputError, match="no answers yet"):
-        analyse(study, collect(study, answers))
+        analyze(study, collect(study, answers))
     answers.consent("e001", {})
     answers.answer("e001", next(i for i in study.items if i.startswith("rating")), {"naturalness": "3"})
     assert collect(study, answers).ratings == ()  # a draft: the item is not finished
     with pytest.raises(InputError, match="no answers yet"):
-        analyse(study, collect(study, answers))
+        analyze(study, collect(study, answers))
 
 
 def test_moves_are_numbered_without_gaps(tmp_path: Path) -> None:

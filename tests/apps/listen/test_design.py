@@ -299,5 +299,5 @@ def test_commands_design_and_invite(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(line.split(",")[1].startswith("https://x.org/i/") for line in lines[1:])
     assert main(["listen", "invite", study, "--url", "https://x.org", "--evaluators", "e01"]) == 1
     assert "unknown evaluator 'e01' (did you mean e001" in capsys.readouterr().err
-    assert main(["listen", "analyse", study]) == 1
+    assert main(["listen", "analyze", study]) == 1
     assert "no answers yet (`voiceveil listen serve` collects them)" in capsys.readouterr().err

@@ -198,7 +198,7 @@ def test_session_survives_a_restart_of_postgresql(cluster: Cluster, tmp_path: Pa
     assert item in study.items
 
 
-def test_slow_postgresql_statement_is_cancelled(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_postgresql_statement_is_canceled(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one is answered meanwhile."""
     monkeypatch.setattr("voiceveil.apps.web.database._LONGEST_STATEMENT", 0.2)
     database = open_database(cluster.address)

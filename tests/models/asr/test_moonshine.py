@@ -1,4 +1,4 @@
-"""The embedded recogniser on real speech: recordings inside its own wheel, and LibriSpeech where it is at hand."""
+"""The embedded recognizer on real speech: recordings inside its own wheel, and LibriSpeech where it is at hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.asr import moonshine
 from voiceveil.models.asr.moonshine import Moonshine, repetition
-from voiceveil.models.asr.recognition import recogniser, transcribe, word_error_rate
+from voiceveil.models.asr.recognition import recognizer, transcribe, word_error_rate
 
 SPEC = importlib.util.find_spec("moonshine_voice")
 pytestmark = pytest.mark.skipif(
@@ -154,7 +154,7 @@ def test_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch)
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else real(name))
     with pytest.raises(InputError, match=r"not installed \(pip install 'voiceveil\[asr\]'\)"):
-        recogniser("moonshine")
+        recognizer("moonshine")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The second embedded recogniser on real speech: recordings inside the wheel of moonshine-voice."""
+"""The second embedded recognizer on real speech: recordings inside the wheel of moonshine-voice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, write_kaldi
 from voiceveil.models.asr import pocketsphinx as sphinx
 from voiceveil.models.asr.pocketsphinx import PocketSphinx
-from voiceveil.models.asr.recognition import recogniser, transcribe, word_error_rate
+from voiceveil.models.asr.recognition import recognizer, transcribe, word_error_rate
 from voiceveil.models.asr.segmentation import cut_at_pauses
 
 SPEC = importlib.util.find_spec("moonshine_voice")
@@ -50,7 +50,7 @@ def wave(name: str, start: float = 0.0, duration: float | None = None) -> Wavefo
 def test_real_recordings_are_transcribed(tmp_path: Path) -> None:
     save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=9.0))
     corpus = [Utterance("dickens", tmp_path / "dickens.wav", speaker="a", text=TWO_CITIES)]
-    errors = word_error_rate(corpus, transcribe(corpus, recogniser("pocketsphinx"))).errors
+    errors = word_error_rate(corpus, transcribe(corpus, recognizer("pocketsphinx"))).errors
     assert errors.words == 25
     assert errors.edits <= 3
 
@@ -120,21 +120,21 @@ def test_changed_model_file_is_rejected(tmp_path: Path, monkeypatch: pytest.Monk
     (home / "en-us" / "feat.params").write_text("-lowerf 0\n")
     sphinx.model_folder.cache_clear()
     with pytest.raises(InputError, match=r"feat\.params: not the file of pocketsphinx 5\.1\.1"):
-        recogniser("pocketsphinx")
+        recognizer("pocketsphinx")
 
 
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pocketsphinx" else real(name))
     with pytest.raises(InputError, match=r"pocketsphinx is not installed \(pip install 'voiceveil\[sphinx\]'\)"):
-        recogniser("pocketsphinx")
+        recognizer("pocketsphinx")
     with pytest.raises(InputError, match="takes no model"):
-        recogniser("pocketsphinx:fr-fr")
+        recognizer("pocketsphinx:fr-fr")
 
 
 @pytest.mark.slow
 def test_evaluation_with_pocketsphinx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The identity leaves all words as they are: twice the same rate, by the recogniser that was asked for."""
+    """The identity leaves all words as they are: twice the same rate, by the recognizer that was asked for."""
     save(tmp_path / "dickens.wav", wave("two_cities.wav", duration=4.0))
     for gender in "fm":
         spoken = Utterance(f"{gender}-1", tmp_path / "dickens.wav", speaker=gender, gender=gender, text=TWO_CITIES[:41])

@@ -24,7 +24,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.asr.ctc import CTC, Convolutions, collapse, load_model, windows
 from voiceveil.models.asr.ctc_features import FeatureCTC
-from voiceveil.models.asr.recognition import recogniser, transcribe
+from voiceveil.models.asr.recognition import recognizer, transcribe
 from voiceveil.models.asr.segmentation import cut_at_pauses
 from voiceveil.models.asr.whisper import Whisper
 from voiceveil.models.pretrained import digest, find_model, model_kind
@@ -168,7 +168,7 @@ def test_ctc_transcribes_a_corpus(models: Path, tmp_path: Path) -> None:
     for i in range(3):
         save(tmp_path / f"{i}.wav", voice(1.0, i))
         corpus.append(Utterance(f"u{i}", tmp_path / f"{i}.wav", speaker="s", text="A"))
-    ctc = recogniser(str(models / "layer"))
+    ctc = recognizer(str(models / "layer"))
     assert isinstance(ctc, CTC)
     one = transcribe(corpus, ctc)
     assert transcribe(corpus, replace(ctc, batch_seconds=10.0)) == one
@@ -183,7 +183,7 @@ def test_spectrogram_model_is_supported(models: Path) -> None:
     """The twin lets transformers do everything: features, logits, and the merging in its tokenizer."""
     import torch
 
-    made = recogniser(f"ctc:{models / 'features'}")
+    made = recognizer(f"ctc:{models / 'features'}")
     assert isinstance(made, FeatureCTC)
     hf: Any = pytest.importorskip("transformers")
     network = hf.AutoModelForCTC.from_pretrained(made.folder).eval()
@@ -210,7 +210,7 @@ def test_spectrogram_model_is_supported(models: Path) -> None:
 
 
 def test_whisper_end_to_end(models: Path) -> None:
-    whisper = recogniser(str(models / "whisper"))
+    whisper = recognizer(str(models / "whisper"))
     assert isinstance(whisper, Whisper)
     waves = [voice(seconds, i) for i, seconds in enumerate((0.025, 1.0, 33.0))]
     alone = [whisper(wave) for wave in waves]
@@ -247,7 +247,7 @@ def test_hub_id_while_offline_is_explained(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for spec in ("vpc2024", "ctc:nobody/nothing", "whisper:nobody/nothing", "nobody/nothing"):
         with pytest.raises(InputError, match=r"neither a folder nor on this machine .*hf download"):
-            recogniser(spec)
+            recognizer(spec)
 
 
 def test_cached_hub_model_is_used(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_cached_hub_model_is_used(models: Path, tmp_path: Path, monkeypatch: pyt
     (cache / "snapshots").mkdir()
     (cache / "snapshots" / ("0" * 40)).symlink_to(models / "layer")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert recogniser("me/tiny")(voice(1.0)) == CTC(models / "layer")(voice(1.0))
+    assert recognizer("me/tiny")(voice(1.0)) == CTC(models / "layer")(voice(1.0))
 
 
 def test_paths_without_models_are_rejected(tmp_path: Path) -> None:
@@ -274,8 +274,8 @@ def test_paths_without_models_are_rejected(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"not (JSON|the settings of a model)"):
             model_kind(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
-    with pytest.raises(InputError, match="kind BertModel, not a recogniser"):
-        recogniser(str(tmp_path))
+    with pytest.raises(InputError, match="kind BertModel, not a recognizer"):
+        recognizer(str(tmp_path))
 
 
 def copy(source: Path, target: Path, without: str = "") -> Path:
@@ -288,9 +288,9 @@ def copy(source: Path, target: Path, without: str = "") -> Path:
 
 def test_models_of_the_wrong_kind_are_rejected(models: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a whisper model, not a ctc model .*use it as whisper:"):
-        recogniser(f"ctc:{models / 'whisper'}")
+        recognizer(f"ctc:{models / 'whisper'}")
     with pytest.raises(InputError, match="a ctc model, not a whisper model"):
-        recogniser(f"whisper:{models / 'layer'}")
+        recognizer(f"whisper:{models / 'layer'}")
     with pytest.raises(InputError, match="wav2vec2-bert, which does not read waveforms"):
         CTC(models / "features")
 

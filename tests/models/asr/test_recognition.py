@@ -1,4 +1,4 @@
-"""Transcripts of corpora and word error rates, with the recognisers that need no torch."""
+"""Transcripts of corpora and word error rates, with the recognizers that need no torch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from voiceveil.audio import Waveform, save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.models import recogniser, recognisers, transcribe, word_error_rate
-from voiceveil.models.asr.recognition import Recogniser, batches, check_audio, compare_word_error_rates, references
+from voiceveil.models import recognizer, recognizers, transcribe, word_error_rate
+from voiceveil.models.asr.recognition import Recognizer, batches, check_audio, compare_word_error_rates, references
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
@@ -142,21 +142,21 @@ def test_invalid_audio_is_rejected() -> None:
 
 
 def test_recognizers_are_registered() -> None:
-    assert {"moonshine", "ctc", "whisper", "vpc2024"} <= set(recognisers)
-    made: Recogniser = recogniser("moonshine")
+    assert {"moonshine", "ctc", "whisper", "vpc2024"} <= set(recognizers)
+    made: Recognizer = recognizer("moonshine")
     assert made.rate == 16000
     with pytest.raises(InputError, match="did you mean moonshine"):
-        recogniser("moonshin")
+        recognizer("moonshin")
     with pytest.raises(InputError, match="takes no model"):
-        recogniser("moonshine:base")
+        recognizer("moonshine:base")
     for name in ("ctc", "whisper"):
         with pytest.raises(InputError, match=f"write {name}:FOLDER"):
-            recogniser(name)
+            recognizer(name)
 
 
 def test_imports_are_light() -> None:
     code = (
-        "import sys, voiceveil.models, voiceveil.models.asr.recognition as a; a.recogniser('moonshine').fingerprint(); "
+        "import sys, voiceveil.models, voiceveil.models.asr.recognition as a; a.recognizer('moonshine').fingerprint(); "
         "print([m for m in ('torch', 'transformers', 'onnxruntime', 'huggingface_hub') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voiceveil.core.errors import InputError
-from voiceveil.metrics.wer import normalise_text
-from voiceveil.models.asr.text_normalization import english_words, normaliser, number_words, plain_words
+from voiceveil.metrics.wer import normalize_text
+from voiceveil.models.asr.text_normalization import english_words, normalizer, number_words, plain_words
 
 ONES = ["ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE", "TEN", "ELEVEN", "TWELVE"]
 ONES += ["THIRTEEN", "FOURTEEN", "FIFTEEN", "SIXTEEN", "SEVENTEEN", "EIGHTEEN", "NINETEEN"]
@@ -69,7 +69,7 @@ def test_punctuation_and_case_are_removed() -> None:
 @given(st.lists(st.from_regex(r"[A-Z]+('[A-Z]+)?", fullmatch=True)))
 def test_challenge_transcript_is_unchanged(words: list[str]) -> None:
     text = " ".join(words)
-    assert plain_words(text) == normalise_text(text) == text
+    assert plain_words(text) == normalize_text(text) == text
 
 
 @given(st.text())
@@ -104,4 +104,4 @@ def test_different_words_stay_different(a: str, b: str) -> None:
 
 def test_unknown_normalization_is_rejected() -> None:
     with pytest.raises(InputError, match="did you mean english"):
-        normaliser("englsh")
+        normalizer("englsh")

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 import voiceveil as vv
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr import moonshine
-from voiceveil.models.content.features import FRAME, MoonshineContent, content_features, normalised, on_frames
+from voiceveil.models.content.features import FRAME, MoonshineContent, content_features, normalized, on_frames
 from voiceveil.models.pitch import contour as f0_frames
 from voiceveil.models.pitch.trackers import Autocorrelation
 
@@ -29,7 +29,7 @@ def speech_of_the_wheel() -> vv.Waveform:
 
 def test_last_layer_follows_from_the_inner_ones(speech_of_the_wheel: vv.Waveform) -> None:
     """Layer 6 is what the file gives as it is; the layers before it are others, ever less like it."""
-    layers = [normalised(MoonshineContent(layer)(speech_of_the_wheel)) for layer in (1, 3, 5, 6)]
+    layers = [normalized(MoonshineContent(layer)(speech_of_the_wheel)) for layer in (1, 3, 5, 6)]
     assert {layer.shape for layer in layers} == {((96000 - 895) // 384 + 1, 288)}
     likeness = [abs(float(np.mean(layer * layers[-1]))) for layer in layers]
     assert likeness == sorted(likeness)
@@ -41,7 +41,7 @@ def test_pieces_of_a_long_recording_agree_with_the_whole(speech_of_the_wheel: vv
     whole = MoonshineContent(longest=10.0)(speech_of_the_wheel)
     pieces = MoonshineContent(longest=2.5)(speech_of_the_wheel)
     assert whole.shape == pieces.shape
-    assert np.mean(normalised(whole) * normalised(pieces)) > 0.85
+    assert np.mean(normalized(whole) * normalized(pieces)) > 0.85
 
 
 @pytest.mark.parametrize("speed", [0.85, 1.18])
@@ -51,7 +51,7 @@ def test_content_at_another_speed_keeps_its_time(speech_of_the_wheel: vv.Wavefor
 
     def content(at: float) -> np.ndarray:
         part = MoonshineContent(speed=at)
-        return on_frames(normalised(part(speech_of_the_wheel)), part.hop, part.offset, frames)
+        return on_frames(normalized(part(speech_of_the_wheel)), part.hop, part.offset, frames)
 
     usual, other = content(1.0), content(speed)
     fits = {lag: float(np.mean(usual[20:-20] * other[20 + lag : frames - 20 + lag])) for lag in (-3, -2, 0, 2, 3)}
@@ -79,17 +79,17 @@ def test_too_short_audio_is_rejected() -> None:
 def test_on_frames_interpolates(content: np.ndarray, hop: float, frames: int, first: int) -> None:
     offset = 100.0
     made = on_frames(content, hop, offset, frames, first)
-    centres = offset + hop * np.arange(len(content))
+    centers = offset + hop * np.arange(len(content))
     for column in range(2):
         at = (np.arange(first, first + frames) + 0.5) * FRAME
-        np.testing.assert_allclose(made[:, column], np.interp(at, centres, content[:, column]), atol=1e-4)
+        np.testing.assert_allclose(made[:, column], np.interp(at, centers, content[:, column]), atol=1e-4)
 
 
 @given(arrays.arrays(np.float32, (12, 3), elements=st.floats(-9, 9, width=32)), st.floats(0.5, 4), st.floats(-3, 3))
 def test_normalized_content_is_invariant_to_offset_and_scale(content: np.ndarray, scale: float, shift: float) -> None:
     if (content.std(axis=0) < 0.1).any():
         return
-    np.testing.assert_allclose(normalised(scale * content + shift), normalised(content), atol=1e-3)
+    np.testing.assert_allclose(normalized(scale * content + shift), normalized(content), atol=1e-3)
 
 
 def test_pitch_on_frames_is_the_nearest_value() -> None:

@@ -22,10 +22,10 @@ from voiceveil.metrics import uar, uar_over_folds
 from voiceveil.models import (
     EmotionModel,
     Functionals,
-    PretrainedRecogniser,
+    PretrainedRecognizer,
     emotion_folds,
     evaluate_emotion,
-    train_emotion_recogniser,
+    train_emotion_recognizer,
 )
 from voiceveil.models.emotion import functionals as f
 from voiceveil.models.emotion.evaluation import _replicates
@@ -169,8 +169,8 @@ def test_runs_equal_plain_loops() -> None:
 def clusters(rng: np.random.Generator, n: int = 60) -> tuple[Array, list[str], list[str]]:
     labels = [str(label) for label in rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])]
     labels[:3] = ["a", "b", "c"]
-    centres = {"a": [0, 0, 0, 0], "b": [2, 0, 0, 0], "c": [0, 2, 0, 0]}
-    x = np.array([centres[label] for label in labels]) + rng.standard_normal((n, 4))
+    centers = {"a": [0, 0, 0, 0], "b": [2, 0, 0, 0], "c": [0, 2, 0, 0]}
+    x = np.array([centers[label] for label in labels]) + rng.standard_normal((n, 4))
     return x * [1, 10, 100, 0] + 5, labels, [f"g{i % 6}" for i in range(n)]
 
 
@@ -299,8 +299,8 @@ def test_exaggerated_emotions_are_recognized(play: tuple[Corpus, Cache]) -> None
     folds = emotion_folds(corpus)
     modes: tuple[Literal["corpus", "training"], ...] = ("corpus", "training")
     for mode in modes:
-        recogniser = train_emotion_recogniser(corpus, folds, normalise=mode, context=RunContext(cache))
-        result = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache))
+        recognizer = train_emotion_recognizer(corpus, folds, normalize=mode, context=RunContext(cache))
+        result = evaluate_emotion(corpus, folds, recognizer, context=RunContext(cache))
         assert result.uar.value > 0.8
         refs = [u.emotion or "" for u in corpus]
         hyps = [result.hyps[u.id] for u in corpus]
@@ -313,14 +313,14 @@ def test_labels_come_from_the_original_corpus(play: tuple[Corpus, Cache]) -> Non
     """An anonymized folder knows neither emotions nor speakers; a part of it is judged as a part."""
     corpus, cache = play
     folds = emotion_folds(corpus)
-    recogniser = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
+    recognizer = train_emotion_recognizer(corpus, folds, context=RunContext(cache))
     bare = replace(corpus, utterances=tuple(Utterance(u.id, u.path) for u in corpus))
-    full = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache))
-    assert evaluate_emotion(bare, folds, recogniser, context=RunContext(cache)).hyps == full.hyps
-    part = evaluate_emotion(corpus.filter(lambda u: u.id != "s0-ang-0"), folds, recogniser, context=RunContext(cache))
+    full = evaluate_emotion(corpus, folds, recognizer, context=RunContext(cache))
+    assert evaluate_emotion(bare, folds, recognizer, context=RunContext(cache)).hyps == full.hyps
+    part = evaluate_emotion(corpus.filter(lambda u: u.id != "s0-ang-0"), folds, recognizer, context=RunContext(cache))
     assert part.missing == 1
     two = evaluate_emotion(
-        corpus.filter(lambda u: u.speaker in ("s0", "s1")), folds, recogniser, context=RunContext(cache)
+        corpus.filter(lambda u: u.speaker in ("s0", "s1")), folds, recognizer, context=RunContext(cache)
     )
     assert (two.uar.n, two.missing) == (2, 0)
 
@@ -332,7 +332,7 @@ def test_test_speaker_is_not_in_the_training(play: tuple[Corpus, Cache]) -> None
     other = tuple(replace(u, emotion=turned[u.emotion or ""]) if u.speaker == "s0" else u for u in corpus)
     models = []
     for variant in (corpus, replace(corpus, utterances=other)):
-        models.append(train_emotion_recogniser(variant, emotion_folds(variant), context=RunContext(cache)).classifiers)
+        models.append(train_emotion_recognizer(variant, emotion_folds(variant), context=RunContext(cache)).classifiers)
     np.testing.assert_array_equal(models[0]["s0"].weights, models[1]["s0"].weights)
     assert not np.array_equal(models[0]["s1"].weights, models[1]["s1"].weights)
 
@@ -341,12 +341,12 @@ def test_training_normalization_is_independent_of_other_test_utterances(play: tu
     corpus, cache = play
     folds = emotion_folds(corpus)
     angry = corpus.filter(lambda u: u.emotion == "ang")
-    alone = train_emotion_recogniser(corpus, folds, normalise="training", context=RunContext(cache))
+    alone = train_emotion_recognizer(corpus, folds, normalize="training", context=RunContext(cache))
     everything = evaluate_emotion(corpus, folds, alone, context=RunContext(cache)).hyps
     assert evaluate_emotion(angry, folds, alone, context=RunContext(cache)).hyps == {
         u.id: everything[u.id] for u in angry
     }
-    together = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
+    together = train_emotion_recognizer(corpus, folds, context=RunContext(cache))
     with pytest.raises(InputError, match="the corpus under test has no hap"):
         evaluate_emotion(angry, folds, together, context=RunContext(cache))
 
@@ -354,21 +354,21 @@ def test_training_normalization_is_independent_of_other_test_utterances(play: tu
 def test_mistakes_are_found_before_the_work(play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
-    with pytest.raises(InputError, match="unknown normalisation"):
-        train_emotion_recogniser(corpus, folds, normalise="speaker")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown normalization"):
+        train_emotion_recognizer(corpus, folds, normalize="speaker")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="s0-ang-0 of the folds is not in the corpus"):
-        train_emotion_recogniser(corpus.filter(lambda u: u.id != "s0-ang-0"), folds)
-    recogniser = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
+        train_emotion_recognizer(corpus.filter(lambda u: u.id != "s0-ang-0"), folds)
+    recognizer = train_emotion_recognizer(corpus, folds, context=RunContext(cache))
     strangers = replace(corpus, utterances=tuple(replace(u, id=f"x{u.id}") for u in corpus))
     with pytest.raises(InputError, match="no utterance of the folds"):
-        evaluate_emotion(strangers, folds, recogniser)
+        evaluate_emotion(strangers, folds, recognizer)
     others = replace(corpus, utterances=tuple(replace(u, fold=f"{u.speaker}!") for u in corpus))
     with pytest.raises(InputError, match="not trained for fold s0!"):
-        evaluate_emotion(others, emotion_folds(others), recogniser)
+        evaluate_emotion(others, emotion_folds(others), recognizer)
     save(corpus.utterances[0].path.with_name("short.wav"), Waveform(np.zeros(1600, np.float32), 16000))
     short = replace(corpus.utterances[0], path=corpus.utterances[0].path.with_name("short.wav"))
     with pytest.raises(InputError, match=r"s0-ang-0 has 0\.100 s, but at least 0\.2 s"):
-        train_emotion_recogniser(replace(corpus, utterances=(short, *corpus.utterances[1:])), folds)
+        train_emotion_recognizer(replace(corpus, utterances=(short, *corpus.utterances[1:])), folds)
 
 
 @pytest.mark.parametrize("sessions", [False, True])
@@ -396,17 +396,17 @@ def test_resamples_equal_a_plain_loop(sessions: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not EMODB.is_dir(), reason=f"no EmoDB at {EMODB} (set VOICEVEIL_SHARED)")
 def test_uar_of_real_emotions_is_above_the_target(tmp_path: Path) -> None:
-    """Four emotions of ten German actors, each judged by recognisers that never heard him or her: above 65 %."""
+    """Four emotions of ten German actors, each judged by recognizers that never heard him or her: above 65 %."""
     corpus = open_corpus(EMODB)
     cache = Cache(tmp_path / "cache")
     folds = emotion_folds(corpus)
-    recogniser = train_emotion_recogniser(corpus, folds, context=RunContext(cache))
-    result = evaluate_emotion(corpus, folds, recogniser, context=RunContext(cache))
+    recognizer = train_emotion_recognizer(corpus, folds, context=RunContext(cache))
+    result = evaluate_emotion(corpus, folds, recognizer, context=RunContext(cache))
     cache.close()
     assert len(folds.names) == 10
     assert result.uar.value > 0.75
     assert result.uar.low > 0.65
-    assert isinstance(recogniser.classifiers["03"], LinearClassifier)
+    assert isinstance(recognizer.classifiers["03"], LinearClassifier)
 
 
 # --- models of transformers
@@ -435,13 +435,13 @@ def test_model_probabilities_equal_transformers(model: Path) -> None:
 def test_models_classify_a_corpus(model: Path, play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
-    one = evaluate_emotion(corpus, folds, PretrainedRecogniser(EmotionModel(model)), context=RunContext(cache))
-    by_fold = PretrainedRecogniser({name: EmotionModel(str(model)) for name in folds.names})
+    one = evaluate_emotion(corpus, folds, PretrainedRecognizer(EmotionModel(model)), context=RunContext(cache))
+    by_fold = PretrainedRecognizer({name: EmotionModel(str(model)) for name in folds.names})
     assert evaluate_emotion(corpus, folds, by_fold, context=RunContext(cache)).hyps == one.hyps
     assert list(one.hyps) == [u.id for u in corpus]
     assert set(one.hyps.values()) <= {"ang", "hap", "neu", "sad"}
     with pytest.raises(InputError, match="no model for fold s3"):
-        evaluate_emotion(corpus, folds, PretrainedRecogniser({name: EmotionModel(model) for name in folds.names[:3]}))
+        evaluate_emotion(corpus, folds, PretrainedRecognizer({name: EmotionModel(model) for name in folds.names[:3]}))
 
 
 def test_models_of_the_wrong_kind_are_rejected(model: Path, tmp_path: Path) -> None:
@@ -473,4 +473,4 @@ def test_model_without_an_emotion_is_rejected(model: Path, play: tuple[Corpus, C
     bored = replace(corpus, utterances=tuple(replace(u, emotion="bor") if u.emotion == "sad" else u for u in corpus))
     folds = emotion_folds(bored, None)
     with pytest.raises(InputError, match="the model does not know bor; it knows neu, hap, ang, sad, dis"):
-        evaluate_emotion(bored, folds, PretrainedRecogniser(EmotionModel(model)))
+        evaluate_emotion(bored, folds, PretrainedRecognizer(EmotionModel(model)))

@@ -1,4 +1,4 @@
-"""The recogniser of M1 and M1c1: it learns, by heart and from a teacher, its lengths hold, its adversary is misled, and
+"""The recognizer of M1 and M1c1: it learns, by heart and from a teacher, its lengths hold, its adversary is misled, and
 it is a system's content."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from voiceveil.core.errors import InputError  # noqa: E402
 from voiceveil.corpus import Utterance  # noqa: E402
 from voiceveil.dsp.kaldi import hires_mfcc  # noqa: E402
 from voiceveil.models.checkpoint import save_tensors  # noqa: E402
-from voiceveil.models.content.features import content_features, normalised  # noqa: E402
+from voiceveil.models.content.features import content_features, normalized  # noqa: E402
 from voiceveil.models.nets.ctc_attention import CtcAttention  # noqa: E402
 from voiceveil.run.cache import Cache  # noqa: E402
 from voiceveil.systems import system  # noqa: E402
 from voiceveil.testing import synthetic_voice  # noqa: E402
-from voiceveil.training.ctc_attention_task import CtcAttentionTask, _normalised  # noqa: E402
+from voiceveil.training.ctc_attention_task import CtcAttentionTask, _normalized  # noqa: E402
 from voiceveil.training.recognition_data import RecognitionData, SpeechBatch  # noqa: E402
 from voiceveil.training.synthesis_modules import Dimensions, module  # noqa: E402
 
@@ -90,7 +90,7 @@ def test_masking_hides_the_speaker_from_the_adversary() -> None:
         with torch.inference_mode():
             content, _ = task._loss(batch)
             inside = task._inside(content, batch)
-            told[masking] = float(task._told(_normalised(content, inside), inside, task._truth(batch)))
+            told[masking] = float(task._told(_normalized(content, inside), inside, task._truth(batch)))
     assert told[1e-6] > 0.9
     assert told[3.0] < 0.7 * told[1e-6]
 
@@ -101,8 +101,8 @@ def test_adversary_input_equals_the_synthesizer_input() -> None:
     task = CtcAttentionTask(network())
     inside = task._inside(content, speech())
     assert inside.sum(dim=1).flatten().tolist() == [13, 11, 13]
-    np.testing.assert_allclose(_normalised(content, inside)[1, :11], normalised(content[1, :11].numpy()), atol=1e-4)
-    np.testing.assert_array_equal(_normalised(content, inside)[1, 11:], 0)
+    np.testing.assert_allclose(_normalized(content, inside)[1, :11], normalized(content[1, :11].numpy()), atol=1e-4)
+    np.testing.assert_array_equal(_normalized(content, inside)[1, 11:], 0)
 
 
 # --- A teacher ----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_learns_the_features_of_its_teacher() -> None:
 
 
 class Ramp:
-    """Content that tells where it was heard: the sample at which a vector is centred, in thousands."""
+    """Content that tells where it was heard: the sample at which a vector is centered, in thousands."""
 
     rate, minimum, dimension = 16000, 0.05, 2
 
@@ -195,7 +195,7 @@ def test_published_and_small_sizes() -> None:
 # --- As content ---------------------------------------------------------------------------------------------------
 
 
-def write_recogniser(folder: Path, made: CtcAttention, **parts: str) -> Path:
+def write_recognizer(folder: Path, made: CtcAttention, **parts: str) -> Path:
     folder.mkdir()
     record = {"kind": "CTC/attention recogniser", "size": made.size, "parts": parts}
     save_tensors(folder / "model.safetensors", made.state_dict(), record)
@@ -203,13 +203,13 @@ def write_recogniser(folder: Path, made: CtcAttention, **parts: str) -> Path:
 
 
 def test_encoder_is_the_content_of_m1(tmp_path: Path) -> None:
-    folder = write_recogniser(tmp_path / "recogniser", network(29))
+    folder = write_recognizer(tmp_path / "recognizer", network(29))
     part = content_features(f"ctc-attention:{folder}")
     wave = synthetic_voice(seconds=0.6)
     found = part(wave)
     assert found.shape == (15, 24)
     assert (part.dimension, part.hop, part.offset) == (24, 640.0, 320.0)
-    with pytest.raises(InputError, match="nowhere: no trained recogniser here"):
+    with pytest.raises(InputError, match="nowhere: no trained recognizer here"):
         content_features("ctc-attention:nowhere")
     made_for_another = write_decoder(tmp_path / "decoder")
     with pytest.raises(InputError, match="these weights were trained with another content: 'content moonshine"):
@@ -220,7 +220,7 @@ def test_decoder_of_the_teacher_accepts_its_content(tmp_path: Path) -> None:
     """And no other decoder does; what it stands on has to be what it stood on in the training."""
     ours, theirs = (content_features(name).fingerprint() for name in ("moonshine:2", "moonshine"))
     made = CtcAttention(29, 288, channels=0, hidden=8, layers=1, width=288)
-    folder = write_recogniser(tmp_path / "a", made, hears="moonshine:2", heard=ours, teacher=theirs)
+    folder = write_recognizer(tmp_path / "a", made, hears="moonshine:2", heard=ours, teacher=theirs)
     part, wave = content_features(f"ctc-attention:{folder}"), synthetic_voice(seconds=0.6)
     below = content_features("moonshine:2")
     assert (part.hop, part.offset, part.minimum) == (below.hop, below.offset, below.minimum)
@@ -232,7 +232,7 @@ def test_decoder_of_the_teacher_accepts_its_content(tmp_path: Path) -> None:
     other = write_decoder(tmp_path / "other", content="content of somebody")
     with pytest.raises(InputError, match="these weights were trained with another content: 'content of somebody'"):
         system("m1", content=f"ctc-attention:{folder}", weights=str(other)).models()
-    changed = write_recogniser(tmp_path / "b", made, hears="moonshine:3", heard=ours, teacher=theirs)
+    changed = write_recognizer(tmp_path / "b", made, hears="moonshine:3", heard=ours, teacher=theirs)
     with pytest.raises(InputError, match="trained on other content features: 'content moonshine"):
         content_features(f"ctc-attention:{changed}")
 

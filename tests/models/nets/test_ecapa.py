@@ -22,8 +22,8 @@ def signal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def randomised(module: torch.nn.Module) -> torch.nn.Module:
-    """Batch normalisation with statistics and scales that are not 0 and 1, so that leaving it out would show."""
+def randomized(module: torch.nn.Module) -> torch.nn.Module:
+    """Batch normalization with statistics and scales that are not 0 and 1, so that leaving it out would show."""
     generator = torch.Generator().manual_seed(7)
     for part in module.modules():
         if isinstance(part, torch.nn.BatchNorm1d):
@@ -48,7 +48,7 @@ def slow_norm(x: Array, norm: torch.nn.BatchNorm1d) -> Array:
 
 
 def slow_layer(x: Array, layer: TdnnLayer) -> Array:
-    """Convolution with mirrored edges, ReLU, batch normalisation, of one utterance (C, T)."""
+    """Convolution with mirrored edges, ReLU, batch normalization, of one utterance (C, T)."""
     weight, bias = array(layer.conv.weight), array(layer.conv.bias) if layer.conv.bias is not None else np.zeros(1)
     outputs, inputs, kernel = weight.shape
     dilation, count = int(layer.conv.dilation[0]), x.shape[1]
@@ -89,14 +89,14 @@ def test_kernels_and_dilations() -> None:
 
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (5, 1), (3, 4)])
 def test_layer_equals_its_twin(kernel: int, dilation: int) -> None:
-    layer = randomised(TdnnLayer(3, 4, kernel, dilation))
+    layer = randomized(TdnnLayer(3, 4, kernel, dilation))
     x = signal(2, 3, 9)
     expected = [slow_layer(array(utterance), layer) for utterance in x]  # type: ignore[arg-type]
     np.testing.assert_allclose(array(layer(x)), expected, atol=1e-5)
 
 
 def test_res2_equals_its_twin() -> None:
-    module = randomised(Res2Conv(12, kernel=3, dilation=2, scale=4))
+    module = randomized(Res2Conv(12, kernel=3, dilation=2, scale=4))
     x = signal(1, 12, 8)
     groups = np.split(array(x[0]), 4)
     results = [groups[0], slow_layer(groups[1], module.layers[0])]  # type: ignore[arg-type, index]
@@ -123,7 +123,7 @@ def test_squeeze_excitation_equals_its_twin() -> None:
 
 def test_attentive_statistics_equal_their_twin() -> None:
     channels, frames = 4, 6
-    module = randomised(AttentiveStatistics(channels, attention=3))
+    module = randomized(AttentiveStatistics(channels, attention=3))
     x = signal(1, channels, frames)
     values = array(x[0])
     mean = [sum(row) / frames for row in values]

@@ -38,7 +38,7 @@ def slow_conv(x: Array, weight: Array, stride: int, margin: int) -> Array:
             for c in range(columns):
                 patch = x[:, r * stride : r * stride + size, c * stride : c * stride + size]
                 out[o, r, c] = (patch * weight[o]).sum()
-    return np.asarray(out / np.sqrt(1 + 1e-5))  # batch normalisation as it is at first
+    return np.asarray(out / np.sqrt(1 + 1e-5))  # batch normalization as it is at first
 
 
 @pytest.mark.parametrize(("outputs", "stride"), [(2, 1), (3, 2)])

@@ -50,8 +50,8 @@ def test_continuous_f0_keeps_voiced_frames_and_fills_the_others(values: list[flo
 
 def test_pulse_train_is_the_sum_of_its_harmonics() -> None:
     f0 = np.linspace(90, 310, 40)
-    centres = (np.arange(40) + 0.5) * FRAME - 0.5
-    pitch = np.interp(np.arange(40 * FRAME), centres, f0)
+    centers = (np.arange(40) + 0.5) * FRAME - 0.5
+    pitch = np.interp(np.arange(40 * FRAME), centers, f0)
     phase = 2 * np.pi * (0.3 + np.cumsum(pitch) / 16000)
     harmonics = np.floor(8000 / pitch)
     slow = np.ones(len(pitch))
@@ -209,11 +209,11 @@ def test_one_nearest_code_is_quantization() -> None:
 
 def test_k_means_finds_separate_groups() -> None:
     rng = np.random.default_rng(0)
-    centres = np.array([[0, 0], [10, 0], [0, 10], [10, 10]], dtype=np.float32)
-    vectors = (centres[rng.integers(4, size=400)] + 0.1 * rng.standard_normal((400, 2))).astype(np.float32)
+    centers = np.array([[0, 0], [10, 0], [0, 10], [10, 10]], dtype=np.float32)
+    vectors = (centers[rng.integers(4, size=400)] + 0.1 * rng.standard_normal((400, 2))).astype(np.float32)
     codes = k_means(vectors, 12, rng)
-    for centre in centres:
-        assert np.sqrt(((codes - centre) ** 2).sum(axis=1)).min() < 0.3
+    for center in centers:
+        assert np.sqrt(((codes - center) ** 2).sum(axis=1)).min() < 0.3
 
 
 def _bands(samples: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ def test_number_of_parameters() -> None:
 
 
 def test_equals_its_twin() -> None:
-    """Splice frames at -2..2, {-2, 0, 2} and {-3, 0, 3}, multiply, cut at zero, normalise; mean and deviation."""
+    """Splice frames at -2..2, {-2, 0, 2} and {-3, 0, 3}, multiply, cut at zero, normalize; mean and deviation."""
     network = XVectorTdnn(features=3, channels=4, wide=5, dimension=6)
     generator = torch.Generator().manual_seed(1)
     for part in network.modules():

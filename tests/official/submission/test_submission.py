@@ -214,15 +214,15 @@ A, B = f"{WAV}/10-103-0000.wav", f"{WAV}/10-103-0001.wav"
         ),
         (
             lambda m: edited(m, RANK, "23.611", "33.611"),
-            [f"{RANK}: says EER 33.611 % for libri_dev f aa, the scores give 23.611 %"],
+            [f"{RANK}: says EER 33.611% for libri_dev f aa, the scores give 23.611%"],
         ),
         (
             lambda m: edited(m, RANK, "84.167", "14.167"),
-            [f"{RANK}: says WER 14.167 % for libri_dev a, the transcripts give 84.167 %"],
+            [f"{RANK}: says WER 14.167% for libri_dev a, the transcripts give 84.167%"],
         ),
         (
             lambda m: edited(m, RANK, "58.3333", "68.3333"),
-            [f"{RANK}: says UAR 68.333 % for IEMOCAP_dev a, the folds give 58.333 %"],
+            [f"{RANK}: says UAR 68.333% for IEMOCAP_dev a, the folds give 58.333%"],
         ),
         (
             lambda m: edited(m, "exp/asr/libri_dev_asr_b2/wer", "84.17 [ 101 /", "0.83 [ 1 /"),

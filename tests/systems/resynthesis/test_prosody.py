@@ -68,12 +68,12 @@ def test_predicted_f0_replaces_that_of_the_source() -> None:
     for heights in ([100, 150, 220, 140], [130, 90, 60, 80]):
         f0 = np.array([0, *heights[:2], 0, *heights[2:]], dtype=np.float32)
         made = chosen.f0(f0, register_of(f0), np.log(180), expected=expected)
-        centred = np.array([1, 0, -0.5, 0.3]) - 0.2
-        movement = 0.5 * TYPICAL * centred / np.sqrt(np.mean(centred**2))
+        centered = np.array([1, 0, -0.5, 0.3]) - 0.2
+        movement = 0.5 * TYPICAL * centered / np.sqrt(np.mean(centered**2))
         np.testing.assert_allclose(made[f0 > 0], 180 * np.exp(movement), rtol=1e-5)
         assert (made[f0 == 0] == 0).all()
         hardly = chosen.f0(f0, register_of(f0), np.log(180), expected=0.1 * expected)
-        np.testing.assert_allclose(hardly[f0 > 0], 180 * np.exp(0.5 * TYPICAL * centred / 3), rtol=1e-5)
+        np.testing.assert_allclose(hardly[f0 > 0], 180 * np.exp(0.5 * TYPICAL * centered / 3), rtol=1e-5)
     silence = np.zeros(6, dtype=np.float32)
     np.testing.assert_array_equal(chosen.f0(silence, Register(5.0, 0.2), 5.0, expected=expected), silence)
 

@@ -47,15 +47,15 @@ def utterances_of(pool: Pool, rows: NDArray[np.int64], each: int, seed: int) -> 
 def speaker_probe(made: Array, speaker: NDArray[np.int64]) -> float:
     """How often the nearest mean of the first half of each speaker's utterances is the right one for the others."""
     names = np.unique(speaker)
-    centred = made - made.mean(axis=0)
+    centered = made - made.mean(axis=0)
     half = np.concatenate([np.flatnonzero(speaker == name)[::2] for name in names])
     rest = np.setdiff1d(np.arange(len(made)), half)
-    means = np.array([l2_normalized(centred[half][speaker[half] == name].mean(axis=0)) for name in names])
-    return float(np.mean(names[np.argmax(centred[rest] @ means.T, axis=1)] == speaker[rest]))
+    means = np.array([l2_normalized(centered[half][speaker[half] == name].mean(axis=0)) for name in names])
+    return float(np.mean(names[np.argmax(centered[rest] @ means.T, axis=1)] == speaker[rest]))
 
 
 def gender_probe(train: Array, train_male: NDArray[np.bool_], test: Array, test_male: NDArray[np.bool_]) -> float:
-    """A linear classifier (ridge) that learnt from other speakers."""
+    """A linear classifier (ridge) that learned from other speakers."""
     inputs = np.c_[train, np.ones(len(train))].astype(np.float64)
     squares = inputs.T @ inputs + 1e-5 * len(inputs) * np.eye(inputs.shape[1])
     weights = np.linalg.solve(squares, inputs.T @ np.where(train_male, 1.0, -1.0))

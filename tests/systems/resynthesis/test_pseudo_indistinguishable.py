@@ -155,7 +155,7 @@ def test_pool_of_evaluation_speakers_does_not_hide_speakers(shipped: Pool) -> No
     evaluation, others = part(shipped, rows), part(shipped, np.setdiff1d(np.arange(len(shipped)), rows))
     unprotected = eer_aa(None, speakers, genders, evaluation)
     k2 = Indistinguishable()
-    assert eer_aa(k2, speakers, genders, evaluation) < unprotected + 0.05  # 3.75 and 3.29 % in the challenge
+    assert eer_aa(k2, speakers, genders, evaluation) < unprotected + 0.05  # 3.75 and 3.29% in the challenge
     assert eer_aa(k2, speakers, genders, others) > unprotected + 0.1
     # With a budget that hides, enrollment and trials become two people.
     assert eer_aa(Indistinguishable(epsilon=5.0), speakers, genders, evaluation) > 0.3

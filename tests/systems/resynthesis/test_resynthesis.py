@@ -18,7 +18,7 @@ from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.models.content.features import MoonshineContent, at_speed, normalised, on_frames
+from voiceveil.models.content.features import MoonshineContent, at_speed, normalized, on_frames
 from voiceveil.models.weights import store
 from voiceveil.systems import Anonymizer, anonymize, system, systems
 from voiceveil.systems.feature_cache import feature_cache
@@ -177,7 +177,7 @@ def test_content_is_averaged_over_two_speeds(b1b: Resynthesis) -> None:
     both = []
     for speed in (0.8, 1.25):
         part = at_speed(made.parts.content, speed)
-        heard = normalised(part(Waveform(samples * np.float32(0.06 / np.sqrt(np.mean(samples**2))), RATE)))
+        heard = normalized(part(Waveform(samples * np.float32(0.06 / np.sqrt(np.mean(samples**2))), RATE)))
         both.append(on_frames(heard, part.hop, part.offset, 100))
     np.testing.assert_allclose(made.content(samples, 0.8), (both[0] + both[1]) / 2, atol=1e-3)
     np.testing.assert_allclose(made.content(samples, 0.8), made.content(samples, 1.25), atol=1e-6)

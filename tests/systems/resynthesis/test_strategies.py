@@ -94,19 +94,19 @@ def test_samples_have_the_mean_norm_and_product_of_speakers(pool: Pool) -> None:
     for gender in "fm":
         speakers = pool.embeddings[pool.of_gender(gender)].astype(np.float64)
         units = speakers / np.linalg.norm(speakers, axis=1, keepdims=True)
-        centred = units - units.mean(axis=0)
-        products = [(one @ other) ** 2 for i, one in enumerate(centred) for other in centred[:i]]
+        centered = units - units.mean(axis=0)
+        products = [(one @ other) ** 2 for i, one in enumerate(centered) for other in centered[:i]]
         voices = voices_of(pool, gender, 0.95, 2)
         rng = np.random.default_rng(1)
         samples = np.array([voices.sample(rng) for _ in range(3000)]) - voices.mean
-        assert np.mean(np.sum(samples**2, axis=1)) == pytest.approx(np.mean(np.sum(centred**2, axis=1)), rel=0.02)
+        assert np.mean(np.sum(samples**2, axis=1)) == pytest.approx(np.mean(np.sum(centered**2, axis=1)), rel=0.02)
         pairs = np.sum(samples[::2] * samples[1::2], axis=1) ** 2
-        assert pairs.mean() == pytest.approx(np.mean(products), rel=0.15)  # of 1500 pairs: a standard error of 4 %
+        assert pairs.mean() == pytest.approx(np.mean(products), rel=0.15)  # of 1500 pairs: a standard error of 4%
         np.testing.assert_allclose(voices.axes @ voices.axes.T, np.eye(len(voices.axes)), atol=1e-9)
 
 
 def slow_mixture(points: list[list[float]], rounds: int) -> Mixture:
-    """Expectation-maximisation of two components with loops; begins with the halves of the first coordinate."""
+    """Expectation-maximization of two components with loops; begins with the halves of the first coordinate."""
     order = sorted(range(len(points)), key=lambda i: points[i][0])
     share = [[1.0, 0.0] if order.index(i) < (len(points) + 1) // 2 else [0.0, 1.0] for i in range(len(points))]
     for step in range(rounds + 1):
@@ -310,7 +310,7 @@ def test_cluster_targets_are_dissimilar_and_stable_over_utterances(pool: Pool) -
         (Sampled(components=0), "no mixture of 0 components in coordinates with 0.95 of the variance"),
         (Sampled(variance=1.5), "no mixture of 2 components in coordinates with 1.5 of the variance"),
         (SampledFar(components=1, dissimilarity=2.5), "no cosine distance is 2.5"),
-        (Regressed(), "the pool has 12 speakers of gender f, too few for 10 neighbours"),
+        (Regressed(), "the pool has 12 speakers of gender f, too few for 10 neighbors"),
         (Regressed(variability=1.0), "no decomposition with variability 1.0, strength 1.0"),
         (LeastSimilarCentroid(clusters=13), "the pool has 12 speakers of gender f, too few for 13 clusters"),
         (LeastSimilarCentroid(clusters=1), "cannot choose among 1 clusters with 0.5 of the singular values"),
@@ -339,7 +339,7 @@ def test_regression_predicts_each_half_from_the_other(pool: Pool) -> None:
     assert min(variances[model.high]) >= max(variances[model.low])
     assert 0.5 <= variances[model.high].sum() / variances.sum() < 0.52
     assert sorted([*model.high, *model.low]) == list(range(units.shape[1]))
-    source, strategy = pool.embeddings[rows[7]], Regressed(neighbours=5)
+    source, strategy = pool.embeddings[rows[7]], Regressed(neighbors=5)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         rng.integers(2)
@@ -353,9 +353,9 @@ def test_regression_predicts_each_half_from_the_other(pool: Pool) -> None:
         )
         np.testing.assert_allclose(drawn.embedding[model.high], expected, atol=1e-5)
         assert drawn.log_f0 == pytest.approx(float(pool.log_f0[rows[nearest]].mean()))
-    centred = units - units.mean(axis=0)
-    error = ((centred[:, model.low] @ model.ridge - centred[:, model.high]) ** 2).sum()
-    assert error < 0.8 * (centred[:, model.high] ** 2).sum()
+    centered = units - units.mean(axis=0)
+    error = ((centered[:, model.low] @ model.ridge - centered[:, model.high]) ** 2).sum()
+    assert error < 0.8 * (centered[:, model.high] ** 2).sum()
 
 
 def test_strength_zero_keeps_the_voice_and_one_hides_it(pool: Pool) -> None:

@@ -275,13 +275,13 @@ def test_aroused_recordings_of_a_speaker_get_a_steadier_voice() -> None:
 def test_shouted_speech_gets_a_steadier_voice(monkeypatch: pytest.MonkeyPatch) -> None:
     """One man as usual and with six deviations of effort, ten draws each: how near the voices that he gets are."""
     voices_of: list[np.ndarray] = []
-    whole = Engine.synthesised
+    whole = Engine.synthesized
 
     def noted(self: Engine, content: Any, f0: Any, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Any:
         voices_of.append(l2_normalized(pseudo.embedding))
         return whole(self, content, f0, pseudo, rng)
 
-    monkeypatch.setattr(Engine, "synthesised", noted)
+    monkeypatch.setattr(Engine, "synthesized", noted)
     near = []
     for wanted in (0.0, 6.0):
         voices_of.clear()

@@ -1,4 +1,4 @@
-"""The named systems of VoicePrivacy 2020 that resynthesise: what each gives to which stage, and how it is set."""
+"""The named systems of VoicePrivacy 2020 that resynthesize: what each gives to which stage, and how it is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The systems b2, b2-2022, b2-2020 and d1: official output, official draws, defined behaviour at the extremes."""
+"""The systems b2, b2-2022, b2-2020 and d1: official output, official draws, defined behavior at the extremes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_formants_move_and_pitch_stays() -> None:
 @pytest.mark.parametrize("name", ["b2", "b2-2022", "b2-2020", "d1"])
 @pytest.mark.parametrize("edges", ["whole", "official"])
 def test_silence_stays_silence(name: str, edges: str) -> None:
-    """Peak normalisation would blow the rounding noise of silence up to full scale."""
+    """Peak normalization would blow the rounding noise of silence up to full scale."""
     wave = vv.Waveform(np.zeros(8000, dtype=np.float32), 16000)
     assert not vv.system(name, edges=edges).convert(wave, rng()).samples.any()
 

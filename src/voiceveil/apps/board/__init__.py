@@ -1,7 +1,7 @@
 """A leaderboard: teams upload submissions, which are scored from their scores and lists, verified, and ranked.
 
 * :mod:`voiceveil.apps.board.contest`: the folder of a contest and its rules
-* :mod:`voiceveil.apps.board.lists`: the organiser's trials, texts and keys
+* :mod:`voiceveil.apps.board.lists`: the organizer's trials, texts and keys
 * :mod:`voiceveil.apps.board.scoring`: from an archive that nobody vouches for to figures
 * :mod:`voiceveil.apps.board.audio`: the anonymized audio of an archive, checked and unpacked
 * :mod:`voiceveil.apps.board.verification`: the audio attacked and transcribed again, and compared with what was

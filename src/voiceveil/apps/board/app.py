@@ -186,7 +186,7 @@ class BoardApp:
                 verified = await self._files.run(self._score, name, archive, digest)
             reason = ""
         except InputError as error:
-            reason = _reason(error).replace(f"{self._contest.data}/", "")  # the organiser's folders are theirs
+            reason = _reason(error).replace(f"{self._contest.data}/", "")  # the organizer's folders are theirs
         except HTTPException as error:
             reason = error.detail
             raise

@@ -2,7 +2,7 @@
 
 Conventions: audio lies where the 2024 challenge wants it, ``data/<set><suffix>/wav/<utterance>.wav``, as PCM of 16 bits
 at 16 kHz with one channel; ``voiceveil submit`` packs it so. Sets that are not needed are passed over. A path on this
-machine is made from the organiser's names of sets and a number, never from a name in the archive.
+machine is made from the organizer's names of sets and a number, never from a name in the archive.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SubmittedAudio:
 def unpack_audio(contest: Contest, archive: Path, folder: Path, limits: Limits) -> dict[str, Corpus]:
     """Write the audio of a checked archive into ``folder`` and return each set with the files in it.
 
-    Speakers, texts and trials are those of the organiser's data.
+    Speakers, texts and trials are those of the organizer's data.
     """
     originals = {name: open_set(contest.data / name) for name in audio_sets(contest)}
     names = _Names(originals)

@@ -1,6 +1,6 @@
 """A contest: a folder with ``contest.toml`` (the rules), ``key`` (signs the tokens of teams) and the database.
 
-Conventions: the organiser's data lie elsewhere and are only read: Kaldi directories with trials and texts for the
+Conventions: the organizer's data lie elsewhere and are only read: Kaldi directories with trials and texts for the
 VoicePrivacy Challenges, the folder of a challenge with its keys for TdSV. Days are those of UTC. In the hidden period
 the board stands still: submissions made in it are scored, but nobody sees their figures before it ends.
 
@@ -77,7 +77,7 @@ class Contest:
     require_audio: bool = False  # refuse submissions without the anonymized audio
     verify: str | int = "none"  # "none", "all", or trial utterances of each trial list
     attackers: tuple[str, ...] = ("campplus",)  # of the verification; the strongest counts
-    recogniser: str = "moonshine"  # of the verification
+    recognizer: str = "moonshine"  # of the verification
     tolerance: float = 0.02  # beyond the 95% interval, before a submitted figure is said to differ
     rank: str = "verified-first"
 
@@ -179,7 +179,7 @@ def create_contest(folder: Path, contest: Contest) -> None:
         f"require_audio = {json.dumps(contest.require_audio)}  # refuse submissions without the anonymized audio",
         f'verify = {json.dumps(contest.verify)}  # "none", "all", or trial utterances of each trial list, at random',
         f"attackers = {json.dumps(list(contest.attackers))}  # of the verification; the strongest one counts",
-        f"recogniser = {json.dumps(contest.recogniser)}  # of the verification",
+        f"recognizer = {json.dumps(contest.recognizer)}  # of the verification",
         f"tolerance = {contest.tolerance:g}  # beyond the 95% interval, before a submitted figure is said to differ",
         f"rank = {json.dumps(contest.rank)}  # who gets a place: {' or '.join(RANKS)}",
         "# hidden_from = 2026-06-01T12:00:00Z   # the board stands still from here",

@@ -130,10 +130,10 @@ def tables(contest: Contest, entries: Mapping[str, Entry]) -> list[Table]:
             for placing in group.places["wer"].get(low, ()) if group else ():
                 line = _line(placing.system, group, entries)  # type: ignore[arg-type]
                 lines.append(replace(line, place=before + placing.place, tied_with=placing.tied_with))
-        shown.append(Table(f"EER from {100 * low:g} to {100 * high:g} %", ("WER", "EER"), tuple(lines)))
+        shown.append(Table(f"EER from {100 * low:g} to {100 * high:g}%", ("WER", "EER"), tuple(lines)))
     below = [_line(s.system, group, entries) for group in groups if group for s in group.standings if not s.condition]
     if below:
-        shown.append(Table(f"Not ranked: EER below {100 * minima[0]:g} %", ("WER", "EER"), tuple(below)))
+        shown.append(Table(f"Not ranked: EER below {100 * minima[0]:g}%", ("WER", "EER"), tuple(below)))
     crowded = [_line(name, g, entries) for g in groups if g for names in g.team_limit.values() for name in names]
     if crowded:
         shown.append(Table("Not ranked: the team has better systems", ("WER", "EER"), tuple(crowded)))
@@ -151,7 +151,7 @@ def _line(name: str, group: Ranking, entries: Mapping[str, Entry]) -> Line:
 
 
 def _by_cost(entries: Mapping[str, Entry]) -> Table:
-    """TdSV: by the normalised minimum detection cost."""
+    """TdSV: by the normalized minimum detection cost."""
     costs = {name: _average(entry.figures, "min_dcf") for name, entry in entries.items()}
     rates = {name: _average(entry.figures, "eer") for name, entry in entries.items()}
     lines = []
@@ -169,7 +169,7 @@ def _average(figures: Iterable[Figure], metric: str) -> Average:
 
 
 def _percent(average: Average) -> str:
-    return f"{_interval(average, 100.0, 2)} %"
+    return f"{_interval(average, 100.0, 2)}%"
 
 
 def _interval(average: Average, factor: float, digits: int) -> str:

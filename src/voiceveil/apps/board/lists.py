@@ -1,4 +1,4 @@
-"""The organiser's lists of a contest: trials, texts, speakers and keys, found in its data and checked.
+"""The organizer's lists of a contest: trials, texts, speakers and keys, found in its data and checked.
 
 Conventions: DATA is only read. A set is a Kaldi directory of DATA by its name in the protocol, ``libri_dev_trials_f``.
 """
@@ -144,7 +144,7 @@ def audio_sets(contest: Contest) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def open_set(path: Path) -> Corpus:
-    """Return a set of the organiser's data, read once."""
+    """Return a set of the organizer's data, read once."""
     return open_corpus(path)
 
 

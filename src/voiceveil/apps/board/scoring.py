@@ -223,7 +223,7 @@ def wer_figure(
         u.id: u for each in one.sets for u in open_set(contest.data / each) if sample is None or u.id in sample[each]
     }
     heard = transcripts if sample is None else {key: words for key, words in transcripts.items() if key in spoken}
-    errors = word_errors({key: u.text or "" for key, u in spoken.items()}, heard, normalise=True)
+    errors = word_errors({key: u.text or "" for key, u in spoken.items()}, heard, normalize=True)
     wrong = errors.counts[:, :3].sum(axis=1)
     words = errors.counts[:, 0] + errors.counts[:, 1] + errors.counts[:, 3]
     rate = ratio(wrong, words, [spoken[key].speaker or "" for key in errors.utterances], resamples=300)

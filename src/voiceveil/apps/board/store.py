@@ -2,7 +2,7 @@
 
 Conventions: a submission takes its place when its judging begins, in one transaction with the count of the others, so
 that two uploads at once cannot exceed a limit. A refused one gives its place back and stays in the history with the
-reason; one that the organiser removes does not give its place back. Times are seconds since 1970; a day is one of UTC.
+reason; one that the organizer removes does not give its place back. Times are seconds since 1970; a day is one of UTC.
 
 A verification is a row of its own: "waiting", "verifying" with its progress, and at its end "verified", "differs",
 "rejected" (for its audio) or "failed" (for a fault on this machine). A submission without such a row is not verified.

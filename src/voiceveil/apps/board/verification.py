@@ -30,7 +30,7 @@ from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics.wer import word_errors
-from voiceveil.models import recogniser, transcribe
+from voiceveil.models import recognizer, transcribe
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
@@ -67,10 +67,10 @@ class Outcome:
 
 
 def check_models(contest: Contest) -> None:
-    """Raise an ``InputError`` if an attacker or the recogniser of the contest cannot be used here."""
+    """Raise an ``InputError`` if an attacker or the recognizer of the contest cannot be used here."""
     for attacker in contest_attackers(contest):
         attacker.check()
-    recogniser(contest.recogniser)
+    recognizer(contest.recognizer)
 
 
 def draw_sample(contest: Contest, digest: Callable[..., bytes], submission: str) -> dict[str, frozenset[str]]:
@@ -163,12 +163,12 @@ def recompute(
                 fields = {"attacker": attacker.name, "knowledge": attacker.conditions()["aa"]}
                 eers.append(eer_figure(contest, part, listed, attacked[listed.set].trials, scores, fields))
         by_attacker.append(eers)
-    listener = recogniser(contest.recogniser)
+    listener = recognizer(contest.recognizer)
     transcripts: dict[str, str] = {}
     for chunk in progress.each(_unique((*spoken, *enrolled))):
         heard = transcribe(chunk, listener, RunContext(cache))
         transcripts |= {key: plain_words(words) for key, words in heard.items()}
-    words = [wer_figure(contest, part, transcripts, contest.recogniser, sample) for part in recognitions]
+    words = [wer_figure(contest, part, transcripts, contest.recognizer, sample) for part in recognitions]
     _check_enrollment(enrolled, transcripts, max(figure.value for figure in words))
     return min(((*eers, *words) for eers in by_attacker), key=lambda figures: averages(contest, figures)[0].value)
 
@@ -203,7 +203,7 @@ def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, s
     if not enrolled:
         return
     refs = {u.id: u.text or "" for u in enrolled}
-    rate = word_errors(refs, {key: transcripts[key] for key in refs}, normalise=True).wer
+    rate = word_errors(refs, {key: transcripts[key] for key in refs}, normalize=True).wer
     if rate > trial_wer + _ENROLLED_WORSE:
         what = (
             f"the enrollment audio does not hold the words of its utterances: WER {rate:.1%}, {trial_wer:.1%} on trials"

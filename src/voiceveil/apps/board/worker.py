@@ -93,7 +93,7 @@ class Worker:
         except Exception as error:
             print(f"voiceveil board: {submission.id} cannot be verified: {error!r}", file=sys.stderr, flush=True)
             what = error.what if isinstance(error, InputError) else type(error).__name__
-            outcome = Outcome("failed", f"{what} (the organiser can try again)")
+            outcome = Outcome("failed", f"{what} (the organizer can try again)")
         return self._end(submission, outcome)
 
     def _end(self, submission: Submission, outcome: Outcome) -> bool:

@@ -1,4 +1,4 @@
-"""Listening tests: what people hear. Design a study, serve it in a browser, analyse what they said.
+"""Listening tests: what people hear. Design a study, serve it in a browser, analyze what they said.
 
 * :mod:`voiceveil.apps.listen.study`: the study as plain data, ``design.json``
 * :mod:`voiceveil.apps.listen.design`, ``drawing``, ``recordings``: from corpora to a balanced study

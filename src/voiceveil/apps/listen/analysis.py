@@ -1,8 +1,8 @@
 """The analysis of a listening test: what people heard, system by system, with intervals and tests.
 
-Conventions (Tomashenko et al. 2022, section 4.2): ratings are normalised by their rank among all that the evaluator
+Conventions (Tomashenko et al. 2022, section 4.2): ratings are normalized by their rank among all that the evaluator
 gave to the same question, and then lie in [0, 1). Similarity is shown apart for pairs of one speaker and of two: four
-*aspects* in all. Intervals are 95 %, over evaluators and speakers (:mod:`voiceveil.apps.listen.crossed_bootstrap`).
+*aspects* in all. Intervals are 95%, over evaluators and speakers (:mod:`voiceveil.apps.listen.crossed_bootstrap`).
 Tests between versions of the speech are Mann-Whitney U with Holm's correction within an aspect; they take ratings as
 independent, which those of one person are not quite: trust an interval before a p-value that is barely small.
 """
@@ -23,11 +23,11 @@ from voiceveil.apps.listen.responses import Collected, Person, Preference, Ratin
 from voiceveil.apps.listen.study import ORIGINAL, Study
 from voiceveil.core.errors import InputError
 from voiceveil.metrics.kernels import rocch_eer
-from voiceveil.metrics.subjective import RatingTest, compare_systems, holm, normalised_ranks, rating_det
+from voiceveil.metrics.subjective import RatingTest, compare_systems, holm, normalized_ranks, rating_det
 from voiceveil.metrics.verification import DetCurve
 from voiceveil.stats.values import Estimate
 
-__all__ = ["ASPECTS", "Analysis", "Det", "Group", "Rules", "analyse"]
+__all__ = ["ASPECTS", "Analysis", "Det", "Group", "Rules", "analyze"]
 
 Floats = NDArray[np.float64]
 
@@ -58,13 +58,13 @@ class Rules:
 
 @dataclass(frozen=True)
 class Group:
-    """The ratings of one version of the speech in one aspect; ``normalised`` has shape (n,)."""
+    """The ratings of one version of the speech in one aspect; ``normalized`` has shape (n,)."""
 
     source: str
     raw: Estimate  # mean on the scale from 1 to 10
-    mean: Estimate  # of the normalised ratings
+    mean: Estimate  # of the normalized ratings
     median: Estimate
-    normalised: Floats
+    normalized: Floats
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Krippendorff's alpha of a question: of the ratings (ordinal) and of the normalised ones (interval)."""
+    """Krippendorff's alpha of a question: of the ratings (ordinal) and of the normalized ones (interval)."""
 
     question: str
     alpha: float
-    alpha_normalised: float
+    alpha_normalized: float
     items: int  # with two or more ratings
     correlations: Mapping[str, float]  # evaluator -> Spearman's with the mean of the others
 
@@ -107,7 +107,7 @@ class Analysis:
     collected: Collected
     kept: tuple[Person, ...]
     ratings: tuple[Rating, ...]  # of those who are kept
-    normalised: Floats
+    normalized: Floats
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -127,9 +127,9 @@ class Analysis:
 
     @cached_property
     def tests(self) -> dict[str, dict[tuple[str, str], RatingTest]]:
-        """Aspect -> pair of versions -> Mann-Whitney U test of their normalised ratings."""
+        """Aspect -> pair of versions -> Mann-Whitney U test of their normalized ratings."""
         return {
-            aspect: compare_systems({source: group.normalised for source, group in groups.items()})
+            aspect: compare_systems({source: group.normalized for source, group in groups.items()})
             for aspect, groups in self.groups.items()
             if len(groups) > 1
         }
@@ -195,13 +195,13 @@ class Analysis:
         people, kept = self.collected.people, self.kept
         lines = [f"{len(people)} evaluators, {len(kept)} kept; {len(self.ratings)} ratings by those"]
         for aspect, groups in self.groups.items():
-            lines += ["", f"{aspect}: mean of normalised ratings [95 %]"]
+            lines += ["", f"{aspect}: mean of normalized ratings [95%]"]
             lines += [f"  {source:<16} {group.mean}" for source, group in groups.items()]
         for share in self.preferences:
             rate = replace(share.share, unit="%")
             lines.append(f"{share.second} preferred to {share.first}: {rate}, p = {share.p_adjusted:.2g}")
         if self.clustering is not None:
-            lines += ["", "clustering: purity [95 %]"]
+            lines += ["", "clustering: purity [95%]"]
             lines += [f"  {system:<16} {row.purity}" for system, row in self.clustering.systems.items()]
         return lines
 
@@ -221,7 +221,7 @@ class Analysis:
 
     def _group(self, source: str, index: list[int]) -> Group:
         who, whom = self._factors(index)
-        values, raw = self.normalised[index], [self.ratings[i].value for i in index]
+        values, raw = self.normalized[index], [self.ratings[i].value for i in index]
         return Group(
             source,
             crossed_interval(weighted_mean(raw), who, whom, bounds=(1.0, 10.0)),
@@ -231,12 +231,12 @@ class Analysis:
         )
 
     def _det(self, source: str, target: tuple[str, str], nontarget: tuple[str, str]) -> Det | None:
-        """The curve of normalised ratings; (aspect, version) of both classes. None if one has no ratings."""
+        """The curve of normalized ratings; (aspect, version) of both classes. None if one has no ratings."""
         index, against = self._where(*target), self._where(*nontarget)
         if not index or not against:
             return None
         who, whom = self._factors([*index, *against])
-        values = self.normalised[[*index, *against]]
+        values = self.normalized[[*index, *against]]
         levels, place = np.unique(values, return_inverse=True)
         is_target = np.arange(len(values)) < len(index)
 
@@ -245,7 +245,7 @@ class Analysis:
             non = np.bincount(place, weights * ~is_target, len(levels)).astype(np.float64)
             return float(rocch_eer(tar, non)) if tar.sum() > 0 and non.sum() > 0 else float("nan")
 
-        curve = rating_det(self.normalised[index], self.normalised[against])
+        curve = rating_det(self.normalized[index], self.normalized[against])
         return Det(source, curve, crossed_interval(eer, who, whom, bounds=(0.0, 0.5)))
 
     def _agreement(self, question: str) -> Agreement:
@@ -255,7 +255,7 @@ class Analysis:
         for index in self._of(question):
             rating = self.ratings[index]
             units[rating.item].append(rating.value)
-            ranked[rating.item].append(float(self.normalised[index]))
+            ranked[rating.item].append(float(self.normalized[index]))
             by_item[rating.item][rating.evaluator] = rating.value
         shared = sum(len(values) > 1 for values in units.values())
         plain = krippendorff_alpha(units)
@@ -281,7 +281,7 @@ def _with_others(by_item: Mapping[str, Mapping[str, float]]) -> dict[str, float]
     return correlations
 
 
-def analyse(study: Study, collected: Collected, rules: Rules | None = None) -> Analysis:
+def analyze(study: Study, collected: Collected, rules: Rules | None = None) -> Analysis:
     """Return the analysis of the responses of those evaluators whom the rules keep."""
     chosen = rules or Rules()
     kept = tuple(person for person in collected.people if chosen.keeps(person))
@@ -291,11 +291,11 @@ def analyse(study: Study, collected: Collected, rules: Rules | None = None) -> A
         raise InputError("no answers yet", fix="`voiceveil listen serve` collects them")
     if not kept:
         raise InputError("nobody passed the checks", fix="--keep-all keeps everybody")
-    normalised = np.empty(len(ratings))
+    normalized = np.empty(len(ratings))
     for question in study.ratings:
         index = [i for i, rating in enumerate(ratings) if rating.question == question]
         if index:
-            normalised[index] = normalised_ranks(
+            normalized[index] = normalized_ranks(
                 [ratings[i].value for i in index], [ratings[i].evaluator for i in index]
             )
-    return Analysis(study, collected, kept, ratings, normalised)
+    return Analysis(study, collected, kept, ratings, normalized)

@@ -106,8 +106,8 @@ def krippendorff_alpha(
 
 
 def _scatter(values: Floats) -> float:
-    centred = values - values.mean()
-    return float(2.0 * len(values) * (centred**2).sum())
+    centered = values - values.mean()
+    return float(2.0 * len(values) * (centered**2).sum())
 
 
 def _places(pooled: Floats) -> Callable[[Floats], Floats]:

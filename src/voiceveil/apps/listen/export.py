@@ -29,11 +29,11 @@ def tables(analysis: Analysis) -> dict[str, Rows]:
     kept = {person.name for person in analysis.kept}
     asked = sorted({key for person in analysis.collected.people for key in person.background})
     fields = ["evaluator", "item", "question", "source", "same", "speaker", "other", "utterance", "value"]
-    rank = {(r.evaluator, r.item, r.question): v for r, v in zip(analysis.ratings, analysis.normalised, strict=True)}
-    ratings: Rows = [[*fields, "normalised", "kept"]]
+    rank = {(r.evaluator, r.item, r.question): v for r, v in zip(analysis.ratings, analysis.normalized, strict=True)}
+    ratings: Rows = [[*fields, "normalized", "kept"]]
     for rating in analysis.collected.ratings:
-        normalised = rank.get((rating.evaluator, rating.item, rating.question))
-        number = "" if normalised is None else f"{normalised:.6f}"
+        normalized = rank.get((rating.evaluator, rating.item, rating.question))
+        number = "" if normalized is None else f"{normalized:.6f}"
         ratings.append([*(getattr(rating, key) for key in fields), number, rating.evaluator in kept])
     people: Rows = [
         ["evaluator", "kept", "finished", "items", "attention_right", "attention", "headphones_right", "headphones",
@@ -111,14 +111,14 @@ def plain(analysis: Analysis, compared: Sequence[Comparison]) -> dict[str, Any]:
 
 def _group(group: Group) -> dict[str, Any]:
     estimates = {"raw_mean": group.raw, "mean": group.mean, "median": group.median}
-    return {"ratings": len(group.normalised), **{key: value.as_dict() for key, value in estimates.items()}}
+    return {"ratings": len(group.normalized), **{key: value.as_dict() for key, value in estimates.items()}}
 
 
 def _agreement(agreement: Agreement) -> dict[str, Any]:
     return {
         **asdict(agreement),
         "alpha": _finite(agreement.alpha),
-        "alpha_normalised": _finite(agreement.alpha_normalised),
+        "alpha_normalized": _finite(agreement.alpha_normalized),
     }
 
 

@@ -98,7 +98,7 @@ def scatter_svg(points: Sequence[Point], title: str, titles: tuple[str, str]) ->
             if point.original
             else f"M{cx - 5:.1f} {cy:.1f}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z"
         )
-        tip = f"{point.name}: {100 * point.x:.1f} %, {point.y:.2f}"
+        tip = f"{point.name}: {100 * point.x:.1f}%, {point.y:.2f}"
         parts.append(f'<g><title>{text(tip)}</title><path class="mark {kind}" d="{shape}"/></g>')
         named.append((shorten(point.name, 20), (cx - 6, cy - 6, cx + 6, cy + 6)))
     parts += place_names(named, [], frame)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from voiceveil.apps.listen.analysis import Analysis, Rules, analyse
+from voiceveil.apps.listen.analysis import Analysis, Rules, analyze
 from voiceveil.apps.listen.answers import Answers
 from voiceveil.apps.listen.export import plain, tables, write_csv
 from voiceveil.apps.listen.figures import violins_svg
@@ -39,7 +39,7 @@ def write_analysis(
     *,
     overwrite: bool = False,
 ) -> Analysis:
-    """Analyse a study; write ``report.html``, ``analysis.json`` and the tables into ``out``.
+    """Analyze a study; write ``report.html``, ``analysis.json`` and the tables into ``out``.
 
     A file there that is not of an earlier analysis is an ``InputError``, unless ``overwrite``.
     """
@@ -49,11 +49,11 @@ def write_analysis(
     if "://" not in where and not Path(where).is_file():
         raise InputError("no answers yet", where=where, fix="`voiceveil listen serve` collects them")
     fingerprint = hashlib.sha256((folder / "design.json").read_bytes()).hexdigest()
-    analysis = analyse(study, collect(study, Answers(open_database(where), fingerprint)), rules)
+    analysis = analyze(study, collect(study, Answers(open_database(where), fingerprint)), rules)
     compared = comparisons(analysis, read_objective(results, study.systems))
     rows_of = tables(analysis)
     targets = [out / name for name in (*(f"{name}.csv" for name in rows_of), "analysis.json", "report.html")]
-    with recorded(out, {"verb": "listen analyse"}, lambda: targets, overwrite=overwrite):
+    with recorded(out, {"verb": "listen analyze"}, lambda: targets, overwrite=overwrite):
         for name, rows in rows_of.items():
             write_csv(out / f"{name}.csv", rows)
         with atomic_path(out / "analysis.json") as part:
@@ -69,7 +69,7 @@ def render(analysis: Analysis, compared: Sequence[Comparison]) -> str:
     sources = list(analysis.sources)
     first = analysis.study.systems[0]
     violins = {
-        aspect: violins_svg({s: g.normalised for s, g in groups.items()}, aspect, "normalised rating", reference=first)
+        aspect: violins_svg({s: g.normalized for s, g in groups.items()}, aspect, "normalized rating", reference=first)
         for aspect, groups in analysis.groups.items()
     }
     axes = ("false alarms (%)", "misses (%)")
@@ -114,7 +114,7 @@ def _cluster_violins(analysis: Analysis) -> dict[str, str]:
 def _estimate(value: Estimate | None, digits: int = 2, percent: bool = False) -> str:
     if value is None or not math.isfinite(value.value):
         return "–"
-    factor, unit = (100.0, " %") if percent else (1.0, "")
+    factor, unit = (100.0, "%") if percent else (1.0, "")
     number = f"{factor * value.value:.{digits}f}{unit}"
     if value.n < 2 or not (math.isfinite(value.low) and math.isfinite(value.high)):
         return f"{number} (no interval)"

@@ -20,7 +20,7 @@ from voiceveil.evaluation.tasks.contract import (
     figure,
     tasks,
 )
-from voiceveil.models.emotion.evaluation import EmotionRecogniser
+from voiceveil.models.emotion.evaluation import EmotionRecognizer
 from voiceveil.models.emotion.folds import EmotionFolds
 from voiceveil.run.cache import Cache
 from voiceveil.run.extract import Evaluator
@@ -103,8 +103,8 @@ def _evaluator(spec: str) -> Evaluator[Any]:
     return models.Functionals() if spec == FUNCTIONALS else models.EmotionModel(spec)
 
 
-def _recognizer(spec: str, original: Corpus, folds: EmotionFolds, context: TaskContext) -> EmotionRecogniser:
+def _recognizer(spec: str, original: Corpus, folds: EmotionFolds, context: TaskContext) -> EmotionRecognizer:
     """Return a recognizer: one trained on the original speech of the other folds, or a pretrained one."""
     if spec == FUNCTIONALS:
-        return models.train_emotion_recogniser(original, folds, context.run)
-    return models.PretrainedRecogniser(models.EmotionModel(spec))
+        return models.train_emotion_recognizer(original, folds, context.run)
+    return models.PretrainedRecognizer(models.EmotionModel(spec))

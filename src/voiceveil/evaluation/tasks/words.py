@@ -24,7 +24,7 @@ from voiceveil.evaluation.tasks.contract import (
 )
 from voiceveil.metrics import WordErrors
 from voiceveil.models.asr.recognition import references
-from voiceveil.models.asr.text_normalization import normaliser
+from voiceveil.models.asr.text_normalization import normalizer
 from voiceveil.run.cache import Cache
 
 __all__ = ["Words"]
@@ -47,7 +47,7 @@ class Words(Task):
     def check(self, setup: TaskSetup) -> None:
         """Raise an ``InputError`` if a recognizer is not known."""
         for spec in setup.options.recognizers:
-            models.recogniser(spec)
+            models.recognizer(spec)
 
     def check_data(self, setup: TaskSetup) -> None:
         """Raise an ``InputError`` if a transcript is missing."""
@@ -61,14 +61,14 @@ class Words(Task):
     def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
         """Yield each recognizer, on all recognition sets."""
         for spec in setup.options.recognizers:
-            yield ModelWork(spec, models.recogniser(spec), recognition_parts(setup.inventory))
+            yield ModelWork(spec, models.recognizer(spec), recognition_parts(setup.inventory))
 
     def run(self, context: TaskContext) -> TaskResult:
         """Transcribe both sides of each set, and compare with the references."""
         figures, word_errors = [], {}
         columns: dict[str, dict[str, dict[str, str]]] = {}
         for spec in context.setup.options.recognizers:
-            recognizer = models.recogniser(spec)
+            recognizer = models.recognizer(spec)
             is_first = spec == context.setup.options.recognizers[0]
             for entry in context.inventory.recognition:
                 for condition in CONDITIONS:
@@ -113,7 +113,7 @@ def _add_transcripts(
     rows: dict[str, dict[str, str]], utterances: Sequence[Utterance], transcripts: Mapping[str, str], condition: str
 ) -> None:
     """Add normalized words to the rows of a set: the reference with the original, and the words recognized."""
-    plain = normaliser("plain")
+    plain = normalizer("plain")
     for utterance in utterances:
         row = rows.setdefault(utterance.id, {})
         if condition == "o":

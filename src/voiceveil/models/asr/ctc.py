@@ -1,4 +1,4 @@
-"""Recognisers with connectionist temporal classification (Graves et al. 2006) on waveforms: wav2vec 2.0 and relatives.
+"""Recognizers with connectionist temporal classification (Graves et al. 2006) on waveforms: wav2vec 2.0 and relatives.
 
 The 2024 challenge measured WER with ``facebook/wav2vec2-large-960h-lv60-self``, to which SpeechBrain had added two
 layers and fine-tuned all on LibriSpeech. The name ``vpc2024`` means the former, in the format of ``transformers``; the
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
-from voiceveil.models.asr.recognition import Recogniser, check_audio, recognisers
+from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.pretrained import (
     check_files,
     digest,
@@ -161,7 +161,7 @@ class CTC:
         front = self.front
         for wave in waves:
             check_audio(wave, self.rate, front.fewest)
-        signals = [self.normalised(wave.samples) for wave in waves]
+        signals = [self.normalized(wave.samples) for wave in waves]
         best = [np.zeros(front.rows(len(wave)), dtype=np.int64) for wave in waves]
         sizes = self._window_samples()
         pieces = [(i, window) for i, wave in enumerate(waves) for window in windows(len(wave), front, *sizes)]
@@ -176,7 +176,7 @@ class CTC:
     def _window_samples(self) -> tuple[int, int]:
         return round(self.window * self.rate), round(self.overlap * self.rate)
 
-    def normalised(self, samples: Samples) -> Samples:
+    def normalized(self, samples: Samples) -> Samples:
         """Zero mean and unit variance over the whole utterance, as in the model's training."""
         if not preprocessing(self.folder).get("do_normalize", True):
             return samples
@@ -212,7 +212,7 @@ class LoadedModel:
 
     @property
     def takes_padding(self) -> bool:
-        """A front end that is normalised over time ("group") would take padding for silence, and change."""
+        """A front end that is normalized over time ("group") would take padding for silence, and change."""
         return getattr(self.network.config, "feat_extract_norm", "group") == "layer"
 
     @property
@@ -256,8 +256,8 @@ def load_model(folder: Path, device: str) -> LoadedModel:
     return LoadedModel(load_weights(folder, "AutoModelForCTC", device), load_text(folder, "AutoTokenizer"), device)
 
 
-@recognisers.register("ctc")
-def _ctc(model: str, *, online: bool = False) -> Recogniser:
+@recognizers.register("ctc")
+def _ctc(model: str, *, online: bool = False) -> Recognizer:
     if not model:
         raise InputError("which CTC model?", fix="write ctc:FOLDER or ctc:OWNER/NAME")
     folder = find_model(model, online=online)
@@ -269,6 +269,6 @@ def _ctc(model: str, *, online: bool = False) -> Recogniser:
     return FeatureCTC(folder)
 
 
-@recognisers.register("vpc2024")
-def _vpc2024(model: str, *, online: bool = False) -> Recogniser:
+@recognizers.register("vpc2024")
+def _vpc2024(model: str, *, online: bool = False) -> Recognizer:
     return CTC(find_model(model or VPC2024, online=online))

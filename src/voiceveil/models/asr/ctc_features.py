@@ -1,4 +1,4 @@
-"""CTC recognisers that read a spectrogram instead of the waveform: Wav2Vec2-BERT, Parakeet and their like.
+"""CTC recognizers that read a spectrogram instead of the waveform: Wav2Vec2-BERT, Parakeet and their like.
 
 Conventions: as in :mod:`voiceveil.models.asr.ctc`, but the model's own feature extractor comes first, and its rows of
 logits stand for no fixed number of samples. Long utterances are therefore cut at pauses, not read through overlapping

@@ -1,4 +1,4 @@
-"""The embedded recogniser: Moonshine tiny (Jeffries et al. 2024), English, 27 million parameters, MIT licence.
+"""The embedded recognizer: Moonshine tiny (Jeffries et al. 2024), English, 27 million parameters, MIT licence.
 
 Its weights come inside the wheel of ``moonshine-voice`` and run in onnxruntime; nothing is fetched. The encoder takes
 the waveform at 16 kHz and gives a 288-dimensional vector every 384 samples (24 ms); the decoder writes tokens, each
@@ -21,7 +21,7 @@ import numpy as np
 
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
-from voiceveil.models.asr.recognition import Recogniser, check_audio, recognisers
+from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.asr.segmentation import heard_in_pieces
 from voiceveil.run.ledger import sha256_file
 
@@ -174,8 +174,8 @@ def _text(tokens: list[int]) -> str:
     return data.decode("utf-8", errors="ignore").replace("\N{LOWER ONE EIGHTH BLOCK}", " ").strip()
 
 
-@recognisers.register("moonshine")
-def _moonshine(model: str, *, online: bool = False) -> Recogniser:
+@recognizers.register("moonshine")
+def _moonshine(model: str, *, online: bool = False) -> Recognizer:
     if model:
         raise InputError(f"moonshine takes no model, but {model!r} is given", fix="use `moonshine` alone")
     if importlib.util.find_spec("onnxruntime") is None:

@@ -1,11 +1,11 @@
-"""A second embedded recogniser: PocketSphinx (Huggins-Daines et al. 2006) with its English model, BSD licence.
+"""A second embedded recognizer: PocketSphinx (Huggins-Daines et al. 2006) with its English model, BSD licence.
 
 It shares nothing with Moonshine: Gaussian mixtures on cepstra, a dictionary of 134,000 pronunciations and a trigram
 language model, trained before speech recognition went neural. Its word error rate is several times as high. What it is
 for is a second opinion: a system that is made from Moonshine's features may please Moonshine more than it should.
 
 Model and decoder come inside the wheel of ``pocketsphinx``; nothing is fetched. Each utterance is decoded as if it were
-the first: cepstra are normalised over the utterance, and the estimate of the noise, which the decoder would carry over
+the first: cepstra are normalized over the utterance, and the estimate of the noise, which the decoder would carry over
 from one utterance to the next, is forgotten. So transcripts depend neither on the order nor on the number of processes.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from voiceveil.audio import Samples, Waveform, to_int16
 from voiceveil.core.errors import InputError
-from voiceveil.models.asr.recognition import Recogniser, check_audio, recognisers
+from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.asr.segmentation import heard_in_pieces
 from voiceveil.run.ledger import sha256_file
 
@@ -128,8 +128,8 @@ def _version() -> str:
         raise InputError("the package pocketsphinx is not installed", fix=_INSTALL) from error
 
 
-@recognisers.register("pocketsphinx")
-def _pocketsphinx(model: str, *, online: bool = False) -> Recogniser:
+@recognizers.register("pocketsphinx")
+def _pocketsphinx(model: str, *, online: bool = False) -> Recognizer:
     if model:
         raise InputError(f"pocketsphinx takes no model, but {model!r} is given", fix="use `pocketsphinx` alone")
     model_folder()  # now, and not after an hour in a worker

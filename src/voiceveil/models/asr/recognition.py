@@ -1,19 +1,19 @@
-"""Are the words kept? Recognisers, transcripts of a corpus, and the word error rate with its interval.
+"""Are the words kept? Recognizers, transcripts of a corpus, and the word error rate with its interval.
 
-Conventions: audio is mono at the recogniser's ``rate``; a transcript is a string as the recogniser writes it, which
+Conventions: audio is mono at the recognizer's ``rate``; a transcript is a string as the recognizer writes it, which
 :mod:`voiceveil.models.asr.text_normalization` makes comparable. Rates are fractions; WER may exceed 1.
 
 >>> corpus = open_corpus("data/libri_dev_trials_f_b2")                       # doctest: +SKIP
->>> transcripts = transcribe(corpus, recogniser("moonshine"))                 # doctest: +SKIP
+>>> transcripts = transcribe(corpus, recognizer("moonshine"))                 # doctest: +SKIP
 >>> print(word_error_rate(corpus, transcripts).wer)                           # doctest: +SKIP
-37.7 % [30.6, 46.1]
+37.7% [30.6, 46.1]
 
-A recogniser is an :class:`~voiceveil.run.extract.Evaluator` of strings: a small frozen dataclass that loads its
+A recognizer is an :class:`~voiceveil.run.extract.Evaluator` of strings: a small frozen dataclass that loads its
 weights when it is first called in a process. A new one is one class and a registered function
 that makes it::
 
-    @recognisers.register("mine")
-    def mine(model: str, *, online: bool = False) -> Recogniser: ...
+    @recognizers.register("mine")
+    def mine(model: str, *, online: bool = False) -> Recognizer: ...
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Utterance
 from voiceveil.metrics.wer import WordErrors, word_errors
-from voiceveil.models.asr.text_normalization import Normalisation, normaliser
+from voiceveil.models.asr.text_normalization import Normalization, normalizer
 from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
 from voiceveil.run.progress import Progress
@@ -39,25 +39,25 @@ from voiceveil.stats.rates import compare_ratios, ratio
 from voiceveil.stats.values import Difference, Estimate
 
 __all__ = [
-    "BatchRecogniser",
-    "Recogniser",
+    "BatchRecognizer",
+    "Recognizer",
     "WordErrorRate",
     "check_audio",
     "compare_word_error_rates",
-    "recogniser",
-    "recognisers",
+    "recognizer",
+    "recognizers",
     "references",
     "transcribe",
     "word_error_rate",
 ]
 
 #: What turns audio into words.
-Recogniser = Evaluator[str]
+Recognizer = Evaluator[str]
 
 
 @runtime_checkable
-class BatchRecogniser(Evaluator[str], Protocol):
-    """A recogniser that takes several utterances at once: worth it on a graphics card, not on one core."""
+class BatchRecognizer(Evaluator[str], Protocol):
+    """A recognizer that takes several utterances at once: worth it on a graphics card, not on one core."""
 
     @property
     def batch_seconds(self) -> float:
@@ -70,17 +70,17 @@ class BatchRecogniser(Evaluator[str], Protocol):
 
 
 class Factory(Protocol):
-    """What the registry holds: it makes a recogniser from the model that the user names ("" if none is named)."""
+    """What the registry holds: it makes a recognizer from the model that the user names ("" if none is named)."""
 
-    def __call__(self, model: str, *, online: bool = False) -> Recogniser:
-        """Return the recogniser; ``online``: a model that is not on this machine may be fetched."""
+    def __call__(self, model: str, *, online: bool = False) -> Recognizer:
+        """Return the recognizer; ``online``: a model that is not on this machine may be fetched."""
         ...
 
 
 #: Name -> factory.
-recognisers: Registry[Factory] = Registry(
-    "recogniser",
-    group="voiceveil.recognisers",
+recognizers: Registry[Factory] = Registry(
+    "recognizer",
+    group="voiceveil.recognizers",
     modules=(
         "voiceveil.models.asr.moonshine",
         "voiceveil.models.asr.pocketsphinx",
@@ -90,26 +90,26 @@ recognisers: Registry[Factory] = Registry(
 )
 
 
-def recogniser(spec: str, *, online: bool = False) -> Recogniser:
-    """Return a recogniser from what a user writes: ``NAME``, ``NAME:MODEL``, or a MODEL whose kind its files tell.
+def recognizer(spec: str, *, online: bool = False) -> Recognizer:
+    """Return a recognizer from what a user writes: ``NAME``, ``NAME:MODEL``, or a MODEL whose kind its files tell.
 
     MODEL is a folder or a hub id, see :mod:`voiceveil.models.pretrained`. Examples: ``moonshine`` (the default,
     embedded), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``, ``models/mine``.
     """
     name, _, model = spec.partition(":")
-    if name in recognisers:
-        return recognisers[name](model, online=online)
+    if name in recognizers:
+        return recognizers[name](model, online=online)
     from voiceveil.models.pretrained import model_kind
 
     if "/" in spec or Path(spec).is_dir():
-        return recognisers[model_kind(spec, online=online)](spec, online=online)
-    return recognisers[name](model)  # unknown: says what was meant
+        return recognizers[model_kind(spec, online=online)](spec, online=online)
+    return recognizers[name](model)  # unknown: says what was meant
 
 
 def check_audio(wave: Waveform, rate: int, fewest: int) -> None:
     """Refuse what a model cannot take: another rate, fewer samples than one frame, NaN."""
     if wave.rate != rate:
-        raise InputError(f"audio at {wave.rate} Hz, but the recogniser takes {rate} Hz", fix=f"load(..., rate={rate})")
+        raise InputError(f"audio at {wave.rate} Hz, but the recognizer takes {rate} Hz", fix=f"load(..., rate={rate})")
     if len(wave) < fewest:
         raise InputError(f"{len(wave)} samples of audio, but a frame needs {fewest}", fix="leave the utterance out")
     if not np.isfinite(wave.samples).all():
@@ -120,7 +120,7 @@ def references(utterances: Iterable[Utterance]) -> dict[str, str]:
     """Utterance id -> what was said; an ``InputError`` if an utterance has no text."""
     listed = list(utterances)
     if not listed:
-        raise InputError("no utterance to recognise")
+        raise InputError("no utterance to recognize")
     missing = [u for u in listed if u.text is None]
     if missing:
         what = f"{len(missing)} of {len(listed)} utterances have no text, e.g. {missing[0].id}"
@@ -131,29 +131,29 @@ def references(utterances: Iterable[Utterance]) -> dict[str, str]:
 
 def transcribe(
     utterances: Iterable[Utterance],
-    recogniser: Recogniser,
+    recognizer: Recognizer,
     context: RunContext | None = None,
 ) -> dict[str, str]:
     """Return utterance id -> transcript, in the order of the utterances; known ones come from the cache."""
     run, listed = context or RunContext(), list(utterances)
-    if isinstance(recogniser, BatchRecogniser) and recogniser.batch_seconds > 0:
-        _in_batches(listed, recogniser, run)
-    return run.extract(listed, recogniser)
+    if isinstance(recognizer, BatchRecognizer) and recognizer.batch_seconds > 0:
+        _in_batches(listed, recognizer, run)
+    return run.extract(listed, recognizer)
 
 
-def _in_batches(utterances: list[Utterance], recogniser: BatchRecogniser, context: RunContext) -> None:
+def _in_batches(utterances: list[Utterance], recognizer: BatchRecognizer, context: RunContext) -> None:
     """Fill the cache, batches of utterances of similar length at a time."""
     store = context.cache
-    keys = store.keys(recogniser.fingerprint(), utterances)
+    keys = store.keys(recognizer.fingerprint(), utterances)
     waiting = [u for u in utterances if store.get(keys[u.id]) is None]
-    lengths = check_lengths(waiting, recogniser.minimum)
+    lengths = check_lengths(waiting, recognizer.minimum)
     with Progress(
         "recognizing words", len(waiting), work=sum(lengths.values()), quiet=not context.progress
     ) as progress:
-        for batch in batches(lengths, recogniser.batch_seconds):
+        for batch in batches(lengths, recognizer.batch_seconds):
             chosen = [u for u in waiting if u.id in batch]
-            waves = [load(u.path, rate=recogniser.rate, start=u.start, duration=u.duration) for u in chosen]
-            for utterance, transcript in zip(chosen, recogniser.many(waves), strict=True):
+            waves = [load(u.path, rate=recognizer.rate, start=u.start, duration=u.duration) for u in chosen]
+            for utterance, transcript in zip(chosen, recognizer.many(waves), strict=True):
                 store.put(keys[utterance.id], transcript)
                 progress.advance(lengths[utterance.id], audio=lengths[utterance.id])
 
@@ -198,7 +198,7 @@ def word_error_rate(
     utterances: Iterable[Utterance],
     transcripts: Mapping[str, str],
     *,
-    words: Normalisation = "plain",
+    words: Normalization = "plain",
     resamples: int = 1000,
     seed: int = 0,
 ) -> WordErrorRate:
@@ -207,9 +207,9 @@ def word_error_rate(
     The interval is over speakers; over utterances if the corpus does not say who speaks.
     """
     listed = list(utterances)
-    normalise = normaliser(words)
-    refs = {name: normalise(text) for name, text in references(listed).items()}
-    errors = word_errors(refs, {name: normalise(text) for name, text in transcripts.items()})
+    normalize = normalizer(words)
+    refs = {name: normalize(text) for name, text in references(listed).items()}
+    errors = word_errors(refs, {name: normalize(text) for name, text in transcripts.items()})
     known = all(u.speaker is not None for u in listed)
     speakers = tuple((u.speaker or "") if known else u.id for u in listed)
     wrong, said = _edits_and_words(errors)
@@ -225,7 +225,7 @@ def compare_word_error_rates(
         raise InputError("the word error rates are of different utterances", fix="compare the same corpus")
     (wrong, said), (other, said_too) = _edits_and_words(first.errors), _edits_and_words(second.errors)
     if not np.array_equal(said, said_too):
-        raise InputError("the references differ", fix="normalise both in the same way")
+        raise InputError("the references differ", fix="normalize both in the same way")
     return compare_ratios(wrong, other, said, first.speakers, resamples=resamples, seed=seed)
 
 

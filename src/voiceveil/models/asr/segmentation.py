@@ -1,10 +1,10 @@
-"""Cuts at pauses: a long recording in pieces that a recogniser can take, not cut inside a word if it can be helped.
+"""Cuts at pauses: a long recording in pieces that a recognizer can take, not cut inside a word if it can be helped.
 
 Conventions: samples are float32 of shape (n,); times are in seconds; pieces are half-open ranges of samples that cover
 the recording without gap or overlap. Memory beyond the recording itself is one number every 10 ms.
 
 No voice activity detector: a piece is only cut when it must be, and then where the next seconds are quietest. Nothing
-is left out, so that a quiet speaker, or the noise that a bad anonymizer makes of him, is recognised as well.
+is left out, so that a quiet speaker, or the noise that a bad anonymizer makes of him, is recognized as well.
 """
 
 from __future__ import annotations

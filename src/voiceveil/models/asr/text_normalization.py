@@ -1,11 +1,11 @@
-"""Transcripts made comparable: the words that count, without the writing habits of a recogniser.
+"""Transcripts made comparable: the words that count, without the writing habits of a recognizer.
 
 Conventions: a transcript is any string; the result is words in upper case with single spaces. What is done to the
 hypotheses is done to the references.
 
 * :func:`plain_words`: upper case, no punctuation. A transcript of the challenges (LibriSpeech, VCTK) stays as it is.
 * :func:`english_words`: besides, one spelling for numbers, titles, British and American words. LibriSpeech writes
-  ``MISTER`` and ``NINETEEN HUNDRED`` where recognisers that learned from subtitles write "Mr." and "1900": two errors
+  ``MISTER`` and ``NINETEEN HUNDRED`` where recognizers that learned from subtitles write "Mr." and "1900": two errors
   that nobody hears. The rules are crude ("advise" becomes ADVIZE): no harm, as both sides pass through them. Figures
   with and without it must not be mixed.
 """
@@ -20,9 +20,9 @@ from typing import Literal
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 
-__all__ = ["Normalisation", "english_words", "normaliser", "number_words", "plain_words"]
+__all__ = ["Normalization", "english_words", "normalizer", "number_words", "plain_words"]
 
-Normalisation = Literal["plain", "english", "none"]
+Normalization = Literal["plain", "english", "none"]
 
 # An apostrophe counts inside a word (IT'S), as the official model writes it, and not as a quotation mark.
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "ʼ": "'"})
@@ -43,7 +43,7 @@ def plain_words(text: str) -> str:
 def english_words(text: str) -> str:
     """:func:`plain_words` with numbers in words, titles written out and one spelling.
 
-    >>> english_words("Mr. Grey paid $1,200 in 1850 for the 2nd colour.")
+    >>> english_words("Mr. Grey paid $1,200 in 1850 for the 2nd color.")
     'MISTER GRAY PAID ONE THOUSAND TWO HUNDRED DOLLARS IN EIGHTEEN FIFTY FOR THE SECOND COLOR'
     """
     text = _MONEY.sub(lambda m: f"{m[2]} {_CURRENCIES[m[1]]}", text).replace("%", " percent ").replace("&", " and ")
@@ -52,10 +52,10 @@ def english_words(text: str) -> str:
     return " ".join(_american(_WRITTEN_OUT.get(word, word)) for word in words)
 
 
-def normaliser(name: str) -> Callable[[str], str]:
+def normalizer(name: str) -> Callable[[str], str]:
     """Return the function of that name: ``plain``, ``english`` or ``none``."""
     if name not in _NORMALISERS:
-        raise InputError(f"unknown normalisation {name!r}", fix=did_you_mean(name, list(_NORMALISERS)))
+        raise InputError(f"unknown normalization {name!r}", fix=did_you_mean(name, list(_NORMALISERS)))
     return _NORMALISERS[name]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
-from voiceveil.models.asr.recognition import Recogniser, check_audio, recognisers
+from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.asr.segmentation import cut_at_pauses
 from voiceveil.models.pretrained import check_files, digest, find_model, load_text, load_weights
 
@@ -65,11 +65,11 @@ class Whisper:
         size = max(1, int(self.batch_seconds / _HEARD))
         for first in range(0, len(pieces), size):
             group = pieces[first : first + size]
-            for (i, _), text in zip(group, self._recognise([samples for _, samples in group]), strict=True):
+            for (i, _), text in zip(group, self._recognize([samples for _, samples in group]), strict=True):
                 texts[i].append(text)
         return [" ".join(filter(None, text)) for text in texts]
 
-    def _recognise(self, signals: list[Samples]) -> list[str]:
+    def _recognize(self, signals: list[Samples]) -> list[str]:
         import torch
         from transformers import LogitsProcessorList
 
@@ -113,8 +113,8 @@ def _model(folder: Path, device: str) -> tuple[Any, Any]:
     return network, load_text(folder, "WhisperProcessor")
 
 
-@recognisers.register("whisper")
-def _whisper(model: str, *, online: bool = False) -> Recogniser:
+@recognizers.register("whisper")
+def _whisper(model: str, *, online: bool = False) -> Recognizer:
     if not model:
         raise InputError("which Whisper model?", fix="write whisper:FOLDER or whisper:OWNER/NAME")
     return Whisper(find_model(model, online=online))

@@ -118,5 +118,5 @@ def _in(folder: str) -> Content:
     file = Path(folder) / "model.safetensors" if Path(folder).is_dir() else Path(folder)
     if not file.is_file():
         fix = "give the folder that `voiceveil train ctc-attention` wrote"
-        raise InputError("no trained recogniser here", where=folder, fix=fix)
+        raise InputError("no trained recognizer here", where=folder, fix=fix)
     return CtcAttentionContent(file)

@@ -1,6 +1,6 @@
 """What is said: content features, a vector every few milliseconds, as independent of the speaker as may be.
 
-Conventions: samples are at 16 kHz; a content has shape (frames, dimension), frame ``i`` is centred at sample
+Conventions: samples are at 16 kHz; a content has shape (frames, dimension), frame ``i`` is centered at sample
 ``offset + hop * i``. :func:`on_frames` brings it to the frames of synthesis, 100 a second.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
     "content_features",
     "contents",
     "interpolated",
-    "normalised",
+    "normalized",
     "on_frames",
 ]
 
@@ -56,7 +56,7 @@ class Content(Protocol):
 
     @property
     def offset(self) -> float:
-        """The sample at which the first vector is centred."""
+        """The sample at which the first vector is centered."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class MoonshineContent:
         return f"content moonshine-tiny {model} 1 {self.layer} {self.longest}" + f" {self.speed}" * (self.speed != 1)
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """Return the layer's output (frames, 288), not normalised."""
+        """Return the layer's output (frames, 288), not normalized."""
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         samples = wave.samples
         if self.speed != 1:
@@ -201,15 +201,17 @@ def _encoder(layer: int) -> Any:
     return onnxruntime.InferenceSession(bytes(data), options, providers=["CPUExecutionProvider"])
 
 
-def normalised(content: NDArray[np.floating[Any]]) -> Features:
+def normalized(content: NDArray[np.floating[Any]]) -> Features:
     """Content without its mean and scale over the utterance: what is constant in a recording is not what is said."""
     values = content.astype(np.float32)
-    centred = values - values.mean(axis=0)
-    return np.asarray(centred / np.maximum(values.std(axis=0), 1e-3 * max(1e-6, float(values.std()))), dtype=np.float32)
+    centered = values - values.mean(axis=0)
+    return np.asarray(
+        centered / np.maximum(values.std(axis=0), 1e-3 * max(1e-6, float(values.std()))), dtype=np.float32
+    )
 
 
 def on_frames(content: NDArray[np.floating[Any]], hop: float, offset: float, frames: int, first: int = 0) -> Features:
-    """Content at synthesis frames ``first``, ``first + 1`` ..., which are centred at samples 160 j + 80: interpolated.
+    """Content at synthesis frames ``first``, ``first + 1`` ..., which are centered at samples 160 j + 80: interpolated.
 
     Before its first and behind its last vector a content stays as it is there.
     """

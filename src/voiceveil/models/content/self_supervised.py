@@ -1,7 +1,7 @@
 """Content features of a self-supervised network: the last layer of wav2vec 2.0, HuBERT, WavLM and the like.
 
 ``ssl:MODEL`` names a folder in the format of ``transformers`` or a hub id that is in the user's cache; nothing ships.
-The 2022 challenge took a wav2vec 2.0 Base that was fine-tuned to recognise LibriSpeech train-clean-100 (section 6.4.3).
+The 2022 challenge took a wav2vec 2.0 Base that was fine-tuned to recognize LibriSpeech train-clean-100 (section 6.4.3).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SslContent:
         """Return the layer (frames, dimension)."""
         front = self.front
         check_audio(wave, self.rate, front.fewest)
-        samples = self._normalised(wave.samples)
+        samples = self._normalized(wave.samples)
         rows = np.zeros((front.rows(len(samples)), self.dimension), dtype=np.float16)
         for window in windows(len(samples), front, round(self.window * self.rate), round(self.overlap * self.rate)):
             first = window.start // front.stride
@@ -85,7 +85,7 @@ class SslContent:
             rows[window.first : window.last] = heard[window.first - first : window.last - first]
         return rows
 
-    def _normalised(self, samples: Samples) -> Samples:
+    def _normalized(self, samples: Samples) -> Samples:
         """Zero mean and unit variance, if the network was trained so."""
         if not preprocessing(self.folder).get("do_normalize", True):
             return samples

@@ -1,28 +1,28 @@
-"""Is the emotion kept? Recognisers trained on the original speech of others judge original and anonymized speech.
+"""Is the emotion kept? Recognizers trained on the original speech of others judge original and anonymized speech.
 
 Conventions: rates are fractions; labels are those of the corpus, e.g. ``ang hap neu sad``; ids, labels and folds of a
 test corpus come from the *original* corpus, by utterance id, so that an anonymized folder needs no labels.
 
 The protocol is that of the VoicePrivacy 2024 Challenge (evaluation plan, section 3.2, Table 2 and section 4.3.2): each
-fold is held out once, a recogniser is trained on the original speech of the other folds, and the UAR is the mean over
+fold is held out once, a recognizer is trained on the original speech of the other folds, and the UAR is the mean over
 the folds. The folds are those of the corpus (sessions of IEMOCAP) or, if it has none, its speakers.
 
 >>> folds = emotion_folds(original)                                         # doctest: +SKIP
->>> recogniser = train_emotion_recogniser(original, folds)                  # doctest: +SKIP
->>> print(evaluate_emotion(original, folds, recogniser).uar)                # doctest: +SKIP
-82.7 % [77.5, 87.1]
->>> print(evaluate_emotion(anonymized, folds, recogniser).uar)              # doctest: +SKIP
-55.1 % [48.7, 61.0]
+>>> recognizer = train_emotion_recognizer(original, folds)                  # doctest: +SKIP
+>>> print(evaluate_emotion(original, folds, recognizer).uar)                # doctest: +SKIP
+82.7% [77.5, 87.1]
+>>> print(evaluate_emotion(anonymized, folds, recognizer).uar)              # doctest: +SKIP
+55.1% [48.7, 61.0]
 
-The embedded recogniser is linear, on the functionals of :mod:`voiceveil.models.emotion.functionals`; the challenge's
+The embedded recognizer is linear, on the functionals of :mod:`voiceveil.models.emotion.functionals`; the challenge's
 is a wav2vec2 model, for which see :mod:`voiceveil.models.emotion.neural`. Their figures are not comparable.
 
-No recogniser is told who speaks: anonymized speech has no speaker to normalise by, and a normalisation by the *true*
-speaker would use what is to be hidden. What may be used is in ``normalise``:
+No recognizer is told who speaks: anonymized speech has no speaker to normalize by, and a normalization by the *true*
+speaker would use what is to be hidden. What may be used is in ``normalize``:
 
-* ``corpus`` (default): features are standardised over the whole corpus under test, all speakers and emotions together
+* ``corpus`` (default): features are standardized over the whole corpus under test, all speakers and emotions together
   and without labels. A system that changes all voices alike (their timbre, their noise) is not punished for that.
-* ``training``: by the training speech alone, as in the challenge. It asks whether speech can be given to a recogniser
+* ``training``: by the training speech alone, as in the challenge. It asks whether speech can be given to a recognizer
   that does not expect anonymization; a linear one then mostly measures how far the timbre has moved.
 """
 
@@ -50,22 +50,22 @@ from voiceveil.stats.values import Estimate
 __all__ = [
     "EMOTIONS",
     "EmotionFolds",
-    "EmotionRecogniser",
+    "EmotionRecognizer",
     "EmotionResult",
-    "LinearRecogniser",
+    "LinearRecognizer",
     "emotion_folds",
     "evaluate_emotion",
-    "train_emotion_recogniser",
+    "train_emotion_recognizer",
 ]
 
 Array = NDArray[np.float64]
-Normalisation = Literal["corpus", "training"]
+Normalization = Literal["corpus", "training"]
 
 
-class EmotionRecogniser(Protocol):
+class EmotionRecognizer(Protocol):
     """What judges utterances, each by the model that has not seen its fold."""
 
-    def recognise(
+    def recognize(
         self, utterances: Sequence[Utterance], folds: EmotionFolds, context: RunContext | None = None
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
@@ -76,7 +76,7 @@ class EmotionRecogniser(Protocol):
 class EmotionResult:
     """``uar``: the mean over the folds, with an interval over speakers; ``folds``: the parts of that mean.
 
-    ``hyps``: utterance id -> what was recognised. ``missing``: utterances of the judged speakers that the original
+    ``hyps``: utterance id -> what was recognized. ``missing``: utterances of the judged speakers that the original
     corpus has and the corpus under test has not; where there are any, the figures of two systems may not compare.
     """
 
@@ -92,14 +92,14 @@ class EmotionResult:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearRecogniser:
-    """The embedded recogniser: one linear classifier a fold, on one vector of features an utterance."""
+class LinearRecognizer:
+    """The embedded recognizer: one linear classifier a fold, on one vector of features an utterance."""
 
     classifiers: Mapping[str, LinearClassifier]  # of the fold that it has not seen
     features: Evaluator[Array]
-    normalise: Normalisation
+    normalize: Normalization
 
-    def recognise(
+    def recognize(
         self,
         utterances: Sequence[Utterance],
         folds: EmotionFolds,
@@ -107,13 +107,13 @@ class LinearRecogniser:
     ) -> dict[str, str]:
         """Utterance id -> emotion."""
         if unknown := sorted({folds.fold[u.id] for u in utterances} - set(self.classifiers)):
-            raise InputError(f"the recogniser was not trained for fold {unknown[0]}", fix="use the folds it came from")
-        if self.normalise == "corpus":
+            raise InputError(f"the recognizer was not trained for fold {unknown[0]}", fix="use the folds it came from")
+        if self.normalize == "corpus":
             _check_classes(utterances, folds)
         vectors = (context or RunContext()).extract(utterances, self.features)
         x = np.array([vectors[u.id] for u in utterances])
         classifiers = self.classifiers
-        if self.normalise == "corpus":
+        if self.normalize == "corpus":
             mean, scale = standard(x)
             classifiers = {fold: replace(c, mean=mean, scale=scale) for fold, c in classifiers.items()}
         rows = zip(utterances, x, strict=True)
@@ -121,28 +121,28 @@ class LinearRecogniser:
 
 
 def _check_classes(utterances: Sequence[Utterance], folds: EmotionFolds) -> None:
-    """Half of the emotions, standardised over themselves, would look like other emotions."""
+    """Half of the emotions, standardized over themselves, would look like other emotions."""
     if lacking := sorted(set(folds.emotions) - {folds.emotion[u.id] for u in utterances}):
         raise InputError(
-            f"the corpus under test has no {lacking[0]}", fix='judge all emotions, or use normalise="training"'
+            f"the corpus under test has no {lacking[0]}", fix='judge all emotions, or use normalize="training"'
         )
 
 
-def train_emotion_recogniser(
+def train_emotion_recognizer(
     corpus: Corpus,
     folds: EmotionFolds,
     context: RunContext | None = None,
     *,
     features: Evaluator[Array] | None = None,
-    normalise: Normalisation = "corpus",
-) -> LinearRecogniser:
+    normalize: Normalization = "corpus",
+) -> LinearRecognizer:
     """For each fold a classifier from the original speech of the others.
 
     Its penalty comes from a cross-validation over the training folds (over their speakers, if only one fold is left to
     train on): the speakers that are judged have no part in any choice.
     """
-    if normalise not in ("corpus", "training"):
-        raise InputError(f"unknown normalisation {normalise!r}", fix="use 'corpus' or 'training'")
+    if normalize not in ("corpus", "training"):
+        raise InputError(f"unknown normalization {normalize!r}", fix="use 'corpus' or 'training'")
     evaluator = Functionals() if features is None else features
     listed = [_member(corpus, name) for name in folds.fold]
     run = context or RunContext()
@@ -157,7 +157,7 @@ def train_emotion_recogniser(
         chosen = x[rest], emotion[rest].tolist(), group[rest].tolist()
         penalty = run.cache.remember("emotion penalty 1", chosen, partial(choose_penalty, *chosen))
         classifiers[held_out] = fit(chosen[0], chosen[1], penalty)
-    return LinearRecogniser(classifiers, evaluator, normalise)
+    return LinearRecognizer(classifiers, evaluator, normalize)
 
 
 def _member(corpus: Corpus, name: str) -> Utterance:
@@ -169,7 +169,7 @@ def _member(corpus: Corpus, name: str) -> Utterance:
 def evaluate_emotion(
     test: Corpus,
     folds: EmotionFolds,
-    recogniser: EmotionRecogniser,
+    recognizer: EmotionRecognizer,
     context: RunContext | None = None,
     *,
     resamples: int = 1000,
@@ -184,7 +184,7 @@ def evaluate_emotion(
     if not listed:
         fix = "an anonymized corpus must keep the utterance ids of the original"
         raise InputError("the corpus has no utterance of the folds", where=test.root, fix=fix)
-    hyps = recogniser.recognise(listed, folds, context)
+    hyps = recognizer.recognize(listed, folds, context)
     judged = {folds.speaker[u.id] for u in listed}
     missing = sum(speaker in judged and name not in hyps for name, speaker in folds.speaker.items())
     columns = [[column[u.id] for u in listed] for column in (folds.emotion, hyps, folds.fold, folds.speaker)]
@@ -201,7 +201,7 @@ def _replicates(
     """The mean UAR over the folds when speakers are drawn with replacement, shape (resamples,); and how many they are.
 
     A fold weighs what the share of its speakers weighs that was drawn, so that the mean of all draws is the mean over
-    the folds. The recognisers stay as they are: the interval is about other speakers, not about other training data.
+    the folds. The recognizers stay as they are: the interval is about other speakers, not about other training data.
     """
     names, speaker = np.unique(speakers, return_inverse=True)
     labels, label = np.unique(refs, return_inverse=True)

@@ -1,6 +1,6 @@
 """Who is held out when: the folds of an emotion recognition experiment, checked before any work.
 
-Conventions: a fold is a set of speakers that are judged by a recogniser which has heard none of them: the sessions of
+Conventions: a fold is a set of speakers that are judged by a recognizer which has heard none of them: the sessions of
 IEMOCAP in the VoicePrivacy 2024 Challenge (evaluation plan, Table 2), a single speaker where a corpus names no folds.
 """
 

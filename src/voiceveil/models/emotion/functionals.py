@@ -1,6 +1,6 @@
 """How something is said, as one vector an utterance: statistics ("functionals") of pitch, loudness, voice and spectrum.
 
-Modelled on eGeMAPS (F. Eyben et al., "The Geneva minimalistic acoustic parameter set", IEEE Trans. Affective Computing
+Modeled on eGeMAPS (F. Eyben et al., "The Geneva minimalistic acoustic parameter set", IEEE Trans. Affective Computing
 7(2), 2016), with cepstra as in ComParE; the definitions are our own and nothing here claims openSMILE's values.
 
 Conventions: 16 kHz mono; frames are 10 ms apart, 25 ms long (Hann), on the grid of the pitch track. *Voiced* frames
@@ -23,7 +23,7 @@ alpha                      50-1000 Hz over 1-5 kHz, dB: voiced mean, sd; mean of
 hammarberg                 strongest bin below over strongest above 2 kHz, dB
 slope_low, slope_high      slope of the spectrum from 0 to 500 and from 500 to 1500 Hz, dB per kHz
 h1_h2, h1_a3               first harmonic over the second, over the strongest bin of 2.3-3.5 kHz, dB, voiced: mean, sd
-centroid, flux             centre of the spectrum (kHz); change of the normalised mel spectrum; speech: mean, sd
+centroid, flux             center of the spectrum (kHz); change of the normalized mel spectrum; speech: mean, sd
 mfcc1 ... mfcc14           voiced: mean, sd; speech: sd of the change from frame to frame
 voiced_share, pause_share  of all frames between the first and the last speech
 pause_rate, voiced_rate    pauses and voiced stretches a second
@@ -88,7 +88,7 @@ def _low_band(wave: Waveform) -> Array:
 
 
 def _power(wave: Waveform, first: float, frames: int) -> Array:
-    """Power spectra (frames, bins) around the centres of the pitch frames."""
+    """Power spectra (frames, bins) around the centers of the pitch frames."""
     starts = np.round((first + STEP * np.arange(frames)) * RATE).astype(np.int64)
     padded = np.pad(wave.samples.astype(np.float64), LENGTH // 2)
     window = np.hanning(LENGTH)

@@ -1,10 +1,10 @@
-"""Neural emotion recognisers: wav2vec 2.0 and relatives with a classifier on top, in the format of ``transformers``.
+"""Neural emotion recognizers: wav2vec 2.0 and relatives with a classifier on top, in the format of ``transformers``.
 
 The 2024 challenge trained one wav2vec2 model a fold (SpeechBrain's recipe for IEMOCAP). Its files are SpeechBrain's and
 are not read here; any model ``...ForSequenceClassification`` is, one for all folds or one a fold:
 
->>> recogniser = PretrainedRecogniser({"1": EmotionModel("models/fold1"), ...})     # doctest: +SKIP
->>> recogniser = PretrainedRecogniser(EmotionModel("superb/wav2vec2-base-superb-er"))  # doctest: +SKIP
+>>> recognizer = PretrainedRecognizer({"1": EmotionModel("models/fold1"), ...})     # doctest: +SKIP
+>>> recognizer = PretrainedRecognizer(EmotionModel("superb/wav2vec2-base-superb-er"))  # doctest: +SKIP
 
 With one model for all folds make sure that it has not seen the corpus under test: most public ones were trained on
 IEMOCAP.
@@ -31,7 +31,7 @@ from voiceveil.models.emotion.evaluation import EmotionFolds
 from voiceveil.models.pretrained import digest, find_model, load_weights, preprocessing, read_config
 from voiceveil.run.context import RunContext
 
-__all__ = ["EmotionModel", "PretrainedRecogniser"]
+__all__ = ["EmotionModel", "PretrainedRecognizer"]
 
 _KIND = "ForSequenceClassification"
 
@@ -98,12 +98,12 @@ def _network(folder: Path, device: str) -> Any:
 
 
 @dataclass(frozen=True)
-class PretrainedRecogniser:
+class PretrainedRecognizer:
     """One model for all folds, or fold -> the model that was trained without that fold."""
 
     models: EmotionModel | Mapping[str, EmotionModel]
 
-    def recognise(
+    def recognize(
         self,
         utterances: Sequence[Utterance],
         folds: EmotionFolds,

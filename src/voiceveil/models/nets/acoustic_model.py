@@ -11,7 +11,7 @@ postnet    five causal convolutions over 5 frames, with gated tanh between them
 ========== ==========================================================================================
 
 A gated tanh is ``tanh(x) sigmoid(noise)`` with noise uniform in [-1, 1]. The criterion is the mean square error of
-standardised mel, before and after the postnet, with the true previous frame as feedback.
+standardized mel, before and after the postnet, with the true previous frame as feedback.
 
 Where the challenge's two implementations differ: table 4 and the first (CURRENNT) have a highway postnet, the second
 (torch) a sum: ``postnet="highway"`` or ``"residual"``. Where ours differs: in synthesis the gates have their mean, one
@@ -126,7 +126,7 @@ class AcousticModel(nn.Module):
         return self.mel_scale.invert(self._forced(content, f0, speaker, self.mel_scale(mel))[1])
 
     def loss(self, content: Tensor, f0: Tensor, speaker: Tensor, mel: Tensor) -> Tensor:
-        """Mean square error of standardised mel, before and after the postnet, added."""
+        """Mean square error of standardized mel, before and after the postnet, added."""
         target = self.mel_scale(mel)
         before, after = self._forced(content, f0, speaker, target)
         return functional.mse_loss(before, target) + functional.mse_loss(after, target)
@@ -137,7 +137,7 @@ class AcousticModel(nn.Module):
         return self.mel_scale.invert(self.postnet(self._own(content, f0, speaker)))
 
     def _own(self, content: Tensor, f0: Tensor, speaker: Tensor) -> Tensor:
-        """Standardised mel before the postnet, its own feedback."""
+        """Standardized mel before the postnet, its own feedback."""
         base = self._base(content, f0, speaker)
         first, second = (tuple(base.new_zeros(2, len(base), lstm.hidden_size)) for lstm in (self.first, self.second))
         frame = base.new_zeros(len(base), BANDS)
@@ -150,7 +150,7 @@ class AcousticModel(nn.Module):
         return torch.stack(frames, dim=1)
 
     def _forced(self, content: Tensor, f0: Tensor, speaker: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Standardised mel before and after the postnet, with the true frames as feedback."""
+        """Standardized mel before and after the postnet, with the true frames as feedback."""
         previous = functional.pad(target, (0, 0, 1, 0))[:, :-1]
         if self.training and self.dropout:
             previous = previous * (torch.rand_like(previous[..., :1]) >= self.dropout)

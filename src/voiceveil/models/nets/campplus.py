@@ -1,9 +1,9 @@
 """CAM++, a densely connected TDNN with context-aware masking (Wang, Zheng, Chen, Cheng and Chen, Interspeech 2023).
 
 Conventions: B utterances, T frames of 10 ms, t = T / 2 frames of 20 ms, C channels. :class:`CamPlusPlusNet` takes
-mean-normalised filterbank energies ``(B, T, 80)`` and gives embeddings ``(B, 192)``. It can be trained; its parameters
+mean-normalized filterbank energies ``(B, T, 80)`` and gives embeddings ``(B, 192)``. It can be trained; its parameters
 are called as in the published model, so that this loads. :class:`FastCamPlusPlus` holds the same weights for inference
-on one utterance: batch normalisations folded into convolutions, no concatenation, the 2-D front end in pieces.
+on one utterance: batch normalizations folded into convolutions, no concatenation, the 2-D front end in pieces.
 
 The network: a small 2-D ResNet over time and frequency; a strided TDNN layer; three blocks of 12, 24 and 16 densely
 connected layers, with transition layers that halve the channels; mean and standard deviation over time; one linear
@@ -119,7 +119,7 @@ class Transition(nn.Module):
 
 
 class CamPlusPlusNet(nn.Module):
-    """The whole network: filterbank energies ``(B, T, 80)``, mean-normalised, to embeddings ``(B, 192)``."""
+    """The whole network: filterbank energies ``(B, T, 80)``, mean-normalized, to embeddings ``(B, 192)``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class FastCamPlusPlus:
     """The network for inference on one utterance; the result is that of :class:`CamPlusPlusNet` but for rounding.
 
     Inside a dense block all channels stand in one array ``(C, t)``, and each layer writes its 32 rows: nothing is
-    concatenated. The batch normalisation before a convolution cannot be folded (ReLU stands between); those after can.
+    concatenated. The batch normalization before a convolution cannot be folded (ReLU stands between); those after can.
     """
 
     #: The front end takes so many frames at once, and sees ``_MARGIN`` more on each side: its reach is ten frames.
@@ -193,7 +193,7 @@ class FastCamPlusPlus:
         self.weight, self.bias = back["dense"].linear.weight.detach()[:, :, 0] * scale, shift[:, 0]
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Filterbank energies ``(T, 80)``, mean-normalised, to the embedding ``(192,)``."""
+        """Filterbank energies ``(T, 80)``, mean-normalized, to the embedding ``(192,)``."""
         return self.embed(self.statistics(features))
 
     def embed(self, statistics: Tensor) -> Tensor:
@@ -269,13 +269,13 @@ class _FastTransition:
 
 
 def _activated(x: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    """Batch normalisation and ReLU of ``(C, t)``."""
+    """Batch normalization and ReLU of ``(C, t)``."""
     scale, shift = norm
     return torch.addcmul(shift, x, scale).relu_()
 
 
 def _scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
-    """Batch normalisation in inference is ``x * scale + shift``, both of shape (C, 1)."""
+    """Batch normalization in inference is ``x * scale + shift``, both of shape (C, 1)."""
     scale: Tensor = torch.rsqrt(norm.running_var + norm.eps)
     if norm.affine:
         scale = scale * norm.weight.detach()

@@ -2,7 +2,7 @@
 
 Conventions: as in :mod:`voiceveil.models.nets.campplus`. The 2-D front end and the first two dense blocks are frozen;
 the third block, its transition and the embedding layer are trained: three of seven million parameters, and no gradient
-has to pass through the expensive front. Batch normalisations keep the statistics of the published model: those of a
+has to pass through the expensive front. Batch normalizations keep the statistics of the published model: those of a
 batch of few speakers would be worse.
 """
 
@@ -31,7 +31,7 @@ class TunableCamPlusPlus(CamPlusPlusNet):
             stage.requires_grad_(False)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode; but the batch normalisations go on as in inference."""
+        """Training mode; but the batch normalizations go on as in inference."""
         super().train(mode)
         for module in self.modules():
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):

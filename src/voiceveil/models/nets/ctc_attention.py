@@ -1,4 +1,4 @@
-"""An end-to-end recogniser with CTC and attention, whose encoder gives the content of M1 and M1c1 of VoicePrivacy 2020.
+"""An end-to-end recognizer with CTC and attention, whose encoder gives the content of M1 and M1c1 of VoicePrivacy 2020.
 
 Champion et al. (2020) took hidden layers of a hybrid CTC/attention network (Watanabe et al. 2017) for B1's bottleneck
 features; M1c1 learns, besides, to mask who speaks ("semi-adversarial" training). Neither says more in the overview, so
@@ -7,7 +7,7 @@ that the sizes are those of ESPnet's LibriSpeech recipe of the time.
     MFCC (B, T, 40) -> convolutions, a quarter of the frames -> BLSTM with projections -> content (B, T / 4, width)
     content -> CTC;  content -> attention with location (Chorowski et al. 2015) and an LSTM that spells
 
-So that little speech is enough to learn from, the network may stand on a layer of another recogniser instead of MFCC
+So that little speech is enough to learn from, the network may stand on a layer of another recognizer instead of MFCC
 and convolutions (``channels`` = 0); its content then has as many frames as that layer, which also goes
 past the BLSTM to the content, through a matrix.
 

@@ -4,7 +4,7 @@ Conventions: B utterances, D features, T frames of 10 ms, C channels, E dimensio
 ``(B, T, D)`` and gives ``(B, E)``; inside, the channels come first, ``(B, C, T)``, as torch's convolutions want them.
 
 With 512 channels, 80 filterbank energies and 192 dimensions this is the challenge's model of 6.2 million parameters.
-As in the toolkit that the challenge uses, a layer is convolution, ReLU, batch normalisation, in this order, and the
+As in the toolkit that the challenge uses, a layer is convolution, ReLU, batch normalization, in this order, and the
 edges are padded by reflection, so that a sequence needs at least ``EcapaTdnn.minimum_frames`` frames.
 """
 
@@ -22,7 +22,7 @@ VARIANCE_FLOOR = 1e-12
 
 
 class TdnnLayer(nn.Module):
-    """Convolution over time that keeps the length, ReLU, batch normalisation: ``(B, C_in, T)`` to ``(B, C_out, T)``."""
+    """Convolution over time that keeps the length, ReLU, batch normalization: ``(B, C_in, T)`` to ``(B, C_out, T)``."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
         super().__init__()

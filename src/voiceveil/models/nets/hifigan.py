@@ -6,7 +6,7 @@ Conventions: B recordings, T frames of 10 ms, 16 kHz. ``content`` (B, T, D), ``f
 ========== ========================================= ==============================================================
             V1 at 22.05 kHz (Kong et al., table 5)    here, as joint_hifigan of VoicePrivacy 2022
 ========== ========================================= ==============================================================
-inputs      80 mel                                    256 + 512 + 1, standardised
+inputs      80 mel                                    256 + 512 + 1, standardized
 rates       8, 8, 2, 2 (256 samples a frame)          8, 5, 2, 2 (160 samples a frame)
 kernels     16, 16, 4, 4                              16, 9, 4, 4
 channels    512, halved at each rate                  512, halved at each rate

@@ -1,4 +1,4 @@
-"""Logarithmic mel spectra for synthesis, and the losses on spectra that the B1 synthesisers are trained with.
+"""Logarithmic mel spectra for synthesis, and the losses on spectra that the B1 synthesizers are trained with.
 
 Conventions: waveforms (B, 160 T) at 16 kHz; mel spectra (B, T, 80), natural logarithms of magnitudes, 25 ms Hann
 windows of which one stands in the middle of each frame of 10 ms, 20 to 8,000 Hz.

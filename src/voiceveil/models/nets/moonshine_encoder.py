@@ -1,4 +1,4 @@
-"""The encoder of Moonshine tiny in torch, through which a loss can be sent back: what a recogniser hears.
+"""The encoder of Moonshine tiny in torch, through which a loss can be sent back: what a recognizer hears.
 
 Jeffries et al. 2024: three convolutions on the samples and six Transformer layers with rotary positions. The weights
 are those of the wheel (see :mod:`voiceveil.models.asr.moonshine`), which keeps most matrices in eight bits; here they

@@ -8,7 +8,7 @@ Conventions: B recordings, T frames of 10 ms, 16 kHz. ``content`` (B, T, D), ``f
 
 =========== ================================================================================================
 condition   BLSTM 64 (32 each way), convolution over 3 frames to 64, tanh; repeated 160 times and smoothed twice
-            over 160 samples. 63 channels and the standardised F0 are the context; one sets the cut-off
+            over 160 samples. 63 channels and the standardized F0 are the context; one sets the cut-off
 source      see :mod:`voiceveil.models.nets.nsf_source`
 filters     5 blocks of 10 causal convolutions, kernel 3, dilation 1, 2, 4, ... 512, for the harmonics; 1 of 5 for noise
 sinc        a low pass for the harmonics and a high pass for the noise, order 31, for each sample of its own: cut-off
@@ -172,7 +172,7 @@ class HnSincNsf(nn.Module):
         return torch.cat(made, dim=1)
 
     def _condition(self, content: Tensor, f0: Tensor, speaker: Tensor | None) -> tuple[Tensor, Tensor]:
-        """A frame each: hidden features (B, hidden, T), the last for the cut-off, and standardised F0 (B, 1, T)."""
+        """A frame each: hidden features (B, hidden, T), the last for the cut-off, and standardized F0 (B, 1, T)."""
         tone = self.f0_scale(f0.unsqueeze(2))
         inputs = [self.content_scale(content), tone]
         if speaker is not None:

@@ -1,8 +1,8 @@
 """A bottleneck of content: every vector is replaced by a mean of the codes next to it, or moved towards it.
 
-With few codes and one neighbour this is vector quantisation, as in the baselines B5 and B6 of 2024; with thousands of
-codes and a few neighbours it keeps the words and still loses much of how this speaker says a sound: all speakers'
-sounds are made of the same codes, as in voice conversion by nearest neighbours (Baas, van Niekerk and Kamper 2023).
+With few codes and one neighbor this is vector quantization, as in the baselines B5 and B6 of 2024; with thousands of
+codes and a few neighbors it keeps the words and still loses much of how this speaker says a sound: all speakers'
+sounds are made of the same codes, as in voice conversion by nearest neighbors (Baas, van Niekerk and Kamper 2023).
 """
 
 from __future__ import annotations

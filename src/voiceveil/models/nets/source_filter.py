@@ -4,7 +4,7 @@ After the neural source-filter models (Wang, Takaki and Yamagishi 2019) and the 
 and Yu 2020): a train of band-limited pulses at F0 and white noise each go through a filter that a network predicts for
 every frame, and are added. The network has no upsampling part: it works at 50 and 100 frames a second.
 
-Conventions: 16 kHz, frames of 160 samples (10 ms), frame ``j`` is centred at sample 160 j + 80. Tensors: content
+Conventions: 16 kHz, frames of 160 samples (10 ms), frame ``j`` is centered at sample 160 j + 80. Tensors: content
 (B, T, D), F0 in Hz (B, T) with 0 for unvoiced, speaker (B, E), waveform (B, 160 T).
 
 The loss is taken on the magnitudes of the filtered spectra, before they are put together again: a quarter of the cost
@@ -68,7 +68,7 @@ class SourceFilterSize:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SourceFilterSize:
         """Return the size that a checkpoint records, also under the former names of its fields."""
-        former = {"share": "bottleneck_strength", "centred": "mean_removal"}
+        former = {"share": "bottleneck_strength", "centered": "mean_removal"}
         return cls(**{former.get(name, name): value for name, value in record.items()})
 
 
@@ -228,7 +228,7 @@ def halved(frames: Tensor) -> Tensor:
 
 
 def doubled(frames: Tensor) -> Tensor:
-    """Twice as many frames, linear between their centres."""
+    """Twice as many frames, linear between their centers."""
     return functional.interpolate(
         frames.transpose(1, 2), scale_factor=2.0, mode="linear", align_corners=False
     ).transpose(1, 2)

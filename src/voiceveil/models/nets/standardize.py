@@ -1,4 +1,4 @@
-"""Standardised inputs: mean and deviation of the training data travel with the weights."""
+"""Standardized inputs: mean and deviation of the training data travel with the weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Standardize(nn.Module):
         self.set(rows.mean(dim=0).float(), rows.std(dim=0, correction=0).float())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardised."""
+        """Standardized."""
         return (x - self.mean) / self.deviation
 
     def invert(self, x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ Conventions: B utterances, T frames of 10 ms; ``features`` (B, T, 40), MFCC of h
 a vector of the whole utterance: Kaldi's recipe has i-vectors, here any will do. Natural logarithms of probabilities.
 
 =============== ==========================================================================================
-input           frames t-1, t, t+1 and the utterance vector, 220 (Kaldi's LDA is left out: inputs are standardised)
+input           frames t-1, t, t+1 and the utterance vector, 220 (Kaldi's LDA is left out: inputs are standardized)
 first layer     1536
 16 TDNN-F       1536, factorised through 160, with 0.66 of the input added: 3 see t-1 to t+1, one sees t, 12 see
                 t-3 to t+3; with the first layer, the "17 layers" of the challenge
@@ -13,7 +13,7 @@ two heads       256 to 1536 to 256 to the outputs, each
 =============== ==========================================================================================
 
 The first factor of each TDNN-F layer and ``prefinal-l`` are kept semi-orthogonal: call :meth:`Tdnnf.constrain` after
-every fourth update, as Kaldi does. A layer is affine, ReLU, batch normalisation without scale and offset. In training
+every fourth update, as Kaldi does. A layer is affine, ReLU, batch normalization without scale and offset. In training
 and recognition every third frame has an output; features are extracted for each frame, from the same weights.
 
 The criteria are CTC, and cross-entropy on the alignments that CTC's own outputs give. Kaldi's LF-MMI is not offered:

@@ -5,7 +5,7 @@ Conventions: B utterances, D features, T frames of 10 ms. The network takes ``(B
 Seven hidden layers. Five work on frames and see 15 of them (7 on each side), without padding; then mean and standard
 deviation over time; then two on the whole utterance. The x-vector is the output of the affine part of the sixth, as
 Kaldi's ``tdnn6.affine``; what follows, :func:`segment_layers`, serves training alone. A layer is affine, ReLU, batch
-normalisation without scale and offset. Scores come from LDA and PLDA, not from the cosine.
+normalization without scale and offset. Scores come from LDA and PLDA, not from the cosine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 __all__ = ["StatisticsPooling", "XVectorTdnn", "segment_layers"]
 
-#: Kaldi's floor of the variance in the pooling layer, and its epsilon in batch normalisation.
+#: Kaldi's floor of the variance in the pooling layer, and its epsilon in batch normalization.
 VARIANCE_FLOOR = 1e-10
 NORM_EPSILON = 1e-3
 
 
 class _FrameLayer(nn.Module):
-    """Affine on ``kernel`` frames ``dilation`` apart, ReLU, batch normalisation.
+    """Affine on ``kernel`` frames ``dilation`` apart, ReLU, batch normalization.
 
     ``(B, C_in, T)`` to ``(B, C_out, T - (kernel - 1) dilation)``.
     """

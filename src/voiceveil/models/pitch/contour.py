@@ -17,13 +17,13 @@ RATE = 16000
 
 
 def on_frames(track: Track, tracker: PitchTracker, samples: int) -> NDArray[np.float32]:
-    """F0 in Hz of every frame of 160 samples, 0 = unvoiced: the tracker's value nearest to the frame's centre.
+    """F0 in Hz of every frame of 160 samples, 0 = unvoiced: the tracker's value nearest to the frame's center.
 
     As many frames as the samples have begun. Where the tracker says nothing, at the ends, there is no voice.
     """
     frames = -(-samples // FRAME)
-    centres = (np.arange(frames) + 0.5) * FRAME / RATE
-    nearest = np.round((centres - tracker.first(samples)) / STEP).astype(np.int64)
+    centers = (np.arange(frames) + 0.5) * FRAME / RATE
+    nearest = np.round((centers - tracker.first(samples)) / STEP).astype(np.int64)
     inside = (nearest >= 0) & (nearest < len(track))
     values = np.zeros(frames, dtype=np.float32)
     values[inside] = track[nearest[inside]]

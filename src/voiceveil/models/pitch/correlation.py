@@ -54,7 +54,7 @@ class PitchTracker(Protocol):
         ...
 
     def first(self, samples: int) -> float:
-        """Return the time in seconds that frame 0 is centred at, for so many samples."""
+        """Return the time in seconds that frame 0 is centered at, for so many samples."""
         ...
 
     def __call__(self, wave: Waveform) -> Track:

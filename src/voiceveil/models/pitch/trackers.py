@@ -5,7 +5,7 @@ autocorrelation     Boersma (1993) at Praat's settings, 75 to 500 Hz: what the 2
                     The default: it needs no other package and is the quickest
 praat               the same by Praat itself, through ``praat-parselmouth`` (GPL, never installed by us)
 swift               SwiftF0, a small network, 60 to 600 Hz; made for every 16 ms, interpolated to 10
-yaapt               pYAAPT of ``AMFM_decompy``, 60 to 600 Hz, frames of 35 ms: the F0 that B1 resynthesises
+yaapt               pYAAPT of ``AMFM_decompy``, 60 to 600 Hz, frames of 35 ms: the F0 that B1 resynthesizes
 ==================  ===================================================================================================
 """
 
@@ -36,7 +36,7 @@ _INSTALL = "pip install 'voiceveil[pitch]'"
 @trackers.register("autocorrelation")
 @dataclass(frozen=True)
 class Autocorrelation:
-    """Our own; the same voicing as Praat's and F0 within 0.1 % of it, see :mod:`voiceveil.dsp.pitch`."""
+    """Our own; the same voicing as Praat's and F0 within 0.1% of it, see :mod:`voiceveil.dsp.pitch`."""
 
     floor: float = FLOOR
     ceiling: float = CEILING
@@ -52,7 +52,7 @@ class Autocorrelation:
         return f"pitch autocorrelation 1 {self.floor} {self.ceiling}"
 
     def first(self, samples: int) -> float:
-        """Frames are centred in the recording, as many as have room for their window."""
+        """Frames are centered in the recording, as many as have room for their window."""
         duration = samples / self.rate
         frames = math.floor((duration - self.minimum) / STEP + 1e-9) + 1
         return 0.5 * (duration - (frames - 1) * STEP)
@@ -149,7 +149,7 @@ def _swift() -> Any:
 class YAAPT:
     """pYAAPT (Zahorian and Hu, 2008; AMFM_decompy), the track before interpolation: slow, about 4 x real time.
 
-    Its F0 is the rate over a whole number of samples, which it counts from one: 1 % low at 150 Hz, 3 % at 500 Hz.
+    Its F0 is the rate over a whole number of samples, which it counts from one: 1% low at 150 Hz, 3% at 500 Hz.
     """
 
     floor: float = 60.0

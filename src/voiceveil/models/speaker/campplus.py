@@ -98,7 +98,7 @@ class CamPlusPlus:
 
 
 def features(samples: Samples) -> Features:
-    """What the network takes: mean-normalised filterbank energies, shape (frames, 80)."""
+    """What the network takes: mean-normalized filterbank energies, shape (frames, 80)."""
     return sentence_cmn(fbank(samples, _FRAMING, bins=80))
 
 

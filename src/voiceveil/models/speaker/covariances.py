@@ -49,7 +49,7 @@ class Scatter:
 
 
 def scatter(embeddings: Floats, speaker: Codes) -> Scatter:
-    """Mean and covariances of labelled embeddings; speakers with one utterance count for the mean alone."""
+    """Mean and covariances of labeled embeddings; speakers with one utterance count for the mean alone."""
     labels, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
     if len(labels) < 3 or (counts > 1).sum() < 2:
         what = f"{len(labels)} training speaker(s), {int((counts > 1).sum())} of them with two utterances"

@@ -18,21 +18,21 @@ def embed(network: Any, model: SpeakerModel, frames: NDArray[np.floating], devic
     """The embedding (dimension,) of one utterance, from its features (frames, width); the network is in eval mode."""
     import torch
 
-    values = subtract_mean(repeated(frames, network.minimum_frames), model.centred)
+    values = subtract_mean(repeated(frames, network.minimum_frames), model.centered)
     with torch.inference_mode():
         result = network(torch.from_numpy(values).unsqueeze(0).to(device))
     return np.asarray(result[0].cpu().numpy(), dtype=np.float32)
 
 
 def pair_scores(
-    embeddings: NDArray[np.float32], speakers: Sequence[str], *, centre: bool
+    embeddings: NDArray[np.float32], speakers: Sequence[str], *, center: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Cosines of all pairs of utterances, (N, E) to targets and nontargets; ``centre``: after subtracting the mean.
+    """Cosines of all pairs of utterances, (N, E) to targets and nontargets; ``center``: after subtracting the mean.
 
     The mean stands in for the back-end of encoders that are not made for the cosine.
     """
     vectors = embeddings.astype(np.float64)
-    if centre:
+    if center:
         vectors = vectors - vectors.mean(axis=0)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     first, second = np.triu_indices(len(vectors), k=1)
@@ -44,5 +44,5 @@ def pair_scores(
 
 def validation_eer(embeddings: NDArray[np.float32], speakers: Sequence[str], model: SpeakerModel) -> float:
     """Equal error rate over all pairs of utterances, a fraction."""
-    target, nontarget = pair_scores(embeddings, speakers, centre=not model.cosine)
+    target, nontarget = pair_scores(embeddings, speakers, center=not model.cosine)
     return eer(target, nontarget)

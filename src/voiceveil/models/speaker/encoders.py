@@ -130,9 +130,9 @@ def _campplus(argument: str | None) -> SpeakerEncoder:
 def _moonshine(argument: str | None) -> SpeakerEncoder:
     if argument and not argument.isdecimal():
         raise InputError(f"{argument!r} is no layer of Moonshine tiny", fix="use moonshine:1 to moonshine:6")
-    from voiceveil.models.speaker.recogniser_statistics import RecogniserEncoder
+    from voiceveil.models.speaker.recognizer_statistics import RecognizerEncoder
 
-    made = RecogniserEncoder(int(argument)) if argument else RecogniserEncoder()
+    made = RecognizerEncoder(int(argument)) if argument else RecognizerEncoder()
     made.check()
     return made
 

@@ -5,9 +5,9 @@ Conventions: features are float32, shape (frames, dimensions), 100 frames a seco
 ============== ========================= ======================================= ============ ============
 name           network                   features                                loss         scored with
 ============== ========================= ======================================= ============ ============
-ecapa          ECAPA-TDNN, 512, 192-d    80 filterbank energies, mean normalised AAM, .2, 30  cosine
+ecapa          ECAPA-TDNN, 512, 192-d    80 filterbank energies, mean normalized AAM, .2, 30  cosine
 xvector        Kaldi's TDNN, 512-d       30 MFCC, moving mean, energy VAD        softmax      LDA and PLDA
-resnet34       ResNet34, 32, 256-d       80 filterbank energies, mean normalised AAM, .2, 30  cosine
+resnet34       ResNet34, 32, 256-d       80 filterbank energies, mean normalized AAM, .2, 30  cosine
 campplus-tuned CAM++, 192-d, last third  the same, of samples in [-1, 1]         AAM, .2, 30  cosine
 ============== ========================= ======================================= ============ ============
 
@@ -63,7 +63,7 @@ class SpeakerModel:
     feature: FeatureName
     channels: int
     channel_step: int  # the width is a multiple of this
-    centred: bool  # whether the mean of a chunk is subtracted (the x-vector's features have a moving mean instead)
+    centered: bool  # whether the mean of a chunk is subtracted (the x-vector's features have a moving mean instead)
     cosine: bool  # whether embeddings are compared by their cosine as they are
     tuned: bool = False  # whether training begins from a network that knows speakers already
 
@@ -115,10 +115,10 @@ class SpeakerModel:
 
 
 MODELS = {
-    "ecapa": SpeakerModel("ecapa", "fbank80", channels=512, channel_step=8, centred=True, cosine=True),
-    "xvector": SpeakerModel("xvector", "mfcc30", channels=512, channel_step=1, centred=False, cosine=False),
-    "resnet34": SpeakerModel("resnet34", "fbank80", channels=32, channel_step=1, centred=True, cosine=True),
-    "campplus-tuned": SpeakerModel("campplus-tuned", "fbank80-unit", 32, 32, centred=True, cosine=True, tuned=True),
+    "ecapa": SpeakerModel("ecapa", "fbank80", channels=512, channel_step=8, centered=True, cosine=True),
+    "xvector": SpeakerModel("xvector", "mfcc30", channels=512, channel_step=1, centered=False, cosine=False),
+    "resnet34": SpeakerModel("resnet34", "fbank80", channels=32, channel_step=1, centered=True, cosine=True),
+    "campplus-tuned": SpeakerModel("campplus-tuned", "fbank80-unit", 32, 32, centered=True, cosine=True, tuned=True),
 }
 
 
@@ -130,7 +130,7 @@ def speaker_model(name: str) -> SpeakerModel:
 
 
 def features(samples: NDArray[np.float32], name: FeatureName) -> Features:
-    """Features of an utterance at 16 kHz, shape (frames, 80 or 30), mean normalised.
+    """Features of an utterance at 16 kHz, shape (frames, 80 or 30), mean normalized.
 
     ``fbank80-unit`` are those of CAM++: of samples in [-1, 1], so that the floor of the logarithm lies higher.
     ``mfcc30`` are those of the challenges' Kaldi recipe: 25 ms, 20 to 7600 Hz, mean of 3 s around each frame
@@ -140,8 +140,8 @@ def features(samples: NDArray[np.float32], name: FeatureName) -> Features:
         return sentence_cmn(fbank(samples, Framing(scale=1.0) if name == "fbank80-unit" else Framing(), bins=80))
     cepstra = mfcc(samples, Framing(snip_edges=False), ceps=30, bins=30, low=20.0, high=7600.0)
     voiced = energy_vad(cepstra[:, 0], threshold=5.5, mean_scale=0.5, proportion=0.12, context=2)
-    normalised = sliding_cmn(cepstra, window=300, center=True)
-    return normalised[voiced] if voiced.any() else normalised
+    normalized = sliding_cmn(cepstra, window=300, center=True)
+    return normalized[voiced] if voiced.any() else normalized
 
 
 def repeated(frames: NDArray[Any], count: int) -> NDArray[Any]:

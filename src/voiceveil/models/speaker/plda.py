@@ -2,7 +2,7 @@
 
 Conventions: as in :mod:`voiceveil.attack.backends`. An embedding is ``mean + y + e`` with the speaker's own
 ``y ~ N(0, between)`` and the utterance's ``e ~ N(0, within)`` (Brümmer and de Villiers 2010; Ioffe 2006). Before it,
-embeddings are centred, reduced by LDA (if asked for) and brought to one length (Garcia-Romero and Espy-Wilson 2011).
+embeddings are centered, reduced by LDA (if asked for) and brought to one length (Garcia-Romero and Espy-Wilson 2011).
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class PldaScorer:
     by_count: bool = True
 
     def prepare(self, embeddings: Floats) -> Floats:
-        """Centred, reduced, of length sqrt(k): that of a white vector."""
-        centred = embeddings - self.mean
-        reduced = centred if self.lda is None else centred @ self.lda
+        """Centered, reduced, of length sqrt(k): that of a white vector."""
+        centered = embeddings - self.mean
+        reduced = centered if self.lda is None else centered @ self.lda
         return np.asarray(length_norm(reduced) * np.sqrt(reduced.shape[1]))
 
     def white(self, embeddings: Floats, counts: Floats) -> Floats:
@@ -96,9 +96,9 @@ class PldaScorer:
         psi = self.model.diagonal[1]
         n = np.asarray(counts, dtype=np.float64)[:, None] if self.by_count else np.ones((len(enroll), 1))
         means, x = self.white(enroll, n), self.white(test, np.ones((len(test), 1)))
-        centre = n * psi / (n * psi + 1.0) * means
+        center = n * psi / (n * psi + 1.0) * means
         variance = 1.0 + psi / (n * psi + 1.0)
-        same = (x**2) @ (1.0 / variance).T - 2.0 * x @ (centre / variance).T + (centre**2 / variance).sum(axis=1)
+        same = (x**2) @ (1.0 / variance).T - 2.0 * x @ (center / variance).T + (center**2 / variance).sum(axis=1)
         other = (x**2 / (1.0 + psi)).sum(axis=1)[:, None] + np.log((1.0 + psi) / variance).sum(axis=1)
         return np.asarray(0.5 * (other - same).T)
 

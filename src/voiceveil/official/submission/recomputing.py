@@ -20,7 +20,7 @@ from voiceveil.corpus import Corpus
 from voiceveil.corpus.score_files import read_key, read_scores
 from voiceveil.evaluation.protocol import Protocol, Recognition
 from voiceveil.evaluation.results import Figure
-from voiceveil.metrics.wer import WordErrors, normalise_text, word_errors
+from voiceveil.metrics.wer import WordErrors, normalize_text, word_errors
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.official import read_results
 from voiceveil.official.exp2024 import read_eer
@@ -117,7 +117,7 @@ def _words(
         transcripts = read_transcripts(text, refs)
         tried = [
             word_errors({k: how(v) for k, v in refs.items()}, {k: how(v) for k, v in transcripts.items()})
-            for how in (str, normalise_text, plain_words)
+            for how in (str, normalize_text, plain_words)
         ]
     except InputError as error:
         result.faults.append((f"{folder}text", _without_path(error)))
@@ -207,9 +207,9 @@ def _compare(contents: SubmissionContents, name: str, result: Recomputed) -> Non
         result.compared += 1
         if abs(value - figure.value) > (_HALF_FOLD_DIGIT if figure.metric == "uar" else _HALF_DIGIT):
             source = {"eer": "scores", "wer": "transcripts"}.get(figure.metric, "folds")
-            said = f"{figure.metric.upper()} {100 * figure.value:.3f} %"
+            said = f"{figure.metric.upper()} {100 * figure.value:.3f}%"
             place = " ".join(filter(None, [figure.dataset, figure.gender, figure.condition]))
-            result.faults.append((name, f"says {said} for {place}, the {source} give {100 * value:.3f} %"))
+            result.faults.append((name, f"says {said} for {place}, the {source} give {100 * value:.3f}%"))
     if alone:
         result.notes.append(f"{name}: {len(alone)} figure(s) could not be recomputed, e.g. {alone[0]}")
 

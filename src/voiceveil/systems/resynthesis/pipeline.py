@@ -1,6 +1,6 @@
 """The work of resynthesis: a recording is taken apart, gets another voice, and is put together again.
 
-    samples -> level -> content, F0, embedding -> pseudo-speaker -> synthesiser -> level of the original
+    samples -> level -> content, F0, embedding -> pseudo-speaker -> synthesizer -> level of the original
 
 Recordings longer than 45 s go in pieces of 30 s that overlap by one second, so that memory is bounded; two pieces are
 joined where the overlap is quietest. The pseudo-speaker is drawn once, from the first piece that is not silent. The
@@ -27,7 +27,7 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.core.activity import report_fraction, report_status
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.effort import balance, effort
-from voiceveil.models.content.features import FRAME, LEVEL, at_speed, normalised, on_frames
+from voiceveil.models.content.features import FRAME, LEVEL, at_speed, normalized, on_frames
 from voiceveil.models.feature_extractors import FeatureExtractors, feature_extractors
 from voiceveil.models.pitch import contour as pitch_frames
 from voiceveil.models.speaker.encoders import l2_normalized
@@ -36,9 +36,9 @@ from voiceveil.run.ledger import sha256_file
 from voiceveil.systems.feature_cache import extract_cached
 from voiceveil.systems.resynthesis.pool import Embedding, Pool, load_pool
 from voiceveil.systems.resynthesis.prosody import Disguise, at_places, stretched, with_loudness
-from voiceveil.systems.resynthesis.pseudo import Learnt, PseudoSpeaker, Strategy
+from voiceveil.systems.resynthesis.pseudo import Learned, PseudoSpeaker, Strategy
 from voiceveil.systems.resynthesis.speaking_style import Manner, Register, register_of
-from voiceveil.systems.resynthesis.synthesis import Array, LoadedStage, load_stage, synthesise
+from voiceveil.systems.resynthesis.synthesis import Array, LoadedStage, load_stage, synthesize
 
 if TYPE_CHECKING:
     from voiceveil.systems.resynthesis.base import Resynthesis
@@ -107,12 +107,12 @@ class Engine:
         frames, heard = -(-len(samples) // FRAME), []
         for one in dict.fromkeys((speed, round(1 / speed, 2))):
             part = self.parts.content if one == 1 else at_speed(self.parts.content, one)
-            heard.append(on_frames(normalised(extract_cached(part, _audible(samples))), part.hop, part.offset, frames))
+            heard.append(on_frames(normalized(extract_cached(part, _audible(samples))), part.hop, part.offset, frames))
         return np.asarray(np.mean(heard, axis=0), dtype=np.float32)
 
-    def synthesised(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
+    def synthesized(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
         """All frames with the voice of the pseudo-speaker, whose embedding has length 1 as those of the training."""
-        return synthesise(self.chain, content, f0, l2_normalized(pseudo.embedding), rng, pseudo.source)
+        return synthesize(self.chain, content, f0, l2_normalized(pseudo.embedding), rng, pseudo.source)
 
 
 class ResynthesisStream:
@@ -160,7 +160,7 @@ class ResynthesisStream:
         return self.finish(made, float(np.abs(made).max()))
 
     def _joined(self, samples: Samples) -> Samples:
-        made = self._resynthesised(samples)
+        made = self._resynthesized(samples)
         if self._tail is not None:
             made[: len(self._tail)] = _crossfaded(self._tail, made[: len(self._tail)], samples[:OVERLAP])
         return made
@@ -169,7 +169,7 @@ class ResynthesisStream:
         """How many samples become of so many."""
         return round(samples * self._pace)
 
-    def _resynthesised(self, samples: Samples) -> Samples:
+    def _resynthesized(self, samples: Samples) -> Samples:
         if np.abs(samples).max() < SILENCE:
             return np.zeros(self._length(len(samples)), dtype=np.float32)
         engine, length = self._engine, self._length(len(samples))
@@ -192,7 +192,7 @@ class ResynthesisStream:
             expected = engine.voicing.run(content, f0, self._pseudo.embedding, self._rng)
             f0 = engine.disguise.voiced(f0, expected, manner)
         f0 = self._intonation(content, f0, self._pseudo, manner)
-        made = engine.synthesised(content, f0, self._pseudo, self._rng)[:length]
+        made = engine.synthesized(content, f0, self._pseudo, self._rng)[:length]
         made = engine.disguise.effort(made, f0 > 0, manner)
         made = with_loudness(made, samples, engine.disguise.loudness)
         return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
@@ -249,8 +249,8 @@ def fingerprints(system: Resynthesis) -> dict[str, str]:
         f"weights {stage}".strip(): file for stage, file in zip(system.stages, _weights_files(system), strict=True)
     }
     weights |= {f"weights {name}": file for name, file in _files_of_words(system).items()}
-    learnt = engine.strategy.files() if isinstance(engine.strategy, Learnt) else {}
-    files = {**weights, "pool": _pool_file(system), **learnt}
+    learned = engine.strategy.files() if isinstance(engine.strategy, Learned) else {}
+    files = {**weights, "pool": _pool_file(system), **learned}
     return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
 
 

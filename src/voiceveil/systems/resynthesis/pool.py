@@ -5,7 +5,7 @@ brought to length 1, so that no utterance weighs more for being loud or long. Ge
 mean natural logarithm of F0 in Hz over the voiced frames.
 
 A pool is a file of safetensors with the fingerprint of the encoder that the embeddings come from; those of another
-encoder mean nothing to a synthesiser.
+encoder mean nothing to a synthesizer.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Pool:
 
         Of the embedding, by how much the nearest speakers of one gender are nearer: those of other languages,
         microphones and moods lie elsewhere than the pool's, where a plane that parts the pool says little; but
-        neighbours stay neighbours. F0 is a Gaussian in each gender; but a high one says little, as men can shout.
+        neighbors stay neighbors. F0 is a Gaussian in each gender; but a high one says little, as men can shout.
         """
         likeness = self.embeddings @ l2_normalized(embedding) / np.linalg.norm(self.embeddings, axis=1)
         first, second = (float(np.sort(likeness[self.of_gender(g)])[-_NEIGHBOURS:].mean()) for g in GENDERS)
@@ -130,7 +130,7 @@ def build_pool(
     tracker: PitchTracker,
     context: RunContext | None = None,
 ) -> Pool:
-    """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learnt from them too."""
+    """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learned from them too."""
     listed = list(utterances)
     groups = _speakers(listed)
     run = context or RunContext()

@@ -26,7 +26,7 @@ __all__ = ["Disguise", "at_places", "stretched", "with_loudness"]
 
 Array = NDArray[np.float32]
 _LOWEST, _HIGHEST = 50.0, 600.0  # Hz
-#: A contour that is expected hardly moves if its deviation is less, of those that were learnt: half of what is usual.
+#: A contour that is expected hardly moves if its deviation is less, of those that were learned: half of what is usual.
 _HARDLY = 0.3
 #: Frames: rhythm changes this slowly, and not at all this near to an end, where pieces of a recording are joined.
 _SLOWLY, _STILL = 40, 100
@@ -93,7 +93,7 @@ class Disguise:
         """Return the intonation of a source with this register about the ``target``, a mean of ln F0.
 
         ``manner``: that of the source, ``heights``: those of the target's gender, if it may stay. ``expected``: the
-        contour (T,) of the melody, in deviations of those that were learnt.
+        contour (T,) of the melody, in deviations of those that were learned.
         """
         if self.intonation == "source" or source is None:
             return f0
@@ -108,7 +108,7 @@ class Disguise:
         own = (np.log(np.where(voiced, f0, 1.0)) - source.mean) / source.reach
         movement = mixed(1.0, self.f0_range_kept, share) * own
         if expected is not None and voiced.any():
-            movement += (1 - share) * self.predicted_f0_weight * _standardised(expected, voiced)
+            movement += (1 - share) * self.predicted_f0_weight * _standardized(expected, voiced)
         moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
         return np.where(voiced, moved, 0.0).astype(np.float32)
 
@@ -173,13 +173,13 @@ def with_loudness(made: Array, source: Array, amount: float) -> Array:
     return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
 
 
-def _standardised(contour: Array, voiced: NDArray[np.bool_]) -> Array:
+def _standardized(contour: Array, voiced: NDArray[np.bool_]) -> Array:
     """About its mean where it is voiced, and of deviation 1, unless it hardly moves.
 
     What is expected moves less than what is said, which nobody can quite foresee.
     """
-    centred = contour - contour[voiced].mean()
-    return np.asarray(centred / max(_HARDLY, float(centred[voiced].std())), dtype=np.float32)
+    centered = contour - contour[voiced].mean()
+    return np.asarray(centered / max(_HARDLY, float(centered[voiced].std())), dtype=np.float32)
 
 
 def _slow_level(samples: Array, frames: int) -> NDArray[np.float64]:

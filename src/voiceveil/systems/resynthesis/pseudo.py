@@ -30,7 +30,7 @@ from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool
 __all__ = [
     "Distance",
     "Gender",
-    "Learnt",
+    "Learned",
     "OwnVoice",
     "PoolFarthest",
     "PoolNearest",
@@ -87,7 +87,7 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
-class Learnt(Protocol):
+class Learned(Protocol):
     """A strategy with weights of its own."""
 
     def files(self) -> dict[str, Path]:

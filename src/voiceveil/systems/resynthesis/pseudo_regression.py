@@ -8,9 +8,9 @@ What that left to us. Variability is the variance of a dimension over the pool's
 with the largest, which hold the fraction ``variability`` of it, are the high part, the others the low part. Each model
 predicts one part from the other, as the pool teaches it: what comes out is what a usual voice with that other part
 would have, and not what this one has. For the high part that is ridge regression; for the low part, which is to lose
-most, the mean over the ``neighbours`` speakers of the pool whose high parts are nearest: an ensemble. The source's own
-parts stay with the weight 1 - ``strength``. Neighbours are sought in a half of the pool that the generator draws, so
-that there is no one answer. F0 is that of the neighbours.
+most, the mean over the ``neighbors`` speakers of the pool whose high parts are nearest: an ensemble. The source's own
+parts stay with the weight 1 - ``strength``. Neighbors are sought in a half of the pool that the generator draws, so
+that there is no one answer. F0 is that of the neighbors.
 """
 
 from __future__ import annotations
@@ -54,36 +54,36 @@ class Regressed:
 
     gender: Gender = "same"
     variability: float = 0.5
-    neighbours: int = 10
+    neighbors: int = 10
     strength: float = 1.0
 
     needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
         """Numbers that mean something, and enough speakers of both genders to draw half of them."""
-        if not (0 < self.variability < 1 and 0 <= self.strength <= 1 and self.neighbours >= 1):
+        if not (0 < self.variability < 1 and 0 <= self.strength <= 1 and self.neighbors >= 1):
             what = f"no decomposition with variability {self.variability}, strength {self.strength}"
-            fix = "set variability between 0 and 1, strength from 0 to 1, neighbours to 1 or more"
+            fix = "set variability between 0 and 1, strength from 0 to 1, neighbors to 1 or more"
             raise InputError(what, fix=fix)
         for gender in GENDERS:
             count = len(pool.of_gender(gender))
-            if count < max(4, 2 * self.neighbours):
-                what = f"the pool has {count} speakers of gender {gender}, too few for {self.neighbours} neighbours"
+            if count < max(4, 2 * self.neighbors):
+                what = f"the pool has {count} speakers of gender {gender}, too few for {self.neighbors} neighbors"
                 raise InputError(what, where=pool.where, fix="give a larger pool (voiceveil train pool), or fewer")
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """Return the two models; half of the pool, drawn, is where neighbours may be from."""
+        """Return the two models; half of the pool, drawn, is where neighbors may be from."""
         wanted = wanted_gender(self.gender, gender, rng)
         model = decomposed(pool, wanted, self.variability)
         half = rng.permutation(len(model.voices))[: (len(model.voices) + 1) // 2]
-        centred = l2_normalized(source) - model.mean
+        centered = l2_normalized(source) - model.mean
         others = model.voices[half]
-        distances = ((others[:, model.high] - centred[model.high]) ** 2).sum(axis=1)
-        nearest = np.argsort(distances, kind="stable")[: self.neighbours]
-        expected = np.empty_like(centred)
-        expected[model.high] = centred[model.low] @ model.ridge
+        distances = ((others[:, model.high] - centered[model.high]) ** 2).sum(axis=1)
+        nearest = np.argsort(distances, kind="stable")[: self.neighbors]
+        expected = np.empty_like(centered)
+        expected[model.high] = centered[model.low] @ model.ridge
         expected[model.low] = others[nearest][:, model.low].mean(axis=0)
-        made = model.mean + (1 - self.strength) * centred + self.strength * expected
+        made = model.mean + (1 - self.strength) * centered + self.strength * expected
         log_f0 = pool.log_f0[pool.of_gender(wanted)[half[nearest]]].mean()
         return PseudoSpeaker(made.astype(np.float32), float(log_f0))
 
@@ -93,12 +93,12 @@ def decomposed(pool: Pool, gender: str, variability: float) -> Decomposition:
     """Return the decomposition of the pool's speakers of a gender, and the regression from its low to its high part."""
     voices = np.array([l2_normalized(vector) for vector in pool.embeddings[pool.of_gender(gender)]], dtype=np.float64)
     mean = voices.mean(axis=0)
-    centred = voices - mean
-    variance = centred.var(axis=0)
+    centered = voices - mean
+    variance = centered.var(axis=0)
     order = np.argsort(-variance, kind="stable")
     count = int(np.searchsorted(np.cumsum(variance[order]) / variance.sum(), variability - 1e-9)) + 1
     high, low = np.sort(order[:count]), np.sort(order[count:])
-    known, wanted = centred[:, low], centred[:, high]
+    known, wanted = centered[:, low], centered[:, high]
     penalty = _RIDGE * float(known.var(axis=0).mean()) * len(voices)
     ridge = np.linalg.solve(known.T @ known + penalty * np.eye(len(low)), known.T @ wanted)
-    return Decomposition(centred, mean, high, low, ridge)
+    return Decomposition(centered, mean, high, low, ridge)

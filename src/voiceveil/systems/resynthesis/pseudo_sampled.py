@@ -8,7 +8,7 @@ most of their variance, a Gaussian mixture is fitted there, and a sample of it i
 What the paper left to us. The mixture has two components with diagonal covariances, the default of the authors' code,
 and begins from halves along the first coordinate, not from k-means with a seed: one pool has one model everywhere.
 The variances are then corrected for the small number of speakers (`_as_varied`). A sample has no F0 of its own: it gets
-that of the pool's nearest speaker. Embeddings are brought to length 1 first, as synthesisers know them.
+that of the pool's nearest speaker. Embeddings are brought to length 1 first, as synthesizers know them.
 
 Conventions: n speakers, d dimensions of an embedding, k coordinates, c components.
 """
@@ -160,8 +160,8 @@ def voices_of(pool: Pool, gender: str, variance: float, components: int) -> Voic
     return Voices(mean * np.sqrt(max(0.0, 1 - spread / len(vectors) / square)), axes, mixture)
 
 
-def _as_varied(mixture: Mixture, centred: Array) -> Mixture:
-    """Return the mixture, with variances such that samples differ from each other as the speakers (n, d), centred, do.
+def _as_varied(mixture: Mixture, centered: Array) -> Mixture:
+    """Return the mixture, with variances such that samples differ from each other as the speakers (n, d), centered, do.
 
     Two moments are brought to what the speakers have: the mean square of their lengths, of which PCA left a part out;
     and the mean square of the inner product of two, on which the spread of the cosine distances depends. For points
@@ -169,7 +169,7 @@ def _as_varied(mixture: Mixture, centred: Array) -> Mixture:
     about tr(M)^2 / n, as principal coordinates exaggerate what is great (Ledoit and Wolf 2004), and samples would vary
     more than speakers. So the variances of a component are drawn to their mean, as far as it takes.
     """
-    products = centred @ centred.T
+    products = centered @ centered.T
     length = float(np.trace(products)) / (len(products) - 1)
     product = float((products**2).sum() - (np.diag(products) ** 2).sum()) / (len(products) * (len(products) - 1))
     between = np.einsum("c,ci,cj->ij", mixture.weights, mixture.means, mixture.means)
@@ -190,7 +190,7 @@ def _as_varied(mixture: Mixture, centred: Array) -> Mixture:
 
 
 def fit_mixture(points: Array, components: int, *, rounds: int = 200, tolerance: float = 1e-8) -> Mixture:
-    """Expectation-maximisation on points (n, k), from equal parts along the first coordinate.
+    """Expectation-maximization on points (n, k), from equal parts along the first coordinate.
 
     It stops when the mean log likelihood of a point rises by less than ``tolerance``.
     """
@@ -198,18 +198,18 @@ def fit_mixture(points: Array, components: int, *, rounds: int = 200, tolerance:
     for component, rows in enumerate(np.array_split(np.argsort(points[:, 0], kind="stable"), components)):
         share[rows, component] = 1
     floor, before = _FLOOR * float(points.var(axis=0).mean()), -np.inf
-    mixture = _maximised(points, share, floor)
+    mixture = _maximized(points, share, floor)
     for _ in range(rounds):
         joint = mixture.log_joint(points)
         total = np.logaddexp.reduce(joint, axis=1)
         if total.mean() - before < tolerance:
             break
         before = total.mean()
-        mixture = _maximised(points, np.exp(joint - total[:, None]), floor)
+        mixture = _maximized(points, np.exp(joint - total[:, None]), floor)
     return mixture
 
 
-def _maximised(points: Array, share: Array, floor: float) -> Mixture:
+def _maximized(points: Array, share: Array, floor: float) -> Mixture:
     """Return the mixture whose components have these shares (n, c) in the points."""
     counts = np.maximum(share.sum(axis=0), 1e-10)  # a component that lost all points stays, with hardly any weight
     means = share.T @ points / counts[:, None]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-__all__ = ["LoadedStage", "Stage", "load_stage", "stages", "synthesise"]
+__all__ = ["LoadedStage", "Stage", "load_stage", "stages", "synthesize"]
 
 Array = NDArray[np.float32]
 Stage = Callable[[Array, Array, Array, np.random.Generator], Array]
@@ -51,7 +51,7 @@ class LoadedStage:
     unprotected: bool = False
 
 
-def synthesise(
+def synthesize(
     chain: Sequence[LoadedStage],
     content: Array,
     f0: Array,

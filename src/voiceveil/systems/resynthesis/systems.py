@@ -1,4 +1,4 @@
-"""The systems of the challenges that resynthesise speech, each a declaration of its parts.
+"""The systems of the challenges that resynthesize speech, each a declaration of its parts.
 
 What ships is small: trained on a laptop, with features of Moonshine and CAM++, and a pool of 130 speakers of each
 gender, so that N = 80 and N* = 40 stand for the challenges' 200 and 100. The published sizes are trained by
@@ -32,7 +32,7 @@ class B1b(Averaging):
 
     B1.b of VoicePrivacy 2022 and B1 of 2024. What ships is a compact source-filter decoder, the same as for veil; the
     published network is trained by `voiceveil train`, as hn-sinc-NSF with the discriminators of HiFi-GAN. Content of a
-    recogniser's inner layer keeps more of the voice than the challenge's bottleneck features, hence ``bottleneck``.
+    recognizer's inner layer keeps more of the voice than the challenge's bottleneck features, hence ``bottleneck``.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2022, section 6.1 (B1.b); VoicePrivacy 2024, section 5.1 (B1)"

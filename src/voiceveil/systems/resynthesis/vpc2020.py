@@ -1,4 +1,4 @@
-"""Systems that were submitted to VoicePrivacy 2020 and resynthesise speech, each a declaration of its parts.
+"""Systems that were submitted to VoicePrivacy 2020 and resynthesize speech, each a declaration of its parts.
 
 The overview of the challenge (Tomashenko et al. 2022, section 3.2, tables 4 and 5) describes them as changes to B1;
 here they are changes to ``b1b`` with the decoder that ships, or to ``b1a`` where a system treats the acoustic model and
@@ -36,13 +36,13 @@ class A1(_Submission):
 
     Published: the x-vector is decomposed by variability, and two regression models modify the parts. Our decisions: the
     parts are dimensions; each model predicts one part from the other, ridge regression the high part, a mean over
-    neighbours in half of the pool the low part. F0 is taken as it is, as in the final A1.
+    neighbors in half of the pool the low part. F0 is taken as it is, as in the final A1.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A1 (Mawalim et al.)"
     strategy: str = parameter("a1", STRATEGY)
     variability: float = parameter(0.5, "fraction of the variance that the dimensions of the high part hold", high=1)
-    neighbours: int = parameter(10, "speakers of the pool that the low part is averaged over", low=1)
+    neighbors: int = parameter(10, "speakers of the pool that the low part is averaged over", low=1)
     strength: float = parameter(1.0, "1: as the models say; 0: the source as it is", low=0, high=1)
 
 
@@ -93,11 +93,11 @@ class O1c1(O1):
 @register("m1")
 @dataclass(frozen=True)
 class M1(B1b):
-    """As b1b, with the encoder of an end-to-end recogniser (CTC and attention) as content (team M).
+    """As b1b, with the encoder of an end-to-end recognizer (CTC and attention) as content (team M).
 
     Published: the sizes of ESPnet, which `voiceveil train ctc-attention --size paper` trains. What ships is a small
-    recogniser that stands on the second layer of Moonshine, and has learnt, beside words, to make the content that
-    b1b's decoder knows. A recogniser of one's own needs a decoder of its content, unless it had the same teacher.
+    recognizer that stands on the second layer of Moonshine, and has learned, beside words, to make the content that
+    b1b's decoder knows. A recognizer of one's own needs a decoder of its content, unless it had the same teacher.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1 (Champion et al.)"
@@ -107,7 +107,7 @@ class M1(B1b):
 @register("m1c1")
 @dataclass(frozen=True)
 class M1c1(M1):
-    """As m1, with a recogniser that has learnt to mask who speaks (team M, contrastive).
+    """As m1, with a recognizer that has learned to mask who speaks (team M, contrastive).
 
     It is trained by `voiceveil train ctc-attention-masked`: an adversary tells the speaker's embedding from the
     content, and the encoder makes its answer useless.

@@ -1,10 +1,10 @@
 """Baseline B2 of VoicePrivacy 2020, 2022 and 2024, and system D1 of 2020: McAdams' coefficient.
 
 The editions differ in three ways: how alpha is chosen, how frames at the edges are treated, and how the result is
-normalised. By default we cover the whole signal; ``edges=official`` reproduces the official code, which zeroes the
+normalized. By default we cover the whole signal; ``edges=official`` reproduces the official code, which zeroes the
 last incomplete frame and, in 2020 and 2022, the first 10 ms as well.
 
-The official normalisation needs the peak of the whole recording. With ``level=follow`` the output has the loudness of
+The official normalization needs the peak of the whole recording. With ``level=follow`` the output has the loudness of
 the input instead, as far as it is known at each moment: the form in which the systems run live.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["B2", "D1", "B2of2020", "B2of2022"]
 
 Edges = Literal["whole", "official"]
 Level = Literal["peak", "follow"]
-# Half a step of 16-bit PCM. Normalising the peak of something quieter would make full-scale noise out of silence.
+# Half a step of 16-bit PCM. Normalizing the peak of something quieter would make full-scale noise out of silence.
 _SILENCE = 2.0**-16
 
 
@@ -49,7 +49,7 @@ class B2(Anonymizer):
     _double: ClassVar[bool] = False  # ... sums in float64 and clips angles
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
-        """Move the poles, then normalise the peak."""
+        """Move the poles, then normalize the peak."""
         mcadams = self._mcadams(rng)
         if self.level == "follow":
             following = _FollowingStream(mcadams, self.rate)
@@ -57,7 +57,7 @@ class B2(Anonymizer):
         if np.abs(samples).max() < _SILENCE:
             return np.zeros_like(samples)
         raw = mcadams(samples, self.rate)
-        return self._normalised(raw, np.abs(raw).max())
+        return self._normalized(raw, np.abs(raw).max())
 
     def stream(self, rng: np.random.Generator) -> Stream:
         """The same block by block."""
@@ -88,7 +88,7 @@ class B2(Anonymizer):
     def _radius(self) -> float:
         return 1.0
 
-    def _normalised(self, raw: NDArray[np.floating[Any]], peak: np.floating[Any] | float) -> Samples:
+    def _normalized(self, raw: NDArray[np.floating[Any]], peak: np.floating[Any] | float) -> Samples:
         """2022 and 2024: peak to 32766, cut (not rounded) to 16-bit steps."""
         if peak == 0:
             return raw.astype(np.float32)
@@ -127,7 +127,7 @@ class B2of2020(B2):
         """Any generator will do: the official coefficient is a constant."""
         return np.random.default_rng(0)
 
-    def _normalised(self, raw: NDArray[np.floating[Any]], peak: np.floating[Any] | float) -> Samples:
+    def _normalized(self, raw: NDArray[np.floating[Any]], peak: np.floating[Any] | float) -> Samples:
         """2020: peak to 1, float32."""
         return (raw / peak if peak else raw).astype(np.float32)
 
@@ -163,7 +163,7 @@ class _B2Stream:
     def finish(self, samples: Samples, peak: float) -> Samples:
         if self._silent:
             return np.zeros_like(samples)
-        return self._system._normalised(samples, peak)
+        return self._system._normalized(samples, peak)
 
 
 class _FollowingStream:

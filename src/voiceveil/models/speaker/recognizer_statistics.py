@@ -1,7 +1,7 @@
-"""A recogniser as a speaker encoder: how what an inner layer of Moonshine hears is spread over a recording.
+"""A recognizer as a speaker encoder: how what an inner layer of Moonshine hears is spread over a recording.
 
-What an anonymizer must keep is what a recogniser listens to; whatever of a speaker comes through with it (tempo,
-pauses, accent, the way of making sounds) is in the features of a recogniser, too, however well the voice is hidden.
+What an anonymizer must keep is what a recognizer listens to; whatever of a speaker comes through with it (tempo,
+pauses, accent, the way of making sounds) is in the features of a recognizer, too, however well the voice is hidden.
 Nobody has trained them to tell speakers apart: alone they say little, with a back-end that has learned they may say
 more than an encoder of voices does.
 
@@ -19,11 +19,11 @@ from voiceveil.audio import Waveform
 from voiceveil.models.content.features import LEVEL, MoonshineContent, content_features
 from voiceveil.models.speaker.encoders import Embedding, TrainingRecord
 
-__all__ = ["RecogniserEncoder"]
+__all__ = ["RecognizerEncoder"]
 
 
 @dataclass(frozen=True)
-class RecogniserEncoder:
+class RecognizerEncoder:
     """Statistics of a ``layer`` of Moonshine tiny's encoder, 1 to 6."""
 
     layer: int = 3

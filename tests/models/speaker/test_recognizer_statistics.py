@@ -1,4 +1,4 @@
-"""A recogniser as a speaker encoder: its statistics, and what a back-end makes of them."""
+"""A recognizer as a speaker encoder: its statistics, and what a back-end makes of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if importlib.util.find_spec("moonshine_voice") is None:  # found, not imported: 
     pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
 from voiceveil.models.content.features import MoonshineContent
-from voiceveil.models.speaker.recogniser_statistics import RecogniserEncoder
+from voiceveil.models.speaker.recognizer_statistics import RecognizerEncoder
 
 
 def speech(name: str = "two_cities.wav", start: int = 1) -> vv.Waveform:
@@ -53,7 +53,7 @@ def test_same_speaker_is_nearer_than_another() -> None:
 def test_layer_is_chosen_by_name() -> None:
     """Each is an encoder of its own; there are six."""
     assert encoder("moonshine:4").fingerprint() != encoder("moonshine").fingerprint()
-    assert encoder("moonshine:3") == RecogniserEncoder()
+    assert encoder("moonshine:3") == RecognizerEncoder()
     for wrong in ("moonshine:7", "moonshine:x"):
         with pytest.raises(InputError, match="layer"):
             encoder(wrong)
