@@ -17,6 +17,10 @@ dataset = "libri_dev"
 split = "dev"
 enroll = "libri_dev_enrolls"
 trials = [{ set = "libri_dev_trials_f", gender = "f" }]
+
+[official]
+layout = "vpc2022"
+family = "xvector"
 """
 STARTED = "2024-05-01T12:00:00"
 

@@ -72,8 +72,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (world / "study").mkdir()
     (world / "study" / "design.json").write_text(json.dumps(STUDY))
     save(world / "study" / "audio" / "r.wav", synthetic_voice(1, 1, seconds=0.2))
-    split = {str(s): {"x_A": [f"{s}-2"], "x_B": [f"{s}-3"]} for s in (1, 2, 3)}
-    (world / "split.json").write_text(json.dumps({"split": split}))
+    for name, number in (("x_A", "2"), ("x_B", "3")):
+        write_kaldi(Corpus(name, tuple(u for u in spoken["trial"] if u.id.endswith(number))), world / "legal" / name)
+    legal = 'name = "x"\ntitle = "X"\nmetrics = ["linkability"]\n[legal]\na = "x_A"\nb = "x_B"\n'
+    (world / "legal" / "protocol.toml").write_text(legal)
     (world / "study" / "key").write_text("00" * 32)
     (world / "board").mkdir()
     (world / "board" / "contest.toml").write_text(CONTEST.replace('"data"', json.dumps(str(data))))
@@ -117,7 +119,7 @@ CASES: dict[str, tuple[tuple[str, ...], list[list[str]]]] = {
          ["train", "asv", *TRAIN], ["train", "pool", *TRAIN], ["train", "veil", *TRAIN], ["train", "tdnnf", *TRAIN],
          ["train", "autoencoder", *TRAIN],
          ["risk", "--original", "{w}/data/libri_dev_trials_f", "--anonymized", "{w}/data/libri_dev_trials_f_x",
-          "--protocol", "{w}/split.json",
+          "--protocol", "{w}/legal/protocol.toml",
           "--report", "{o}/risk.html", "--quiet"]],
     ),
     "safetensors": (("asv", "neural"), [VEIL, [*ATTACK, "--attackers", "trained:{w}/model"]]),

@@ -332,7 +332,7 @@ def test_missing_cluster_and_invalid_options_are_rejected(
     source = make_folder(tmp_path / "in", 1)
     command = ["anonymize", str(source), str(tmp_path / "out"), "--system", "b2"]
     assert main([*command, "--address", "head:6379"]) == 1
-    assert "--address head:6379: no executor but ray has one (add --executor ray)" in capsys.readouterr().err
+    assert "--address head:6379 is only for --executor ray (add --executor ray)" in capsys.readouterr().err
     assert main([*command, "--executor", "ray", "--address", "ray://head:10001"]) == 1
     assert "run this on a node of the cluster, with --address HOST:PORT" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "ray", None)

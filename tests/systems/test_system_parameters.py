@@ -26,7 +26,7 @@ FORMER = {
     "melody": "predicted_f0_weight",
     "ordinary": "arousal_threshold",
     "steady": "steady_voices",
-    "centered": "mean_removal",
+    "centred": "mean_removal",
 }
 
 
@@ -57,12 +57,12 @@ def test_former_parameters_of_veil(former: str, present: str) -> None:
 def test_former_choices() -> None:
     with pytest.warns(RenamedWarning, match="source_gender=heard is now written source_gender=estimated"):
         vv.system("b1b", source_gender="heard")
-    with pytest.warns(RenamedWarning, match="intonation=leveled is now written intonation=leveled"):
+    with pytest.warns(RenamedWarning, match="intonation=levelled is now written intonation=leveled"):
         assert vv.system("veil", intonation="levelled") == Veil()
 
 
 def test_checkpoints_with_former_names_of_sizes_load() -> None:
-    size = SourceFilterSize.from_record({"width": 32, "share": 0.5, "centered": 0.25})
+    size = SourceFilterSize.from_record({"width": 32, "share": 0.5, "centred": 0.25})
     assert size == SourceFilterSize(width=32, bottleneck_strength=0.5, mean_removal=0.25)
 
 

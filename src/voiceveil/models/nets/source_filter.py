@@ -68,7 +68,7 @@ class SourceFilterSize:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SourceFilterSize:
         """Return the size that a checkpoint records, also under the former names of its fields."""
-        former = {"share": "bottleneck_strength", "centered": "mean_removal"}
+        former = {"share": "bottleneck_strength", "centred": "mean_removal"}
         return cls(**{former.get(name, name): value for name, value in record.items()})
 
 
