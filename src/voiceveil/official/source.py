@@ -32,7 +32,7 @@ class Line:
         """Return an ``InputError`` with the place of this line."""
         return InputError(what, where=self.path, line=self.number, fix=fix)
 
-    def value(self, text: str, what: str, *, least: float = -math.inf, most: float = math.inf) -> float:
+    def value(self, text: str, what: str, *, least: float = -1e6, most: float = 1e6) -> float:
         """Return the number in ``text``, a part of the line, which must be from ``least`` to ``most``."""
         value = float(text) if _NUMBER.fullmatch(text) else math.nan
         if not math.isfinite(value):
