@@ -60,7 +60,7 @@ def speed(corpus: Corpus, model: Recognizer, utterances: int = 30) -> None:
 
 def measure(corpus: Corpus, model: Recognizer, cache: Cache, jobs: int) -> dict[str, WordErrorRate]:
     transcripts = transcribe(corpus, model, context=RunContext(cache, jobs, progress=True))
-    return {words: word_error_rate(corpus, transcripts, words=words) for words in ("plain", "english")}
+    return {words: word_error_rate(corpus, transcripts, normalization=words) for words in ("plain", "english")}
 
 
 def main() -> None:

@@ -22,10 +22,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 import voiceveil as vv
-import voiceveil.attack as attack
+from voiceveil.attack import AttackOptions, AttackRequest, run
 from voiceveil.corpus import Corpus, open_corpus, write_kaldi
 from voiceveil.models.speaker.campplus import CamPlusPlus
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.run.extract import extract
 
 SEED = 2024
@@ -92,15 +93,14 @@ def main() -> None:
 
     start = time.perf_counter()
     names = ["campplus", *(["campplus-adapted"] if training else []), "free"]
-    result = attack.run(
+    request = AttackRequest(
         args.data,
         anon="_b2",
-        anon_data=speech,
         attackers=names,
         train=[speech / f"{name}_b2" for name in training],
-        cache=cache,
-        jobs=args.jobs,
+        options=AttackOptions(anon_data=speech),
     )
+    result = run(request, RunContext(cache, args.jobs))
     print(f"attack on cached embeddings: {time.perf_counter() - start:.0f} s\n\n{result}\n")
     for health in result.health:
         for candidate, rate in health.tried:

@@ -41,7 +41,7 @@ import numpy as np
 from tests.support.listen_world import make_study
 
 from voiceveil.apps.listen.app import invitation
-from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.design import StudyPlan
 from voiceveil.apps.web.database import open_database
 from voiceveil.apps.web.tokens import Seal, read_key
 
@@ -310,7 +310,7 @@ def main() -> int:
     options.evaluators = options.evaluators or (50 if options.hostile else 200)
     log = Log()
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(evaluators=options.evaluators, raters=options.evaluators, headphones=0)
+        plan = StudyPlan(evaluators=options.evaluators, raters=options.evaluators, headphones=0)
         study = make_study(Path(folder), plan, speakers=16, utterances=8, seconds=4.0)
         path = Path(folder) / "study"
         seal = Seal(read_key(path / "key"))

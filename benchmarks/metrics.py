@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from timing import seconds
 from voiceveil import metrics, stats
 from voiceveil.corpus.score_files import read_key, read_scores
-from voiceveil.metrics import ScoredTrials, measures
+from voiceveil.metrics import ScoredTrials, SinglingOutProtocol, measures, utterance_embeddings
 from voiceveil.testing.scores import ScoreWorld
 
 Floats = NDArray[np.float64]
@@ -255,7 +255,7 @@ def many_voices(each: int) -> tuple[NDArray[np.float32], list[str], NDArray[np.f
 
 def linkability() -> Row:
     enroll, enroll_ids, test, test_ids = many_voices(1)
-    found = metrics.linkability(test, test_ids, enroll, enroll_ids)
+    found = metrics.linkability(utterance_embeddings(test, test_ids), utterance_embeddings(enroll, enroll_ids))
 
     def plain(i: int) -> bool:
         cosines = [test[i] @ e / (np.linalg.norm(test[i]) * np.linalg.norm(e)) for e in enroll]
@@ -263,7 +263,10 @@ def linkability() -> Row:
 
     return Row(
         f"Linkability, 4,949 x 22,024 speakers, {len(found.sizes)} N' at once, exact, with intervals",
-        seconds(lambda: metrics.linkability(test, test_ids, enroll, enroll_ids), 2),
+        seconds(
+            lambda: metrics.linkability(utterance_embeddings(test, test_ids), utterance_embeddings(enroll, enroll_ids)),
+            2,
+        ),
         seconds(lambda: [plain(i) for i in range(3)], 1) / 3 * 4949,
         "one cosine at a time, one N', one draw (3 tests, scaled)",
         float(sum(plain(i) != (found.rivals[i] == 0) for i in range(10))),
@@ -282,7 +285,12 @@ def singling_out() -> Row:
         return float(np.mean(isolated))
 
     def ours() -> metrics.SinglingOut:
-        return metrics.singling_out(test, test_ids, enroll, enroll_ids, sizes=[22_024], most_enrolled=495)
+        return metrics.singling_out(
+            utterance_embeddings(test, test_ids),
+            utterance_embeddings(enroll, enroll_ids),
+            SinglingOutProtocol(most_enrolled=495),
+            sizes=[22_024],
+        )
 
     return Row(
         "Singling Out, N = 22,024, 495 enrolled speakers, 10 folds, 5 draws, with chance and intervals",

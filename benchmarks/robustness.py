@@ -34,7 +34,7 @@ from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.models.naturalness import DNSMOS
 from voiceveil.stats import ratio
 from voiceveil.systems import Anonymizer
-from voiceveil.systems.resolve import find_system
+from voiceveil.systems.contract import find_system
 
 RATE = 16000
 Spoil = Callable[[Samples, np.random.Generator], Samples]

@@ -31,11 +31,11 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-from voiceveil.audio import save
+from voiceveil.audio import AudioInfo, save
 from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.run.cluster import BLOCK, ray_executor
 from voiceveil.run.executor import Jobs
-from voiceveil.systems import anonymize, batch
+from voiceveil.systems import anonymize, jobs
 from voiceveil.systems.worker import Done, Job
 from voiceveil.testing import synthetic_voice
 from voiceveil.testing.memory import peak_memory
@@ -130,14 +130,14 @@ def pretend(job: Job, **options: object) -> Done:
     """What a worker says when it has done its work; it has not, and its file is empty."""
     job.part.parent.mkdir(parents=True, exist_ok=True)
     job.part.touch()
-    return Done(SECONDS, 1, "0" * 64, "0" * 64)
+    return Done(SECONDS, SECONDS, AudioInfo(16000, 1, 0), False, False, "0" * 64, "0" * 64)
 
 
 def drive(manifest: str, out: str, address: str) -> None:
     """The driver whose memory is measured."""
     import scale  # workers know this module by its name
 
-    setattr(batch, "run_job", scale.pretend)  # noqa: B010 -- it is not ours to replace, says mypy
+    setattr(jobs, "run_job", scale.pretend)  # noqa: B010 -- it is not ours to replace, says mypy
     start, began = time.perf_counter(), 0.0
     with ray_executor(address) as executor:
         first = executor.run

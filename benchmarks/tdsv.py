@@ -28,13 +28,14 @@ from voiceveil.metrics import measures as m
 from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.report.tdsv import write_page
 from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.stats import Estimate
 from voiceveil.tdsv.challenge import Challenge, open_challenge
 from voiceveil.tdsv.challenge_design import ChallengePlan, design
 from voiceveil.tdsv.challenge_writer import write_challenge
-from voiceveil.tdsv.evaluation import Evaluation, evaluate, scored_trials
+from voiceveil.tdsv.evaluation import TdsvEvaluation, evaluate, scored_trials
 from voiceveil.tdsv.features import extract_features
-from voiceveil.tdsv.lists import Key, Trial
+from voiceveil.tdsv.lists import TdsvKey, Trial
 from voiceveil.tdsv.scoring import TrialScores, anonymized_tests, score, score_trials
 from voiceveil.tdsv.serialization import save_system
 from voiceveil.tdsv.system import System
@@ -52,7 +53,7 @@ def challenge_of(task: int, digits: Path, scratch: Path, jobs: int) -> Challenge
     return open_challenge(folder)
 
 
-def chosen_keys(challenge: Challenge, phrases: int, speakers: int) -> list[Key]:
+def chosen_keys(challenge: Challenge, phrases: int, speakers: int) -> list[TdsvKey]:
     """Keys of the models of the last passphrases, with tests of these and of free text; two men for each woman."""
     keys = challenge.subset("eval").keys or ()
     men, women = (sorted({k.speaker for k in keys if k.speaker and k.gender == gender}) for gender in ("m", "f"))
@@ -64,12 +65,12 @@ def chosen_keys(challenge: Challenge, phrases: int, speakers: int) -> list[Key]:
     return [key for key in keys if key.phrase in known and said.get(key.test, known[0]) in known]
 
 
-def with_impostors(keys: Sequence[Key]) -> list[Key]:
+def with_impostors(keys: Sequence[TdsvKey]) -> list[TdsvKey]:
     """The keys, and all trials of impostors of the same gender with another passphrase."""
     tests = {(key.test, key.test_speaker, key.phrase) for key in keys if key.type == "TC"}
     genders = {key.speaker: key.gender for key in keys}
     extra = [
-        Key(one.model, test, "IW", one.speaker, other, one.gender, one.phrase, one.language)
+        TdsvKey(one.model, test, "IW", one.speaker, other, one.gender, one.phrase, one.language)
         for one in {key.model: key for key in keys}.values()
         for test, other, phrase in sorted(tests, key=str)
         if other != one.speaker and phrase != one.phrase and genders[other] == one.gender
@@ -77,12 +78,12 @@ def with_impostors(keys: Sequence[Key]) -> list[Key]:
     return [*keys, *extra]
 
 
-def trials_of(keys: Sequence[Key]) -> list[Trial]:
+def trials_of(keys: Sequence[TdsvKey]) -> list[Trial]:
     return [Trial(key.model, key.test) for key in keys]
 
 
-def speed(system: System, challenge: Challenge, keys: Sequence[Key], cache: Cache) -> None:
-    """50,000 trials after embedding, those at hand again and again."""
+def speed(system: System, challenge: Challenge, keys: Sequence[TdsvKey], context: RunContext) -> None:
+    """Measure the scoring of 50,000 trials, without the extraction of features; the trials are repeated."""
     models = challenge.subset("eval").models
     network = encoder_of(system.encoder)
     claimed, wanted = {key.model for key in keys}, {key.test for key in keys}
@@ -93,19 +94,18 @@ def speed(system: System, challenge: Challenge, keys: Sequence[Key], cache: Cach
         network,
         system.content,
         voice_only=free,
-        cache=cache,
+        context=context,
     )
-    heard = extract_features(
-        [u for u in challenge.tests("eval") if u.id in wanted], network, system.content, cache=cache
-    )
+    tests = [u for u in challenge.tests("eval") if u.id in wanted]
+    tested = extract_features(tests, network, system.content, context=context)
     listed = (trials_of(keys) * (50_000 // len(keys) + 1))[:50_000]
     wall, cpu = time.perf_counter(), time.process_time()
-    score_trials(system, models, listed, enrolled, heard)
+    score_trials(system, models, listed, enrolled, tested)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     print(f"50,000 trials of task {challenge.task} scored in {cpu:.1f} s of one core ({wall:.1f} s by the clock)")
 
 
-def types_table(rows: Sequence[tuple[str, TrialScores]], keys: Sequence[Key]) -> str:
+def types_table(rows: Sequence[tuple[str, TrialScores]], keys: Sequence[TdsvKey]) -> str:
     """EER of voice, wording and both between two types of trials, with its interval over speakers."""
     kinds = np.array([key.type for key in keys])
     lines = ["| test speech | scores | TC-TW | TC-IC | TC-IW | TW-IW |", "|---|---|---|---|---|---|"]
@@ -126,21 +126,21 @@ def _between(every: ScoredTrials, target: NDArray[np.bool_], nontarget: NDArray[
 
 
 def passphrases(
-    system: System, challenge: Challenge, keys: Sequence[Key], args: argparse.Namespace, cache: Cache
-) -> list[Evaluation]:
-    """The same trials with anonymized test speech: does a passphrase survive, does it help an attacker?"""
+    system: System, challenge: Challenge, keys: Sequence[TdsvKey], args: argparse.Namespace, context: RunContext
+) -> list[TdsvEvaluation]:
+    """Score the same trials with anonymized test speech: does a passphrase survive, does it help an attacker?"""
     every = with_impostors(keys)
-    rows = [("original", score(system, challenge, trials=trials_of(every), cache=cache, jobs=args.jobs))]
+    chosen = challenge.with_trials("eval", trials_of(every))
+    rows = [("original", score(system, chosen, context=context))]
     for name in args.anonymize.split(",") if args.anonymize else []:
         folder = args.scratch / f"anon_{name}"
-        tests = anonymized_tests(challenge, "eval", name, folder, trials=trials_of(every), seed=SEED, jobs=args.jobs)
-        found = score(system, challenge, trials=trials_of(every), tests=tests, cache=cache, jobs=args.jobs)
-        rows.append((name, found))
+        tests = anonymized_tests(chosen.test_corpus("eval"), name, folder, seed=SEED, context=context)
+        rows.append((name, score(system, chosen, tests=tests, context=context)))
     print(f"\n{types_table(rows, every)}\n")
-    evaluations = [evaluate(found.llr[: len(keys)], keys, name=name) for name, found in rows]
-    for one in evaluations:
-        accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in one.acceptance)
-        print(f"{one.name}: minDCF {shown(one.overall.min_dcf)}; accepted {accepted}", flush=True)
+    evaluations = [evaluate(scores.llr[: len(keys)], keys, name=name) for name, scores in rows]
+    for evaluation in evaluations:
+        accepted = ", ".join(f"{a.type} {shown(a.accepted)}" for a in evaluation.acceptance)
+        print(f"{evaluation.name}: minDCF {shown(evaluation.overall.min_dcf)}; accepted {accepted}", flush=True)
     return evaluations
 
 
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--ecapa", default="", help="folder of an ECAPA-TDNN, to compare with")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
-    cache = Cache(args.scratch / "cache.sqlite")
+    context = RunContext(Cache(args.scratch / "cache.sqlite"), args.jobs)
     for task in map(int, args.tasks.split(",")):
         challenge = challenge_of(task, args.digits, args.scratch, args.jobs)
         keys = chosen_keys(challenge, args.phrases, args.speakers)
@@ -163,16 +163,17 @@ def main() -> None:
         encoders = ["campplus", *([f"ecapa:{args.ecapa}"] if args.ecapa else [])]
         systems = {}
         for spec in encoders:
-            system = systems[spec] = train(challenge, encoder=spec, cache=cache, jobs=args.jobs)
+            system = systems[spec] = train(challenge, encoder=spec, context=context)
             save_system(args.scratch / f"task{task}-{spec.partition(':')[0]}.npz", system)
             for free in (True, False) if task == 2 else (True,):
-                found = score(system, challenge, trials=trials_of(keys), free_text=free, cache=cache, jobs=args.jobs)
+                chosen = challenge.with_trials("eval", trials_of(keys))
+                scores = score(system, chosen, free_text=free, context=context)
                 label = spec.partition(":")[0] + ("" if task == 1 else ", with free text" if free else ", without")
-                evaluations.append(evaluate(found.llr, keys, name=label))
+                evaluations.append(evaluate(scores.llr, keys, name=label))
         print(f"\ntask {task}\n{table(evaluations)}", flush=True)
-        speed(systems["campplus"], challenge, keys, cache)
+        speed(systems["campplus"], challenge, keys, context)
         if task == 2:
-            evaluations += passphrases(systems["campplus"], challenge, keys, args, cache)[1:]
+            evaluations += passphrases(systems["campplus"], challenge, keys, args, context)[1:]
         write_page(args.scratch / f"task{task}.html", evaluations, title=f"Digits as passphrases, task {task}")
 
 

@@ -23,9 +23,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 
-import voiceveil.attack as attack
-from voiceveil.api.evaluating import EvaluationSettings, evaluate_system
-from voiceveil.attack import TrainingSpeech
+from voiceveil.api.evaluating import evaluate_system
+from voiceveil.attack import AttackOptions, TrainingSpeech, attack
 from voiceveil.attack.embedding import embed
 from voiceveil.attack.encoder_attackers import AdaptedAttacker
 from voiceveil.corpus import open_corpus
@@ -33,14 +32,16 @@ from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Results
+from voiceveil.evaluation.settings import EvaluationOptions, EvaluationSettings
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.report.comparison import measures_table
 from voiceveil.report.figures import privacy_utility_svg
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
-from voiceveil.systems.resolve import find_system
-from voiceveil.training.asv import AsvSettings, TrainingRun, train_asv
+from voiceveil.systems.contract import find_system
+from voiceveil.training.asv import AsvSettings, train_asv
+from voiceveil.training.training_run import TrainingRun
 
 SEED = 2024
 PROTOCOL = Path(__file__).with_name("side_by_side.toml")
@@ -61,11 +62,13 @@ def measure(spec: str, args: argparse.Namespace) -> Results:
         load_protocol(PROTOCOL),
         args.scratch / spec,
         attackers=ATTACKERS,
-        recognizers=("moonshine", "pocketsphinx") if args.second else ("moonshine",),
         seed=args.seed,
-        cache=args.scratch / "cache.sqlite",
         jobs=args.jobs,
-        progress=not args.quiet,
+        options=EvaluationOptions(
+            recognizers=("moonshine", "pocketsphinx") if args.second else ("moonshine",),
+            cache=args.scratch / "cache.sqlite",
+            progress=not args.quiet,
+        ),
     )
     return replace(evaluate_system(settings, name, parameters), system=spec)
 
@@ -96,16 +99,14 @@ def strongest(evaluation: Evaluation, args: argparse.Namespace) -> None:
             flush=True,
         )
         attackers += [f"trained:{folder}", f"trained-adapted:{folder}"]
-    result = attack.run(
+    result = attack(
         args.data,
         anon=suffix,
-        anon_data=data,
         attackers=attackers,
         sets=inventory.enrollment_of,
         train=train,
-        cache=args.scratch / "cache.sqlite",
         jobs=args.jobs,
-        quiet=args.quiet,
+        options=AttackOptions(anon_data=data, cache=args.scratch / "cache.sqlite", progress=not args.quiet),
     )
     for row in result.rows:
         if row.condition == "aa":
@@ -146,24 +147,22 @@ def feelings(evaluation: Evaluation, args: argparse.Namespace) -> None:
 
 def speaker_level(spec: str, args: argparse.Namespace) -> None:
     """One voice a speaker and role: are the voices as different as the speakers are?"""
-    name, *settings = spec.split(",")
+    name, *parameters = spec.split(",")
     whole = load_protocol(PROTOCOL)
     levels: dict[str, Literal["utterance", "speaker"]] = dict.fromkeys(("enroll", "trial"), "speaker")
     protocol = replace(
         whole, metrics=("eer", "gvd"), emotion=(), recognition=(), training=None, levels=levels, ranking=None
     )
-    folder = args.scratch / f"{spec}, speaker level"
-    evaluation = prepare(args.data, folder, protocol=protocol, system=find_system(name, settings))
-    results = evaluate(
-        evaluation,
+    settings = EvaluationSettings(
+        args.data,
+        protocol,
+        args.scratch / f"{spec}, speaker level",
         attackers=("campplus",),
-        jobs=args.jobs,
         seed=args.seed,
-        cache_file=args.scratch / "cache.sqlite",
-        details=False,
-        quiet=args.quiet,
-        say=say,
+        jobs=args.jobs,
+        options=EvaluationOptions(cache=args.scratch / "cache.sqlite", report=False, progress=not args.quiet),
     )
+    results = evaluate(prepare(settings, system=find_system(name, parameters)))
     for figure in results.find("eer", condition="aa"):
         print(f"speaker level: EER {figure.gender} {figure.value:.1%} [{figure.low:.1%}, {figure.high:.1%}]")
     for figure in results.find("gvd"):
@@ -208,8 +207,8 @@ def main() -> None:
     ranking = rank_systems([for_figure(one) for one in results], load_protocol(PROTOCOL), split="dev")
     (args.scratch / "frontier.svg").write_text(privacy_utility_svg(ranking))
     default = f"veil,privacy={args.default}"
-    made = find_system("veil", [f"privacy={args.default}"])
-    evaluation = prepare(args.data, args.scratch / default, protocol=PROTOCOL, system=made)
+    settings = EvaluationSettings(args.data, load_protocol(PROTOCOL), args.scratch / default)
+    evaluation = prepare(settings, system=find_system("veil", [f"privacy={args.default}"]))
     feelings(evaluation, args)
     strongest(evaluation, args)
     speaker_level(default, args)

@@ -13,7 +13,7 @@ WORDS = ["ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT",
 
 @corpora.register("digits")
 def read_digits(path: Path, report: Report = strict) -> Corpus:
-    """One utterance for each file; a file with another name is reported."""
+    """Return a corpus with one utterance for each file; a file with another name is reported."""
     utterances = []
     for file in sorted(path.glob("*/*.wav")):
         name = re.fullmatch(r"(\d)_\d+", file.stem)

@@ -62,7 +62,7 @@ PARTS: dict[str, list[str]] = {
         ]
         for protocol, system in EVALUATED.items()
     },
-    "submission": ["submit OUT/../evaluate/vpc2024 --partial --out OUT/submission.tar.gz --quiet"],
+    "submission": ["submit OUT/../evaluate/vpc2024 --partial --unofficial --out OUT/submission.tar.gz --quiet"],
     "risk": [
         "corpus protocol commonvoice:corpora/cv-corpus/en OUT/legal --legal --a-utterances 4 --b-utterances 4 --seed 1",
         "risk --embeddings original=orig.npz --embeddings informed=anon.parquet --protocol OUT/legal/protocol.toml "

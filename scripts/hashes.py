@@ -52,13 +52,13 @@ def resolved(extras: str) -> dict[str, str]:
 
 
 def _project(extras: set[str]) -> list[str]:
-    """What pyproject.toml asks for: an editable installation may know an older one."""
+    """Return the requirements in pyproject.toml, as the metadata of an editable installation may be older."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
 
 
 def published(name: str, number: str) -> set[str]:
-    """The sha256 of all files of a version, from the indexes that pip is set up for."""
+    """Return the sha256 of all files of a version, from the indexes that pip is set up for."""
     link = re.compile(r'<a\b[^>]*href="([^"#]*)#sha256=([0-9a-f]{64})"')
     spelled = "[-_.]+".join(map(re.escape, name.split("-")))
     start = re.compile(rf"{spelled}-{re.escape(number)}(-|\.tar|\.zip)", re.IGNORECASE)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.corpus import Utterance, open_corpus
 from voiceveil.dsp.effort import RATE, voiced_levels
-from voiceveil.models.pitch import contour as pitch_frames
-from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.pitch.trackers import f0_on_frames, tracker
 
 Array = NDArray[np.float64]
 MOST = 20
@@ -30,7 +29,7 @@ def levels(utterances: list[Utterance]) -> Iterator[Array]:
     swift = tracker("swift")
     for utterance in utterances:
         wave = load(utterance.path, rate=RATE, start=utterance.start, duration=utterance.duration)
-        f0 = pitch_frames.on_frames(swift(wave), swift, len(wave.samples))
+        f0 = f0_on_frames(swift(wave), swift, len(wave.samples))
         found = voiced_levels(wave.samples, f0 > 0)
         if len(found) > 1:
             yield found
@@ -63,8 +62,8 @@ def main() -> None:
     balances = np.array([bands.mean(axis=0) for bands in recordings])
     balances -= balances.mean(axis=1, keepdims=True)
     usual = balances.mean(axis=0)
-    printed("USUAL", usual)
-    printed("STEP", way * ((balances - usual) @ way).std())
+    printed("MEAN_BALANCE", usual)
+    printed("EFFORT_STEP", way * ((balances - usual) @ way).std())
 
 
 if __name__ == "__main__":

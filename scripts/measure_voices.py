@@ -13,7 +13,7 @@ import sys
 
 from voiceveil.audio import load
 from voiceveil.corpus import open_corpus
-from voiceveil.dsp.formants import measure
+from voiceveil.dsp.formants import measure_voice
 
 RATE = 16000
 
@@ -30,7 +30,7 @@ def main() -> None:
         found = 0
         for spoken in (group for _, group in sorted(corpus.by_speaker.items()) if group[0].gender == gender):
             wave = load(spoken[0].path, rate=RATE, start=spoken[0].start, duration=spoken[0].duration)
-            voice, _ = measure(wave.samples, RATE)
+            voice, _ = measure_voice(wave.samples, RATE)
             if voice is None or not voice.f0 or found == args.speakers:
                 continue
             found += 1

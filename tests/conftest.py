@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.loopback import loopback_only
+from tests.support.missing_packages import SkippingModule, skip_if_missing
 from tests.support.paths import ROOT
 from tests.support.quick import skip_heavy_imports
 
@@ -43,6 +44,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the folder whose tests kill, starve and flood processes."""
     return True if config.getoption("--quick") and collection_path == ROOT / "tests" / "faults" else None
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    return SkippingModule.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None]:
+    return (yield from skip_if_missing())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    return (yield from skip_if_missing())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

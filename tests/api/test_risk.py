@@ -8,7 +8,6 @@ import pytest
 
 import voiceveil as vv
 from tests.support.pitch_bumps import make_corpus  # registers the encoder `pitch-bumps`
-from voiceveil.risk import RiskLimits
 
 
 @pytest.fixture(scope="module")
@@ -20,22 +19,24 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return home / "recordings", home / "recordings_b2"
 
 
+@pytest.mark.slow
 def test_two_folders_are_enough(folders: tuple[Path, Path], tmp_path: Path) -> None:
     risk = vv.assess_risk(
         *folders,
-        amounts=(4, 4),
-        unit="utterances",
-        lengths=(2,),
-        limits=RiskLimits(linkability=0.0),
-        encoders={"original": "pitch-bumps", "ignorant": "pitch-bumps", "informed": "pitch-bumps-adapted"},
-        draws=1,
+        plan=vv.RiskPlan(lengths=(2,), draws=1),
+        limits=vv.RiskLimits(linkability=0.0),
+        options=vv.RiskOptions(
+            amounts=(4, 4),
+            unit="utterances",
+            encoders={"original": "pitch-bumps", "ignorant": "pitch-bumps", "informed": "pitch-bumps-adapted"},
+        ),
     )
     records = risk.records()
     assert {record["attacker"] for record in records} == {"original", "ignorant", "informed"}
     assert all(0 <= record["low"] <= record["value"] <= record["high"] <= 1 for record in records)
     assert [verdict.criterion for verdict in risk.verdicts] == ["linkability"]
     assert not risk.acceptable
-    assert "This informs a legal assessment and is none." in str(risk)
+    assert "This informs a legal assessment and does not replace one." in str(risk)
     page = risk.report(tmp_path / "risk.html")
     assert "<html" in page.read_text(encoding="utf-8")
     with pytest.raises(vv.InputError, match="this file exists"):
@@ -47,8 +48,3 @@ def test_two_folders_are_enough(folders: tuple[Path, Path], tmp_path: Path) -> N
 def test_too_little_speech_says_so(folders: tuple[Path, Path]) -> None:
     with pytest.raises(vv.InputError, match="too little speech"):
         vv.assess_risk(*folders)
-
-
-def test_unknown_option_is_refused(folders: tuple[Path, Path]) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'lenghts'"):
-        vv.assess_risk(*folders, lenghts=(1,))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.adaptation import (
     Candidate,
-    TrainingSet,
+    LabeledEmbeddings,
     adapt,
     candidates,
     recording_units,
@@ -26,13 +26,13 @@ from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.progress import progress_style
 
 
-def training(seed: int = 0, *, speakers: int = 40, utterances: int = 12, signal: float = 1.0) -> TrainingSet:
+def training(seed: int = 0, *, speakers: int = 40, utterances: int = 12, signal: float = 1.0) -> LabeledEmbeddings:
     """Speakers differ in 6 of 16 dimensions, utterances (as anonymization makes them) mostly in the others."""
     rng = np.random.default_rng(seed)
     speaker = np.repeat(np.arange(speakers), utterances)
     x = rng.standard_normal((len(speaker), 16)) * np.r_[np.full(6, 0.6), np.full(10, 3.0)] + 2.0
     x[:, :6] += signal * rng.standard_normal((speakers, 6))[speaker]
-    return TrainingSet(x, None, speaker, np.where(speaker % 2 == 0, "f", "m"), each(len(x)))
+    return LabeledEmbeddings(x, None, speaker, np.where(speaker % 2 == 0, "f", "m"), each(len(x)))
 
 
 def each(count: int) -> NDArray[np.str_]:
@@ -81,7 +81,7 @@ def test_validation_folds_share_no_speakers() -> None:
 def test_candidates_on_the_trunk_need_a_last_layer() -> None:
     data = training()
     assert not any(one.on_trunk for one in candidates(data))
-    deep = TrainingSet(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, data.unit)
+    deep = LabeledEmbeddings(data.embeddings[:, :4], data.embeddings, data.speaker, data.gender, data.unit)
     assert any(one.on_trunk for one in candidates(deep))
     found = adapt(deep, [Candidate(Cosine()), Candidate(Lda(6), on_trunk=True)])
     assert found.candidate.on_trunk  # four of the six dimensions that matter are cut off by the layer
@@ -106,7 +106,7 @@ def test_too_few_speakers_are_rejected() -> None:
 def test_speakers_with_one_utterance_serve_as_impostors() -> None:
     data = training()
     rng = np.random.default_rng(9)
-    more = TrainingSet(
+    more = LabeledEmbeddings(
         np.concatenate([data.embeddings, 2.0 + rng.standard_normal((50, 16))]),
         None,
         np.concatenate([data.speaker, np.arange(100, 150)]),

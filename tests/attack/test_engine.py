@@ -27,7 +27,7 @@ from voiceveil.corpus.score_files import read_key, read_scores
 from voiceveil.evaluation.inventory import take_inventory
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.tasks import TaskContext, TaskOptions, TaskResult, TaskSetup
-from voiceveil.evaluation.tasks.verification import Verification
+from voiceveil.evaluation.tasks.verification import VerificationTask
 from voiceveil.models.speaker.encoders import TrainingRecord
 from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
@@ -48,6 +48,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+WRONG_SCORING = attack.AttackOptions(scoring="pdla")  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
     """A copy to spoil."""
@@ -56,14 +59,13 @@ def data(made: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_attack_from_end_to_end(made: Path, tmp_path: Path) -> None:
-    result = attack.run(
+    result = attack.attack(
         made,
         anon="_b2",
         attackers=["pitch-bumps", "pitch-bumps-adapted", "free"],
         train=[made / "train_b2"],
-        cache=tmp_path / "cache.sqlite",
         out=tmp_path / "out",
-        resamples=50,
+        options=attack.AttackOptions(cache=tmp_path / "cache.sqlite", resamples=50),
     )
     shown = [(row.attacker, row.condition, row.knowledge) for row in result.rows]
     assert shown == [
@@ -134,13 +136,15 @@ def test_enrollment_and_score_files_equal_hand_computation(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_second_run_uses_the_cache(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
+    options = attack.AttackOptions(cache=tmp_path / "c", resamples=10)
+    first = attack.attack(made, attackers=["pitch-bumps"], options=options)
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("computed again"))
-    second = attack.run(made, attackers=["pitch-bumps"], cache=tmp_path / "c", resamples=10)
+    second = attack.attack(made, attackers=["pitch-bumps"], options=options)
     assert first.rows == second.rows
     assert first.strongest is None  # original speech alone
 
 
+@pytest.mark.slow
 def test_control_eer_of_a_good_attacker_is_one_half(made: Path) -> None:
     one = find_sets(made)[0]
     rng = np.random.default_rng(0)
@@ -216,36 +220,39 @@ def test_invalid_data_is_found_before_the_work(
     monkeypatch.setattr(PitchBumps, "__call__", lambda self, wave: pytest.fail("the work has begun"))
     spoil(data)
     with pytest.raises(InputError, match=what):
-        attack.run(data, anon="_b2", attackers=["pitch-bumps"])
+        attack.attack(data, anon="_b2", attackers=["pitch-bumps"])
 
 
 @pytest.mark.parametrize(
     ("options", "what"),
     [
         ({"anon": "_b3"}, "no anonymized speech toy_trials_x_b3.*did you mean toy_trials_x_b2"),
-        ({"anon": ""}, "empty suffix"),
+        ({"anon": ""}, "suffix is empty"),
         ({"anon": "_b2", "sets": ["toi"]}, "no set 'toi'"),
         ({"anon": "_b2", "attackers": ["pitch-bumbs"]}, "did you mean pitch-bumps"),
         ({"anon": "_b2", "attackers": []}, "no attacker"),
         ({"anon": "_b2", "attackers": ["free:smell"]}, "unknown cue"),
         ({"anon": "_b2", "attackers": ["pitch-bumps-adapted"]}, "needs anonymized training speech"),
         ({"attackers": ["free:f0"], "jobs": 0}, "at least one job"),
-        ({"anon": "_b2", "scoring": "plda"}, "pitch-bumps needs original training speech.*--train-original"),
-        ({"anon": "_b2", "scoring": "pdla"}, "unknown scoring 'pdla'.*cosine, plda"),
+        (
+            {"anon": "_b2", "options": attack.AttackOptions(scoring="plda")},
+            "pitch-bumps needs original training speech.*--train-original",
+        ),
+        ({"anon": "_b2", "options": WRONG_SCORING}, "unknown scoring 'pdla'.*cosine, plda"),
     ],
 )
 def test_invalid_options_are_rejected(made: Path, options: dict[str, Any], what: str) -> None:
     with pytest.raises(InputError, match=what):
-        attack.run(made, **{"attackers": ["pitch-bumps"], **options})
+        attack.attack(made, **{"attackers": ["pitch-bumps"], **options})
 
 
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
-        ("campplus:{}/trials", "not a file of weights as torch writes them"),
+        ("campplus:{}/trials", "not a file of weights that torch wrote"),
         ("campplus:{}/none.safetensors", "no such file of weights"),
         ("trained:{}/trials", "not a safetensors file"),
-        ("ecapa:speechbrain/spkrec-ecapa-voxceleb", "give the folder that `voiceveil train asv` wrote"),  # a hub id
+        ("ecapa:speechbrain/spkrec-ecapa-voxceleb", "give a folder that `voiceveil train asv` wrote"),  # a hub id
     ],
 )
 def test_wrong_models_are_found_before_the_work(
@@ -259,9 +266,9 @@ def test_wrong_models_are_found_before_the_work(
 
 def test_training_speakers_must_not_be_in_the_trials(made: Path) -> None:
     with pytest.raises(InputError, match=r"8 training speaker.* are among those attacked"):
-        attack.run(made, anon="_b2", attackers=["pitch-bumps-adapted"], train=[made / "toy_enrolls_b2"])
+        attack.attack(made, anon="_b2", attackers=["pitch-bumps-adapted"], train=[made / "toy_enrolls_b2"])
     with pytest.raises(InputError, match="needs anonymized speech"):
-        attack.run(made, attackers=["pitch-bumps-adapted"], train=[made / "train_b2"])
+        attack.attack(made, attackers=["pitch-bumps-adapted"], train=[made / "train_b2"])
 
 
 @pytest.mark.slow
@@ -337,7 +344,7 @@ def test_protocol_with_plda_uses_plda_given_training_speech(made: Path, tmp_path
 
     def verified(train: list[str], out: Path) -> TaskResult:
         setup = TaskSetup(take_inventory(protocol, made, train=train), made, TaskOptions(attackers=("pitch-bumps",)))
-        return Verification().run(TaskContext(setup, {}, RunContext(Cache(None)), out, "_b2", anon_data=made))
+        return VerificationTask().run(TaskContext(setup, {}, RunContext(Cache(None)), out, "_b2", anon_data=made))
 
     result = verified(["train"], tmp_path / "a")
     assert {(f.metric, f.condition) for f in result.figures} == {
@@ -379,7 +386,9 @@ def test_anonymized_data_may_be_elsewhere_among_other_versions(data: Path, tmp_p
 
 def test_campplus_from_end_to_end(made: Path, tmp_path: Path) -> None:
     """The ready-made encoder, through two processes."""
-    result = attack.run(made, attackers=["campplus"], jobs=2, cache=tmp_path / "c", resamples=20)
+    result = attack.attack(
+        made, attackers=["campplus"], jobs=2, options=attack.AttackOptions(cache=tmp_path / "c", resamples=20)
+    )
     assert [(row.condition, row.knowledge) for row in result.rows] == [("oo", "unprotected")]
     assert result.health[0].original_eer == pytest.approx(result.rows[0].eer.value)
     assert result.rows[0].eer.value < 0.4

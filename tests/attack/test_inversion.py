@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 import voiceveil as vv
 import voiceveil.attack as attack
+from tests.support.evaluations import settings_for
 from tests.support.pitch_bumps import make_corpus
 from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.attack.inversion import ALPHAS, AngleCounts, AngleModel, count_angles, invert
@@ -22,7 +22,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
 from voiceveil.dsp.lpc import ORDER, pole_angles
 from voiceveil.dsp.mcadams import McAdams, analysis_window
-from voiceveil.evaluation.evaluate import default_attackers, prepare
+from voiceveil.evaluation.evaluate import prepare
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
 
@@ -138,7 +138,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("system", ["b2", "d1"])
 def test_inversion_beats_the_ignorant_attacker(data: Path, system: str) -> None:
     names = ["angles", "mcadams-inversion:angles"]
-    result = attack.run(data, anon=f"_{system}", attackers=names, resamples=20)
+    result = attack.attack(data, anon=f"_{system}", attackers=names, options=attack.AttackOptions(resamples=20))
     ignorant, inverting = result.mean("angles", "oa").value, result.mean("mcadams-inversion:angles", "oa").value
     assert inverting < ignorant - 0.1
     row = next(row for row in result.rows if row.attacker.startswith("mcadams"))
@@ -168,10 +168,14 @@ def test_inversion_is_a_default_attacker_of_mcadams_systems(tmp_path: Path) -> N
     from tests.support.small_challenge import make_challenge
 
     made = make_challenge(tmp_path / "data", only=("dev",))
+
+    def default_attackers(name: str) -> tuple[str, ...]:
+        return prepare(settings_for(made, tmp_path / name), system=vv.system(name)).attackers
+
     for name in ("b2", "b2-2022", "b2-2020", "d1"):
-        assert default_attackers(prepare(made, tmp_path / name, system=vv.system(name)))[-1] == "mcadams-inversion"
+        assert default_attackers(name)[-1] == "mcadams-inversion"
     for name in ("i1", "identity"):
-        assert "mcadams-inversion" not in default_attackers(prepare(made, tmp_path / name, system=vv.system(name)))
+        assert "mcadams-inversion" not in default_attackers(name)
 
 
 def test_coefficient_of_real_speech_is_estimated() -> None:
@@ -194,11 +198,13 @@ def test_plan_accounts_for_the_cache(tmp_path: Path) -> None:
     from voiceveil.evaluation.plan import make_plan
 
     made = make_challenge(tmp_path / "data", only=("dev",))
-    evaluation = prepare(made, tmp_path / "out", system=vv.system("b2"))
-    options: Any = {"attackers": ["mcadams-inversion:bumps"], "recognizers": ["counter"]}
-    before = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
+    settings = settings_for(
+        made, tmp_path / "out", attackers=["mcadams-inversion:bumps"], seed=1, recognizers=["counter"], report=False
+    )
+    evaluation = prepare(settings, system=vv.system("b2"))
+    before = [step for step in make_plan(evaluation).steps if "inversion" in step.name]
     assert sum(step.left for step in before) == 24
-    results = evaluate(evaluation, **options, seed=1, details=False)
+    results = evaluate(evaluation)
     assert {figure.evaluator for figure in results.find("eer")} == {"mcadams-inversion:bumps (inverting)"}
-    after = [step for step in make_plan(evaluation, **options, seed=1).steps if "inversion" in step.name]
+    after = [step for step in make_plan(evaluation).steps if "inversion" in step.name]
     assert [(step.utterances, step.left) for step in after] == [(12, 0), (12, 0)]

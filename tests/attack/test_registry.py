@@ -82,7 +82,7 @@ def test_a_third_partys_attacker() -> None:
     attackers.register("coin")(lambda options: [Coin()])
     (coin,) = make_attackers(["coin"])
     assert (coin.backend, coin.llr, coin.needs_training, coin.reference) == ("", False, False, None)
-    assert list(coin.work([], {}, Cache(None))) == []
+    assert list(coin.work([], (), {}, Cache(None))) == []
     coin.fit(TrainingSpeech(), RunContext(Cache(None)))
     assert coin.health(None, None).warnings == ()
 

@@ -33,7 +33,7 @@ def test_python_and_the_command_line_have_the_same_default(source: Path, tmp_pat
 def test_fallback_to_b2_gives_a_warning(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("voiceveil.systems.resynthesis.pipeline.find_spec", lambda name: None)
+    monkeypatch.setattr("voiceveil.systems.resynthesis.loader.find_spec", lambda name: None)
     with pytest.warns(UserWarning, match="using b2, which protects little, because veil cannot be used: .*pip install"):
         vv.anonymize(source, tmp_path / "python", seed=1)
     assert main(["anonymize", str(source), str(tmp_path / "command"), "--seed", "1", "--quiet"]) == 0

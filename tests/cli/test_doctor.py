@@ -1,4 +1,4 @@
-"""`voiceveil doctor`: what it finds in a working installation, and in one that is damaged."""
+"""`voiceveil doctor` in a working and in a damaged installation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from voiceveil.cli import doctor
+from voiceveil.api import installation
 from voiceveil.cli.main import main
 
 
@@ -21,6 +21,7 @@ def test_a_working_installation(capsys: pytest.CaptureFixture[str]) -> None:
     rows = findings(capsys, 0)
     assert rows["versions", "voiceveil"]["text"].startswith("0.")
     assert rows["packages", "numpy"]["state"] == "ok"
+    assert rows["formats", "PyAV"]["text"].startswith("M4A, AAC, AMR, WMA; video: MP4, MOV")
     assert rows["models", "veil"]["state"] == "ok"
     assert rows["write access", "temporary folder"]["state"] == "ok"
     assert rows["self-test", "b2"]["text"].startswith("3 s of speech in ")
@@ -36,8 +37,8 @@ def test_a_damaged_installation(
     (tmp_path / "veil.safetensors").write_bytes(b"damaged")
     monkeypatch.setattr(store, "FOLDER", tmp_path)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "missing"))
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "ray" else object())
-    monkeypatch.setattr(doctor, "_self_test", lambda: iter(()))
+    monkeypatch.setattr(installation, "find_spec", lambda name: None if name == "ray" else object())
+    monkeypatch.setattr(installation, "_self_test", lambda: iter(()))
     rows = findings(capsys, 1)
     assert "the weights were changed" in rows["models", "veil"]["text"]
     assert rows["models", "pool"]["state"] == rows["write access", "temporary folder"]["state"] == "FAILED"
@@ -48,6 +49,8 @@ def test_a_damaged_installation(
 
 
 def test_findings_are_grouped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_findings", lambda: iter([doctor.Finding("device", "cores", "ok", "2")]))
+    monkeypatch.setattr(
+        installation, "check_installation", lambda: iter([installation.Finding("device", "cores", "ok", "2")])
+    )
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out == "device\n  ok      cores               2\neverything works\n"

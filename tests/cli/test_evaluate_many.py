@@ -11,11 +11,12 @@ import pytest
 
 from tests.support.small_challenge import make_challenge
 from voiceveil import metrics
-from voiceveil.api.evaluating import EvaluationSettings, _resolved, protocol_systems
+from voiceveil.api.evaluating import _resolved, protocol_systems
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.settings import EvaluationSettings
 from voiceveil.evaluation.tasks.distinctiveness import _dominance, speaker_intervals
 from voiceveil.report.comparison import compare, measures_table, shown
 from voiceveil.report.comparison_page import scatter_svg
@@ -55,15 +56,15 @@ def test_several_systems_are_compared(data: Path, tmp_path: Path, capsys: pytest
     ]
     command += ["--attackers", "bumps", "--recognizers", "counter", "--jobs", "1", "--no-report", "--quiet"]
     assert main([*command, "--out", str(out)]) == 1  # nosuch
-    said = capsys.readouterr()
-    assert "nosuch: unknown system 'nosuch'" in said.err
-    lines = {line.split()[0]: line for line in said.out.splitlines()}
+    printed = capsys.readouterr()
+    assert "nosuch: unknown system 'nosuch'" in printed.err
+    lines = {line.split()[0]: line for line in printed.out.splitlines()}
     assert lines["system"].split()[1:] == ["EER", "oa", "EER", "aa", "WER", "DeID", "G_VD", "(dB)"]
     assert lines["nosuch"].split(maxsplit=1)[1].startswith("not measured: unknown system 'nosuch'")
-    found = json.loads((out / "comparison.json").read_text())
-    rows = {row["system"]: row["values"] for row in found["rows"]}
+    comparison = json.loads((out / "comparison.json").read_text())
+    rows = {row["system"]: row["values"] for row in comparison["rows"]}
     assert list(rows) == ["original", "identity", "nosuch", "d1"]
-    # What changes nothing has the figures of the original, and hides nobody.
+    # A system that changes nothing has the figures of the original.
     assert rows["identity"]["eer_aa"]["value"] == rows["original"]["eer_aa"]["value"]
     assert rows["identity"]["wer"] == rows["original"]["wer"]
     assert rows["identity"]["deid"]["value"] == pytest.approx(0, abs=0.02)
@@ -90,10 +91,11 @@ def test_settings_with_several_systems_are_rejected(data: Path, capsys: pytest.C
 
 def test_pool_can_be_made_of_the_evaluation_speakers(data: Path, tmp_path: Path) -> None:
     settings = EvaluationSettings(data, load_protocol("vpc2020"), tmp_path)
-    system, folder = _resolved(settings, "k2", ["pool=evaluation", "epsilon=50"], planned=False)
-    assert folder == tmp_path
+    system = _resolved(settings, "k2", ["pool=evaluation", "epsilon=50"], planned=False)
     assert system.parameters()["epsilon"] == 50
-    pool = load_pool(Path(system.parameters()["pool"]))
+    file = Path(system.parameters()["pool"])
+    assert file.is_relative_to(tmp_path)
+    pool = load_pool(file)
     assert sorted(pool.ids) == [str(k) for k in (*range(10, 14), *range(20, 24))]
     with pytest.raises(InputError, match="system b2 has no parameter 'pool'"):
         _resolved(settings, "b2", ["pool=evaluation"], planned=False)
@@ -158,9 +160,9 @@ def results(system: str, eer: float, gvd: float) -> Results:
 
 
 def test_rows_are_means_over_the_test_sets_of_the_right_attackers() -> None:
-    found = compare("vpc2020", [results("o1", 0.3, -4.0)], {"x": "broken"}, ["x", "o1"])
-    assert (found.split, found.sets, found.encoder) == ("test", ("libri_test",), "campplus")
-    original, fault, row = found.rows
+    comparison = compare("vpc2020", [results("o1", 0.3, -4.0)], {"x": "broken"}, ["x", "o1"])
+    assert (comparison.split, comparison.sets, comparison.encoder) == ("test", ("libri_test",), "campplus")
+    original, fault, row = comparison.rows
     assert original.values["eer_aa"].value == pytest.approx(0.02)
     assert fault.fault == "broken"
     assert row.values["eer_oa"].value == pytest.approx(0.5)

@@ -20,18 +20,18 @@ from voiceveil.testing.scores import ScoreWorld
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A world of 8 enrolled speakers of 10: its trials, utt2spk, scores of two systems, and labeled scores."""
+    """Return a folder with trials of 8 enrolled of 10 speakers, utt2spk, scores of two systems, and labeled scores."""
     rng = np.random.default_rng(1)
     trials = ScoreWorld(speakers=10, enrolled=8, utterances=4).draw(rng)
     utterance = [f"s{speaker}-{i % 40}" for i, speaker in enumerate(trials.speaker)]
     label = np.where(trials.target, "target", "nontarget")
     second = trials.score + rng.normal(0, 1, len(trials.score))
     lines: dict[str, list[str]] = {"trials": [], "a.scores": [], "b.scores": [], "labeled": []}
-    for enroll, utt, x, y, what in zip(trials.enroll, utterance, trials.score, second, label, strict=True):
-        lines["trials"].append(f"s{enroll} {utt} {what}")
+    for enroll, utt, x, y, kind in zip(trials.enroll, utterance, trials.score, second, label, strict=True):
+        lines["trials"].append(f"s{enroll} {utt} {kind}")
         lines["a.scores"].append(f"s{enroll} {utt} {x!s}")
         lines["b.scores"].append(f"s{enroll} {utt} {y!s}")
-        lines["labeled"].append(f"{x!s} {what}")
+        lines["labeled"].append(f"{x!s} {kind}")
     lines["b.scores"] = [lines["b.scores"][i] for i in rng.permutation(len(trials.score))]
     lines["utt2spk"] = [f"{utt} {utt.split('-')[0]}" for utt in dict.fromkeys(utterance)]
     for name, content in lines.items():
@@ -58,7 +58,7 @@ def load(folder: Path, name: str = "a.scores") -> ScoredTrials:
 
 def test_values_equal_the_metrics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_json(capsys, folder / "a.scores", "--trials", folder / "trials", "--utt2spk", folder / "utt2spk")
-    found = result["files"][0]["metrics"]
+    entries = result["files"][0]["metrics"]
     trials = load(folder)
     target, nontarget = trials.classes()
     expected = {
@@ -71,9 +71,9 @@ def test_values_equal_the_metrics(folder: Path, capsys: pytest.CaptureFixture[st
         "zebra_population": metrics.zebra(target, nontarget).population,
         "zebra_individual": metrics.zebra(target, nontarget).individual,
     }
-    assert isinstance(found, dict)
-    assert {name: entry["result"]["value"] for name, entry in found.items()} == pytest.approx(expected, abs=1e-12)
-    assert found["eer"]["result"] == metrics.estimate(trials, "eer", resamples=100).as_dict()
+    assert isinstance(entries, dict)
+    assert {name: entry["result"]["value"] for name, entry in entries.items()} == pytest.approx(expected, abs=1e-12)
+    assert entries["eer"]["result"] == metrics.estimate(trials, "eer", resamples=100).as_dict()
     assert result["files"][0]["notes"] == []
     assert result["files"][0]["units"] == {"count": 8, "of": "speakers"}
 
@@ -81,10 +81,10 @@ def test_values_equal_the_metrics(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.slow
 def test_official_method_is_chosen_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_json(capsys, folder / "labeled", "--method", "official", "--metrics", "eer,d_sys")
-    found = result["files"][0]["metrics"]
-    assert isinstance(found, dict)
+    entries = result["files"][0]["metrics"]
+    assert isinstance(entries, dict)
     target, nontarget = read_labeled(folder / "labeled")
-    assert {name: entry["result"]["value"] for name, entry in found.items()} == pytest.approx(
+    assert {name: entry["result"]["value"] for name, entry in entries.items()} == pytest.approx(
         {
             "eer_speechbrain": metrics.eer(target, nontarget, method="speechbrain"),
             "eer_kaldi": metrics.eer(target, nontarget, method="kaldi"),
@@ -92,7 +92,7 @@ def test_official_method_is_chosen_by_name(folder: Path, capsys: pytest.CaptureF
             "d_sys": metrics.d_sys(target, nontarget, method="official"),
         }
     )
-    assert "2024" in found["eer_speechbrain"]["method"]
+    assert "2024" in entries["eer_speechbrain"]["method"]
 
 
 def test_table_has_units_intervals_and_methods(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,8 +142,8 @@ def test_individual_zebra_has_no_interval(folder: Path, method: str, capsys: pyt
     options = ("--trials", folder / "trials", "--metrics", "zebra_individual", "--method", method)
     result = run_json(capsys, folder / "a.scores", folder / "b.scores", *options)
     expected = metrics.zebra(*load(folder).classes(), method=method)  # type: ignore[arg-type]
-    found = result["files"][0]["metrics"]["zebra_individual"]["result"]  # type: ignore[index]
-    assert (found["value"], found["tag"]) == (pytest.approx(expected.individual), expected.tag)
+    figure = result["files"][0]["metrics"]["zebra_individual"]["result"]  # type: ignore[index]
+    assert (figure["value"], figure["tag"]) == (pytest.approx(expected.individual), expected.tag)
     assert result["differences"] == []
     assert run(folder / "a.scores", *options) == 0
     text = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""``voiceveil train asv`` as a user meets it: killed and run again, wrong words, what it prints."""
+"""``voiceveil train asv``: resumed after a kill, invalid input, and its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def arguments(data: Path, out: Path) -> list[str]:
 
 
 def steps_done(checkpoint: Path) -> int:
-    """Epochs times 100 plus batches; 0 while there is no checkpoint."""
+    """Return 100 times the epoch plus the batch of a checkpoint; 0 while there is none."""
     try:
         state = read_record(checkpoint, CHECKPOINT)["state"]
     except InputError:
@@ -40,7 +40,7 @@ def steps_done(checkpoint: Path) -> int:
 def test_killed_training_resumes_to_the_same_weights(
     voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """kill -9 in the second epoch, in the middle; then the same command: bit for bit the undisturbed result."""
+    """After SIGKILL in the second epoch, the same command ends with the weights of an undisturbed run."""
     assert main(arguments(voices, tmp_path / "calm")) == 0
     command = [sys.executable, "-m", "voiceveil.cli.main", *arguments(voices, tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -67,12 +67,17 @@ def test_train_command_prints_its_progress(voices: Path, tmp_path: Path, capsys:
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "recipe official" in out
-    assert "trained on 4 speakers, 18 utterances" in out
-    assert "of 2 speakers that were not trained on" in out
+    assert "trained on 6 speakers, 27 utterances" in out
+    assert "epoch 1, the last:" in out
+    assert "the official recipe trains on all speakers" in out
     assert "WARNING: the learning rate got to" in out
-    assert f"encoder: trained:{tmp_path}" in out
+    assert f"encoder: speechbrain:{tmp_path}" in out
     assert main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["speakers"] == 4
+    assert json.loads(capsys.readouterr().out)["speakers"] == 6
+    assert main([*command, "--overwrite"]) == 0
+    (tmp_path / "CKPT+1" / "counter.ckpt").write_text("mine")
+    assert main(command) == 1
+    assert "counter.ckpt: this file exists, and the run did not write it" in capsys.readouterr().err
 
 
 def test_invalid_input_is_rejected(voices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

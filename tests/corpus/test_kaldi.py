@@ -65,7 +65,49 @@ def test_enrolls_file_alone_sets_no_other_roles(tmp_path: Path) -> None:
     assert [u.role for u in open_corpus(directory)] == ["", "enroll"]
 
 
-@pytest.mark.parametrize("command", ["cat x.wav |", "sox x.wav -t wav - |", "| cat", "touch executed |  "])
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("flac -c -d -s wav/b.flac |", "wav/b.flac"),
+        ("flac -c -d -s /corpora/Libri-Speech/a=b/84-1-0000.flac |", "/corpora/Libri-Speech/a=b/84-1-0000.flac"),
+        ("sox wav/b.wav -t wav - |", "wav/b.wav"),
+        ("sox wav/b.wav -t wav -R -b 16 - |", "wav/b.wav"),
+        ("sox wav/b.wav -t wav -r 16k -b 16 -e signed-integer -c 1 - |", "wav/b.wav"),
+    ],
+)
+def test_command_that_only_decodes_a_file_is_read_as_its_path(tmp_path: Path, command: str, path: str) -> None:
+    """As the challenges' own directories have them; nothing is run."""
+    directory = kaldi(tmp_path, wav_scp=f"a wav/a.wav\nb {command}\n")
+    assert [u.path for u in open_corpus(directory)] == [directory / "wav/a.wav", directory / path]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat x.wav |",
+        "| cat",
+        "touch executed |  ",
+        "flac -c -d -s x.flac; touch executed |",
+        "flac -c -d -s $(touch executed) |",
+        "flac -c -d -s `touch executed` |",
+        "flac -c -d -s x.flac > executed |",
+        "flac -c -d -s -o executed |",
+        "flac -c -d -s my file.flac |",
+        "flac -c -d x.flac |",
+        "flac  -c -d -s x.flac |",
+        "flac -c -d -s x.flac | touch executed |",
+        "flac -c -d -s x.flac |\ttouch executed |",
+        "sox x.wav -t wav - speed 0.9 |",
+        "sox x.wav -t wav -r 8000 - |",
+        "sox -v 2 x.wav -t wav - |",
+        "sox x.wav y.wav -t wav - |",
+        "sox x.wav -t wav executed |",
+        "sox x.wav -t wav -b 16; touch executed - |",
+        "sox x.wav -t mp3 - |",
+        "wav/sox x.wav -t wav - |",
+        "| flac -c -d -s x.flac |",
+    ],
+)
 def test_pipe_is_rejected_with_its_line_and_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

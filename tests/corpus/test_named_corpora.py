@@ -216,8 +216,7 @@ def test_voxceleb_is_read(tmp_path: Path) -> None:
         ("id00012-21Uxsk56VDQ-00002", "id00012", "f", ".m4a"),
         ("id10001-1zcIwhmdeo4-00001", "id10001", "m", ".wav"),
     ]
-    notes = [fault for fault in check(f"voxceleb:{tmp_path}", audio=False) if fault.note]
-    assert "1 files are .m4a" in notes[0].what
+    assert not check(f"voxceleb:{tmp_path}", audio=False)
 
 
 def deepmine(root: Path) -> Path:

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance, check, open_corpus
 from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.sampling import Sessions, shuffled
-from voiceveil.corpus.trial_design import Design, design_trials, write_design
+from voiceveil.corpus.trial_design import Design, TrialPlan, design_trials, write_design
 
 
 def corpus_of(sizes: dict[str, list[int]], kind: str = "folder", seconds: float | None = None) -> Corpus:
@@ -90,29 +91,22 @@ def test_designed_sets_have_their_properties(
     sizes: dict[str, list[int]], enroll: int, seed: int, by_session: bool, impostors: int
 ) -> None:
     corpus = corpus_of(sizes, "librispeech")
+    plan = TrialPlan(enroll=enroll, session="auto" if by_session else "none", impostors=impostors)
     try:
-        design = design_trials(
-            corpus, enroll=enroll, seed=seed, session="auto" if by_session else "none", impostors=impostors
-        )
+        design = design_trials(corpus, plan, seed=seed)
     except InputError as error:
         assert "too few speakers" in str(error)  # noqa: PT017 -- only some corpora are too small
         return
     promises(design, corpus, enroll, by_session)
     mixed = list(corpus)
     random.Random(seed).shuffle(mixed)
-    again = design_trials(
-        Corpus("small", tuple(mixed), kind="librispeech"),
-        enroll=enroll,
-        seed=seed,
-        session="auto" if by_session else "none",
-        impostors=impostors,
-    )
+    again = design_trials(Corpus("small", tuple(mixed), kind="librispeech"), plan, seed=seed)
     assert again == design  # whatever the order of the files
 
 
 def test_enrolled_speakers_have_enough_sessions_and_utterances() -> None:
     """A slow twin of the rule: some sessions hold enough and leave another."""
-    design = design_trials(corpus_of(SIZES, "librispeech"), enroll=3)
+    design = design_trials(corpus_of(SIZES, "librispeech"), TrialPlan(enroll=3))
     assert design.sets["small_enrolls"].speakers() == ("f1", "f2", "m1", "m2")
     assert set(design.sets) == {"small_enrolls", "small_trials_f", "small_trials_m"}
     assert design.record["not_enrolled"] == {
@@ -125,7 +119,7 @@ def test_enrolled_speakers_have_enough_sessions_and_utterances() -> None:
     trials = design.sets["small_trials_f"].trials
     assert trials is not None
     assert counts["target"] + counts["nontarget"] == len(trials) == 2 * counts["trial_utterances"]
-    free = design_trials(corpus_of(SIZES, "librispeech"), enroll=3, session="none")
+    free = design_trials(corpus_of(SIZES, "librispeech"), TrialPlan(enroll=3, session="none"))
     assert free.sets["small_enrolls"].speakers() == ("f1", "f2", "f3", "m1", "m2")
 
 
@@ -133,11 +127,11 @@ def test_design_depends_on_seed_and_sizes() -> None:
     corpus = corpus_of({f"{gender}{i}": [20, 20] for gender in "fm" for i in range(6)}, "librispeech")
     one, two = design_trials(corpus, seed=1), design_trials(corpus, seed=2)
     assert ids(one.sets["small_enrolls"]) != ids(two.sets["small_enrolls"])
-    few = design_trials(corpus, seed=1, trials=4, impostors=2)
+    few = design_trials(corpus, TrialPlan(trials=4, impostors=2), seed=1)
     assert all(len(said) == 4 for said in few.sets["small_trials_f"].by_speaker.values())
     assert len(few.sets["small_enrolls"].speakers()) == 8
     assert sum(reason == "drawn to be in trials only" for reason in few.record["not_enrolled"].values()) == 4
-    more = design_trials(corpus, seed=1, enroll=12)
+    more = design_trials(corpus, TrialPlan(enroll=12), seed=1)
     assert set(ids(one.sets["small_enrolls"])) < set(ids(more.sets["small_enrolls"]))  # draws are nested
 
 
@@ -176,9 +170,10 @@ def test_session_is_read_from_the_id() -> None:
         (Corpus("x", (Utterance("u", Path("u.wav"), speaker="s"),)), {}, "1 speaker.s. of unknown gender"),
     ],
 )
-def test_impossible_designs_are_rejected(corpus: Corpus, options: dict[str, int], what: str) -> None:
+def test_impossible_designs_are_rejected(corpus: Corpus, options: dict[str, Any], what: str) -> None:
+    sizes = {key: value for key, value in options.items() if key != "name"}
     with pytest.raises(InputError, match=what):
-        design_trials(corpus, **options)  # type: ignore[arg-type]
+        design_trials(corpus, TrialPlan(**sizes), name=options.get("name"))
 
 
 @settings(max_examples=150)
@@ -326,7 +321,7 @@ def test_speakers_without_gender_are_left_out_of_trials(tmp_path: Path, capsys: 
 def test_failed_design_leaves_no_files(tmp_path: Path) -> None:
     """The third set cannot be written: its speaker has two genders."""
     segments = [Utterance(f"{s}-{i}", Path("/a.wav"), speaker=s) for s in ("s", "t") for i in range(9)]
-    design = design_trials(Corpus("x", tuple(segments)), enroll=2, pooled=True)
+    design = design_trials(Corpus("x", tuple(segments)), TrialPlan(enroll=2, pooled=True))
     bad = Corpus("y", tuple(Utterance(f"u{g}", Path("/a.wav"), speaker="s", gender=g) for g in "fm"))
     broken = Design({**design.sets, "y": bad}, design.record)
     with pytest.raises(InputError, match="more than one gender"):
@@ -345,7 +340,7 @@ def test_folder_with_segments_and_no_gender_can_be_designed(tmp_path: Path) -> N
         Utterance(f"s{i % 3}/{i}", Path("/audio/long.wav"), speaker=f"s{i % 3}", start=float(i), duration=1.0)
         for i in range(12)
     )
-    design = design_trials(Corpus("a name", segments), enroll=2, pooled=True)
+    design = design_trials(Corpus("a name", segments), TrialPlan(enroll=2, pooled=True))
     write_design(design, tmp_path)
     again = open_corpus(tmp_path / "a_name_trials")
     assert {(u.start, u.duration) for u in again} <= {(float(i), 1.0) for i in range(12)}
@@ -358,7 +353,7 @@ def test_design_reproduces_the_official_lists(tmp_path: Path) -> None:
     write_official_sets(tmp_path)
     official = {name: open_corpus(tmp_path / f"libri_dev_{name}") for name in ("enrolls", "trials_f", "trials_m")}
     everything = Corpus("small", tuple(u for one in official.values() for u in one), kind="kaldi")
-    design = design_trials(everything, enroll=4)
+    design = design_trials(everything, TrialPlan(enroll=4))
     promises(design, everything, 4, by_session=True)
     for gender in "fm":
         ours, theirs = design.sets[f"small_trials_{gender}"], official[f"trials_{gender}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,11 @@ def _make_recordings(folder: Path) -> None:
             save(folder / "recordings" / name / f"{index}.wav", synthetic_voice(speaker, index, seconds=1.0))
     for name in ("interview.wav", "interview.flac"):
         save(folder / name, synthetic_voice(3, 1, seconds=1.5))
+    if find_spec("av") is not None:
+        from tests.support.media_files import make_media
+
+        for name in ("interview.m4a", "interview.mp4"):
+            make_media(folder / name, seconds=1.0)
 
 
 def _make_librispeech(root: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.dsp.kaldi import Framing, energy_vad, fbank, mel_banks, mfcc, sentence_cmn, sliding_cmn
+from voiceveil.dsp.kaldi import Framing, MelBands, energy_vad, fbank, mel_banks, mfcc, sentence_cmn, sliding_cmn
 from voiceveil.testing import synthetic_voice
 
 VOICE = synthetic_voice(3, 1, seconds=2.3).samples
@@ -20,7 +20,7 @@ VOICE = synthetic_voice(3, 1, seconds=2.3).samples
 def native(options: Any, online: Any, framing: Framing, samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """The frames of kaldi-native-fbank with the options of ``framing``."""
     frame = options.frame_opts
-    frame.samp_freq, frame.dither = framing.rate, framing.dither
+    frame.samp_freq, frame.dither = framing.rate, 0.0
     frame.window_type = {"hann": "hanning"}.get(framing.window, framing.window)  # its "hann" is not Kaldi's
     frame.frame_length_ms, frame.frame_shift_ms = framing.length, framing.shift
     frame.preemph_coeff, frame.remove_dc_offset = framing.preemphasis, framing.remove_dc
@@ -31,12 +31,12 @@ def native(options: Any, online: Any, framing: Framing, samples: NDArray[np.floa
     return np.array([computer.get_frame(i) for i in range(computer.num_frames_ready)])
 
 
-def assert_close(ours: NDArray[Any], theirs: NDArray[Any]) -> None:
+def assert_close(actual: NDArray[Any], expected: NDArray[Any]) -> None:
     """To 1e-3, and to 1e-2 where a bin is 80 dB below the loudest of its frame: there single precision ends."""
-    quiet = theirs < theirs.max(axis=1, keepdims=True) - 18.0
-    assert ours.shape == theirs.shape
-    np.testing.assert_allclose(ours[~quiet], theirs[~quiet], atol=1e-3)
-    np.testing.assert_allclose(ours[quiet], theirs[quiet], atol=1e-2)
+    quiet = expected < expected.max(axis=1, keepdims=True) - 18.0
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual[~quiet], expected[~quiet], atol=1e-3)
+    np.testing.assert_allclose(actual[quiet], expected[quiet], atol=1e-2)
 
 
 FRAMINGS = [
@@ -54,20 +54,18 @@ FRAMINGS = [
 def test_fbank_equals_kaldi(framing: Framing) -> None:
     options = knf.FbankOptions()
     options.mel_opts.num_bins, options.mel_opts.low_freq, options.mel_opts.high_freq = 40, 60.0, -200.0
-    ours = fbank(VOICE, framing, bins=40, low=60.0, high=-200.0)
-    theirs = native(options, knf.OnlineFbank, framing, VOICE)
-    assert ours.dtype == np.float32
-    assert_close(ours, theirs)
-    assert_close(fbank(VOICE, framing, bins=40, low=60.0, high=-200.0, dtype=np.float64), theirs)
+    actual = fbank(VOICE, framing, MelBands(40, 60.0, -200.0))
+    expected = native(options, knf.OnlineFbank, framing, VOICE)
+    assert actual.dtype == np.float32
+    assert_close(actual, expected)
+    assert_close(fbank(VOICE, framing, MelBands(40, 60.0, -200.0), dtype=np.float64), expected)
 
 
-@pytest.mark.parametrize(("raw_energy", "floor", "power"), [(True, 0.0, True), (False, 0.0, False), (True, 1e9, True)])
-def test_fbank_with_energy_equals_kaldi(raw_energy: bool, floor: float, power: bool) -> None:
+def test_fbank_with_energy_equals_kaldi() -> None:
     options = knf.FbankOptions()
-    options.mel_opts.num_bins, options.use_energy, options.use_power = 80, True, power
-    options.raw_energy, options.energy_floor, options.htk_compat = raw_energy, floor, False
-    ours = fbank(VOICE, energy=True, raw_energy=raw_energy, energy_floor=floor, power=power)
-    assert_close(ours, native(options, knf.OnlineFbank, Framing(), VOICE))
+    options.mel_opts.num_bins, options.use_energy, options.use_power = 80, True, True
+    options.raw_energy, options.energy_floor, options.htk_compat = True, 0.0, False
+    assert_close(fbank(VOICE, energy=True), native(options, knf.OnlineFbank, Framing(), VOICE))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +77,8 @@ def test_mfcc_equals_kaldi(ceps: int, bins: int, lifter: float, energy: bool, sn
     options.num_ceps, options.mel_opts.num_bins, options.cepstral_lifter = ceps, bins, lifter
     options.use_energy, options.mel_opts.low_freq, options.mel_opts.high_freq = energy, 20.0, 7600.0
     framing = Framing(snip_edges=snip_edges)
-    ours = mfcc(VOICE, framing, ceps=ceps, bins=bins, lifter=lifter, energy=energy, high=7600.0)
-    np.testing.assert_allclose(ours, native(options, knf.OnlineMfcc, framing, VOICE), atol=2e-3)
+    actual = mfcc(VOICE, framing, MelBands(bins, high=7600.0), ceps=ceps, lifter=lifter, energy=energy)
+    np.testing.assert_allclose(actual, native(options, knf.OnlineMfcc, framing, VOICE), atol=2e-3)
 
 
 def plain_fbank(samples: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
@@ -112,8 +110,8 @@ def plain_fbank(samples: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
 
 
 def test_fbank_equals_the_plain_definition() -> None:
-    ours = fbank(VOICE[:4000], bins=30, dtype=np.float64)
-    np.testing.assert_allclose(ours, plain_fbank(VOICE[:4000].astype(np.float64), 30), atol=1e-9)
+    actual = fbank(VOICE[:4000], mel=MelBands(30), dtype=np.float64)
+    np.testing.assert_allclose(actual, plain_fbank(VOICE[:4000].astype(np.float64), 30), atol=1e-9)
 
 
 def test_features_equal_stored_figures() -> None:
@@ -148,26 +146,15 @@ def test_result_does_not_depend_on_block_size() -> None:
     np.testing.assert_allclose(whole[2100:2110], fbank(long[2100 * 160 :])[:10], atol=1e-4)
 
 
-def test_dither_uses_the_given_generator() -> None:
-    framing = Framing(dither=1.0)
-    one, two = (fbank(VOICE, framing, rng=np.random.default_rng(seed)) for seed in (1, 1))
-    np.testing.assert_array_equal(one, two)
-    assert np.abs(one - fbank(VOICE)).max() > 0.01
-    silence = fbank(np.zeros(160000, np.float32), framing, rng=np.random.default_rng(0), bins=20)
-    assert silence.min() > -5.0  # white noise of one step, not the floor
-    with pytest.raises(InputError, match="random generator"):
-        fbank(VOICE, framing)
-
-
 def test_invalid_options_are_rejected() -> None:
     with pytest.raises(InputError, match="window"):
         Framing(window="kaiser")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="mel filters from"):
-        fbank(VOICE, high=9000.0)
+        fbank(VOICE, mel=MelBands(high=9000.0))
     with pytest.raises(InputError, match="too many"):
         mel_banks(16000, 128, 80, 20.0, 0.0)
     with pytest.raises(InputError, match="cepstral"):
-        mfcc(VOICE, ceps=30, bins=23)
+        mfcc(VOICE, ceps=30)
     with pytest.raises(InputError, match="dimension"):
         fbank(VOICE[None])
 
@@ -185,8 +172,8 @@ def test_vad_equals_the_plain_loop() -> None:
     rng = np.random.default_rng(0)
     for context, proportion in [(0, 0.6), (2, 0.12), (5, 0.5)]:
         energy = rng.normal(9.0, 4.0, 300)
-        ours = energy_vad(energy, threshold=5.5, mean_scale=0.5, proportion=proportion, context=context)
-        assert ours.tolist() == plain_vad(energy.tolist(), 5.5, 0.5, proportion, context)
+        actual = energy_vad(energy, threshold=5.5, mean_scale=0.5, proportion=proportion, context=context)
+        assert actual.tolist() == plain_vad(energy.tolist(), 5.5, 0.5, proportion, context)
     assert energy_vad(np.zeros(0)).shape == (0,)
 
 
@@ -220,8 +207,8 @@ def plain_sliding(features: NDArray[np.float64], window: int, least: int, center
 @pytest.mark.parametrize(("count", "window", "least"), [(250, 60, 10), (250, 600, 100), (40, 60, 100), (1, 600, 100)])
 def test_sliding_cmn_equals_the_plain_loop(center: bool, variance: bool, count: int, window: int, least: int) -> None:
     features = np.random.default_rng(count).normal(5.0, 2.0, (count, 4))
-    ours = sliding_cmn(features, window=window, min_window=least, center=center, variance=variance)
-    np.testing.assert_allclose(ours, plain_sliding(features, window, least, center, variance), atol=1e-9)
+    actual = sliding_cmn(features, window=window, min_window=least, center=center, variance=variance)
+    np.testing.assert_allclose(actual, plain_sliding(features, window, least, center, variance), atol=1e-9)
 
 
 def test_sentence_cmn_subtracts_the_mean() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from tests.support.paths import GOLDEN
-from voiceveil.dsp.lpc import EPSILON, LANES, ORDER, burg, filter_frames, poles, polynomial
+from voiceveil.dsp.lpc import EPSILON, LANES, ORDER, PoleChange, burg, filter_frames, poles, polynomial
 from voiceveil.testing import synthetic_voice
 
 Array = NDArray[np.float64]
@@ -71,8 +71,8 @@ def test_burg_equals_the_official_frame() -> None:
     stored = np.load(GOLDEN / "mcadams.npz")
     fast = run_burg(lanes([stored["frame_windowed"] + EPSILON]))
     np.testing.assert_allclose(fast[:, 0], stored["frame_lpc"], rtol=0, atol=1e-8)
-    ours, theirs = np.sort_complex(run_poles(fast)[:, 0]), np.sort_complex(stored["frame_poles"])
-    np.testing.assert_allclose(np.sort(np.abs(ours)), np.sort(np.abs(theirs)), atol=1e-7)
+    actual, expected = np.sort_complex(run_poles(fast)[:, 0]), np.sort_complex(stored["frame_poles"])
+    np.testing.assert_allclose(np.sort(np.abs(actual)), np.sort(np.abs(expected)), atol=1e-7)
 
 
 def test_burg_of_a_known_resonator() -> None:
@@ -104,10 +104,10 @@ def test_lanes_are_independent(frames: Array) -> None:
 
 def test_poles_equal_numpys(frames: Array) -> None:
     a = run_burg(np.ascontiguousarray(frames[:, :LANES]))
-    ours = run_poles(a)
+    actual = run_poles(a)
     for k in range(LANES):
-        theirs = np.roots(a[:, k])
-        distance = np.abs(ours[:, k][:, None] - theirs[None, :])
+        expected = np.roots(a[:, k])
+        distance = np.abs(actual[:, k][:, None] - expected[None, :])
         assert distance.min(axis=1).max() < 1e-7
         assert distance.min(axis=0).max() < 1e-7
 
@@ -123,8 +123,8 @@ def test_poles_of_any_polynomial_give_it_back(radii: list[float], angles: list[f
     """The product over the poles that are found is the polynomial, however the poles cluster."""
     pairs = [r * np.exp(1j * angle) for r, angle in zip(radii, angles, strict=False)]
     a = np.real(np.poly([*pairs, *np.conj(pairs), *reals]))
-    found = run_poles(np.repeat(a[:, None], LANES, axis=1))
-    np.testing.assert_allclose(np.poly(found[:, 0]), a, atol=1e-6 * np.abs(a).max())  # four poles at one place: 4e-7
+    roots = run_poles(np.repeat(a[:, None], LANES, axis=1))
+    np.testing.assert_allclose(np.poly(roots[:, 0]), a, atol=1e-6 * np.abs(a).max())  # four poles at one place: 4e-7
 
 
 def test_poles_at_the_origin_fall_back_to_numpy() -> None:
@@ -137,9 +137,9 @@ def test_poles_at_the_origin_fall_back_to_numpy() -> None:
 @pytest.mark.parametrize(("alpha", "radius"), [(0.8, 1.0), (0.5, 1.0), (1.0, 1.0), (0.8, 0.975)])
 def test_moved_poles_equal_numpys(frames: Array, alpha: float, radius: float) -> None:
     a = run_burg(np.ascontiguousarray(frames[:, :LANES]))
-    found = run_poles(a)
+    roots = run_poles(a)
     b = np.empty_like(a)
-    polynomial(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), alpha, radius, np.inf, b)
+    polynomial(np.ascontiguousarray(roots.real), np.ascontiguousarray(roots.imag), PoleChange(alpha, radius, np.inf), b)
     for k in range(LANES):
         slow = slow_move(a[:, k], alpha, radius)
         np.testing.assert_allclose(b[:, k], slow, atol=1e-6 * np.abs(slow).max())
@@ -147,26 +147,26 @@ def test_moved_poles_equal_numpys(frames: Array, alpha: float, radius: float) ->
 
 def test_alpha_one_moves_nothing(frames: Array) -> None:
     a = run_burg(np.ascontiguousarray(frames[:, :LANES]))
-    found = run_poles(a)
+    roots = run_poles(a)
     b = np.empty_like(a)
-    polynomial(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), 1.0, 1.0, np.inf, b)
+    polynomial(np.ascontiguousarray(roots.real), np.ascontiguousarray(roots.imag), PoleChange(1.0, 1.0, np.inf), b)
     np.testing.assert_allclose(b, a, atol=1e-9)
 
 
 def test_real_poles_keep_their_angle() -> None:
     """A negative real pole has the angle pi; pi**alpha would throw it across the circle."""
     a = np.repeat(np.real(np.poly([0.9, -0.8]))[:, None], LANES, axis=1)
-    found = run_poles(a)
+    roots = run_poles(a)
     b = np.empty_like(a)
-    polynomial(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), 0.5, 1.0, np.inf, b)
+    polynomial(np.ascontiguousarray(roots.real), np.ascontiguousarray(roots.imag), PoleChange(0.5, 1.0, np.inf), b)
     np.testing.assert_allclose(b, a, atol=1e-12)
 
 
 def test_largest_angle_clips() -> None:
     a = np.repeat(np.real(np.poly([0.9 * np.exp(2j), 0.9 * np.exp(-2j)]))[:, None], LANES, axis=1)
-    found = run_poles(a)
+    roots = run_poles(a)
     b = np.empty_like(a)
-    polynomial(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), 2.0, 1.0, np.pi, b)
+    polynomial(np.ascontiguousarray(roots.real), np.ascontiguousarray(roots.imag), PoleChange(2.0, 1.0, np.pi), b)
     np.testing.assert_allclose(b[:, 0], np.poly([-0.9, -0.9]), atol=1e-12)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.support.evaluations import settings_for
 from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
@@ -20,6 +22,7 @@ from voiceveil.evaluation.results import Figure, Results
 from voiceveil.testing import synthetic_voice
 
 SPEAKERS = {"f": [11, 12, 13], "m": [21, 22, 23]}
+OPTIONS: dict[str, Any] = {"attackers": ["campplus", "free:duration"], "seed": 1, "emotion": ["emotions"]}
 
 
 def make_set(data: Path, name: str, utterances: list[Utterance], trials: Trials | None = None) -> None:
@@ -61,7 +64,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_inventory_lists_missing_and_different_sets(data: Path, tmp_path: Path) -> None:
-    inventory = prepare(data, tmp_path, system=vv.system("b2")).inventory
+    inventory = prepare(settings_for(data, tmp_path), system=vv.system("b2")).inventory
     assert "train-clean-360" in inventory.missing
     assert "IEMOCAP_dev" in inventory.missing
     assert "libri_test_trials_m" in inventory.missing
@@ -72,8 +75,7 @@ def test_inventory_lists_missing_and_different_sets(data: Path, tmp_path: Path) 
 @pytest.fixture(scope="module")
 def evaluated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
     out = tmp_path_factory.mktemp("out")
-    evaluation = prepare(data, out, system=vv.system("b2"), emotion=["emotions"])
-    return out, evaluate(evaluation, attackers=["campplus", "free:duration"], seed=1)
+    return out, evaluate(prepare(settings_for(data, out, **OPTIONS), system=vv.system("b2")))
 
 
 @pytest.mark.slow
@@ -96,8 +98,7 @@ def test_every_figure_is_complete(evaluated: tuple[Path, Results]) -> None:
 def test_second_run_computes_nothing(evaluated: tuple[Path, Results], data: Path) -> None:
     out, results = evaluated
     before = {path: path.stat().st_mtime_ns for path in (out / "data").rglob("*.wav")}
-    evaluation = prepare(data, out, system=vv.system("b2"), emotion=["emotions"])
-    again = evaluate(evaluation, attackers=["campplus", "free:duration"], seed=1)
+    again = evaluate(prepare(settings_for(data, out, **OPTIONS), system=vv.system("b2")))
     assert again.figures == results.figures
     assert before == {path: path.stat().st_mtime_ns for path in (out / "data").rglob("*.wav")}
 
@@ -109,14 +110,14 @@ def test_externally_anonymized_data_is_evaluated(evaluated: tuple[Path, Results]
     shutil.copytree(data, theirs)
     for directory in (out / "data").iterdir():
         shutil.copytree(directory, theirs / directory.name.replace("_b2", "_theirs"))
-    evaluation = prepare(theirs, tmp_path / "out", anon="_theirs", emotion=["emotions"])
-    again = evaluate(evaluation, attackers=["campplus"])
+    settings = settings_for(theirs, tmp_path / "out", attackers=["campplus"], emotion=["emotions"])
+    again = evaluate(prepare(settings, anon="_theirs"))
     assert again.system == "theirs"
     assert [f.value for f in again.find("eer")] == [f.value for f in results.find("eer") if "campplus" in f.attacker]
     broken = theirs / "libri_dev_trials_f_theirs" / "wav.scp"
     broken.write_text("".join(broken.read_text().splitlines(keepends=True)[1:]))
     with pytest.raises(InputError, match=r"missing, e\.g\. 11-s_f-0"):
-        prepare(theirs, tmp_path / "out2", anon="_theirs")
+        prepare(settings_for(theirs, tmp_path / "out2"), anon="_theirs")
 
 
 def test_plan_option_computes_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,12 +149,12 @@ def test_invalid_input_is_rejected(
 
 def test_emotion_labels_are_checked_before_the_work(data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no emotion labels"):
-        prepare(data, tmp_path / "out", system=vv.system("b2"), emotion=["libri_dev_enrolls"])
+        prepare(settings_for(data, tmp_path / "out", emotion=["libri_dev_enrolls"]), system=vv.system("b2"))
 
 
 def test_data_without_any_set_of_the_protocol_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing of VoicePrivacy 2024"):
-        prepare(tmp_path, tmp_path / "out", system=vv.system("b2"))
+        prepare(settings_for(tmp_path, tmp_path / "out"), system=vv.system("b2"))
 
 
 def test_results_round_trip(tmp_path: Path) -> None:

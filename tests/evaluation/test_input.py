@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.support.evaluations import settings_for
 from tests.support.small_challenge import ATTACKERS, make_challenge
 from voiceveil.audio import Waveform, save
 from voiceveil.cli.main import main
@@ -25,7 +26,7 @@ from voiceveil.official.tree import write_tree
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
 
 
-OFFICIAL: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,)}
+OPTIONS: dict[str, Any] = {"recognizers": ["counter"]}
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +62,12 @@ def refusal(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *mor
 def test_audio_without_metadata_gives_the_same_results(source: Path, tmp_path: Path) -> None:
     """The official layout; the data folder is not written to."""
     before = sorted(source.rglob("*"))
-    evaluation = prepare(source, tmp_path / "out", anon="_theirs")
-    results = evaluate(evaluation, attackers=ATTACKERS, **OFFICIAL)
+    settings = settings_for(source, tmp_path / "out", attackers=ATTACKERS, **OPTIONS)
+    results = evaluate(prepare(settings, anon="_theirs"), exports=(write_tree,))
     assert sorted(source.rglob("*")) == before
     theirs = {(f.metric, f.gender, f.condition, f.evaluator): f.value for f in results.figures}
-    evaluation = prepare(source, tmp_path / "ours", system=vv.system("b2"))
-    again = evaluate(evaluation, attackers=ATTACKERS, **OFFICIAL, seed=1)
+    settings = settings_for(source, tmp_path / "ours", attackers=ATTACKERS, seed=1, **OPTIONS)
+    again = evaluate(prepare(settings, system=vv.system("b2")), exports=(write_tree,))
     assert theirs == {(f.metric, f.gender, f.condition, f.evaluator): f.value for f in again.figures}
     assert (tmp_path / "out" / "exp/results_summary/result_for_rank_theirs").exists()
     assert results.info["anonymized"]["libri_dev_enrolls"] == again.info["anonymized"]["libri_dev_enrolls"]
@@ -80,7 +81,7 @@ def test_commands_in_wav_scp_are_not_run_and_not_needed(
     victim = tmp_path / "victim"
     lines = [f"{key} touch {victim}; sox {folder}/wav/{key}.wav -t wav -R -b 16 - |\n" for key in sorted(ids)]
     (folder / "wav.scp").write_text("".join(lines))
-    found = prepare(data, tmp_path / "out", anon="_theirs").given["libri_dev_trials_f"]
+    found = prepare(settings_for(data, tmp_path / "out"), anon="_theirs").given["libri_dev_trials_f"]
     assert found["10-103-0000"].path == (folder / "wav/10-103-0000.wav").resolve()
     assert found["10-103-0000"].speaker == "10"
     assert not victim.exists()
@@ -99,7 +100,7 @@ def test_audio_of_another_project_is_not_used(data: Path, tmp_path: Path, monkey
     ids = sorted(path.stem for path in (folder / "wav").iterdir())
     (folder / "wav.scp").write_text("".join(f"{key} data/{folder.name}/wav/{key}.wav\n" for key in ids))
     monkeypatch.chdir(other.parent)
-    found = prepare(data, tmp_path / "out", anon="_theirs").given["libri_dev_trials_f"]
+    found = prepare(settings_for(data, tmp_path / "out"), anon="_theirs").given["libri_dev_trials_f"]
     assert {u.path.parent for u in found} == {(folder / "wav").resolve()}
 
 
@@ -107,7 +108,7 @@ def test_wav_scp_of_another_machine_is_rebuilt(data: Path, tmp_path: Path) -> No
     folder = data / "libri_dev_trials_f_theirs"
     ids = sorted(path.stem for path in (folder / "wav").iterdir())
     (folder / "wav.scp").write_text("".join(f"{key} /somewhere/else/{key}.wav\n" for key in ids))
-    found = prepare(data, tmp_path / "out", anon="_theirs").given["libri_dev_trials_f"]
+    found = prepare(settings_for(data, tmp_path / "out"), anon="_theirs").given["libri_dev_trials_f"]
     assert [u.id for u in found] == ids
 
 
@@ -218,7 +219,7 @@ def test_damaged_data_is_reported(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--anon", ""], "an empty suffix (give the end of the anonymized directories' names, e.g. _b2)"),
+        (["--anon", ""], "the suffix is empty (give the end of the anonymized directories' names, e.g. _b2)"),
         (["--system", "b2", "--attackers", "camplus"], "did you mean campplus"),
         (["--system", "b2", "--recognizers", "monshine"], "did you mean moonshine"),
     ],
@@ -286,7 +287,8 @@ def test_unfinished_evaluation_has_no_results(tmp_path: Path, capsys: pytest.Cap
 def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
     """Hashes of sets are those that sha256sum gives; no path of this machine is in the file."""
     out = tmp_path / "out"
-    info = evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), **OFFICIAL, seed=3).info
+    settings = settings_for(source, out, attackers=("bumps",), seed=3, **OPTIONS)
+    info = evaluate(prepare(settings, anon="_theirs"), exports=(write_tree,)).info
     name = "libri_dev_trials_f"
     listed = subprocess.run(
         ["sha256sum", *sorted(str(p) for p in (source / f"{name}_theirs/wav").iterdir())],
@@ -318,13 +320,15 @@ def test_results_have_their_provenance(source: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rerun_removes_only_its_own_files(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    evaluate(prepare(source, out, anon="_theirs"), attackers=ATTACKERS, **OFFICIAL)
+    settings = settings_for(source, out, attackers=ATTACKERS, **OPTIONS)
+    evaluate(prepare(settings, anon="_theirs"), exports=(write_tree,))
     mine = out / "exp" / "asv_anon_theirs" / "notes.txt"
     mine.write_text("mine")
     scores = out / "exp/asv_anon_theirs/libri_dev_enrolls_theirs-libri_dev_trials_f_theirs/scores"
     assert scores.exists()
     before = (out / "exp/results_summary/eval_orig_theirs/results_orig.txt").read_bytes()
-    evaluate(prepare(source, out, anon="_theirs"), attackers=("bumps",), **OFFICIAL)
+    settings = settings_for(source, out, attackers=("bumps",), **OPTIONS)
+    evaluate(prepare(settings, anon="_theirs"), exports=(write_tree,))
     assert not scores.exists()
     assert mine.exists()
     assert (out / "exp/results_summary/eval_orig_theirs/results_orig.txt").read_bytes() == before
@@ -332,4 +336,4 @@ def test_rerun_removes_only_its_own_files(source: Path, tmp_path: Path) -> None:
 
 def test_prepare_rejects_a_system_together_with_data(data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one of a system and the suffix of anonymized data is needed"):
-        prepare(data, tmp_path / "out")
+        prepare(settings_for(data, tmp_path / "out"))

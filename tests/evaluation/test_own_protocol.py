@@ -20,11 +20,11 @@ from voiceveil.evaluation.protocol import (
     Legal,
     Official,
     Protocol,
+    ProtocolTrialSet,
     RankingRules,
     Recognition,
     StandIns,
     Training,
-    TrialSet,
     Verification,
     known_protocols,
     load_protocol,
@@ -205,6 +205,17 @@ def test_documented_example_and_keys_are_true(tmp_path: Path) -> None:
     path.write_text(example)
     protocol = load_protocol(path)
     assert protocol.weights("eer", "test") == {"calls_test f": 2 / 3, "calls_test m": 1 / 3}
-    tables = (Protocol, Verification, TrialSet, Recognition, Emotion, Training, StandIns, RankingRules, Official, Legal)
+    tables = (
+        Protocol,
+        Verification,
+        ProtocolTrialSet,
+        Recognition,
+        Emotion,
+        Training,
+        StandIns,
+        RankingRules,
+        Official,
+        Legal,
+    )
     names = [field.name for table in tables for field in fields(table)]
     assert [name for name in (*names, *METRICS) if not re.search(rf"[`\[]{name}\b", page)] == []

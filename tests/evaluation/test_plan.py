@@ -18,32 +18,21 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.support.evaluations import settings_for
+from tests.support.pitch_bumps import make_corpus  # registers the encoder `pitch-bumps`
+from tests.support.protocols import SMALL_PROTOCOL
 from voiceveil.audio import save
 from voiceveil.cli.evaluate import _needs
 from voiceveil.cli.main import main
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
 from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
 from voiceveil.evaluation.inventory import take_inventory
-from voiceveil.evaluation.plan import Plan, Step, make_plan
+from voiceveil.evaluation.plan import Plan, PlanStep, make_plan
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.run.cache import Cache
 from voiceveil.testing import synthetic_voice
 
 ATTACKERS = ["free:f0", "free:duration"]
-PROTOCOL = """\
-name = "small"
-title = "A small protocol"
-metrics = ["eer", "pitch_correlation"]
-levels = { enroll = "utterance", trial = "utterance", train = "utterance" }
-conditions = ["oo", "aa"]
-scoring = "cosine"
-
-[[verification]]
-dataset = "libri_dev"
-split = "dev"
-enroll = "libri_dev_enrolls"
-trials = [{ set = "libri_dev_trials_f", gender = "f" }]
-"""
 ENROLLED, TRIED = 6, 18  # utterances
 MANY = 12_000
 
@@ -66,17 +55,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Corpus("trials", trial, Trials(*(np.array(column) for column in zip(*pairs, strict=True)))),
         data / "libri_dev_trials_f",
     )
-    (data / "small.toml").write_text(PROTOCOL)
+    (data / "small.toml").write_text(SMALL_PROTOCOL)
     return data
 
 
-def small(data: Path, out: Path, **parameters: Any) -> Evaluation:
-    return prepare(data, out, protocol=data / "small.toml", system=vv.system("b2", **parameters))
+def small(data: Path, out: Path, seed: int = 1, **parameters: Any) -> Evaluation:
+    settings = settings_for(data, out, data / "small.toml", attackers=ATTACKERS, seed=seed)
+    return prepare(settings, system=vv.system("b2", **parameters))
 
 
-def planned(evaluation: Evaluation, seed: int = 1) -> dict[str, Step]:
-    plan = make_plan(evaluation, attackers=ATTACKERS, recognizers=["moonshine"], seed=seed)
-    return {step.name: step for step in plan.steps}
+def planned(evaluation: Evaluation) -> dict[str, PlanStep]:
+    return {step.name: step for step in make_plan(evaluation).steps}
 
 
 @pytest.fixture
@@ -92,10 +81,6 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(Cache, "put", counted)
     monkeypatch.setattr(Cache, "note_pace", note)
     return counts
-
-
-def run(evaluation: Evaluation, seed: int = 1) -> None:
-    evaluate(evaluation, attackers=ATTACKERS, seed=seed)
 
 
 def audio(out: Path) -> dict[Path, int]:
@@ -115,35 +100,74 @@ def test_plan_equals_what_is_computed(data: Path, tmp_path: Path, work: Counter[
     }
     assert steps["anonymize"].audio == pytest.approx(0.6 * total, rel=0.01)
     assert steps["autocorrelation"].audio == pytest.approx(0.6 * 2 * TRIED, rel=0.01)
-    run(evaluation)
+    evaluate(evaluation)
     assert {name: steps[name].left for name in work} == dict(work)
     again = planned(evaluation)
     assert all(step.left == 0 and step.seconds == 0.0 for step in again.values())
     work.clear()
     before = audio(tmp_path / "out")
-    run(evaluation)
+    evaluate(evaluation)
     assert not work
     assert audio(tmp_path / "out") == before
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("conditions", "attackers", "scoring"),
+    [
+        (["oo"], ["pitch-bumps"], "cosine"),
+        (["oa"], ["pitch-bumps", "mcadams-inversion:pitch-bumps"], "cosine"),
+        (["aa"], ["pitch-bumps", "pitch-bumps-adapted", "free:f0"], "cosine"),
+        (["oo", "aa"], ["pitch-bumps"], "plda"),
+    ],
+)
+def test_plan_counts_the_conditions_and_training_speech_of_the_protocol(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    conditions: list[str],
+    attackers: list[str],
+    scoring: str,
+) -> None:
+    """Everything that is planned is in the cache afterwards, and no other result of a model."""
+    put, computed = Cache.put, []
+
+    def counted(self: Cache, key: bytes, value: Any) -> None:
+        if isinstance(value, np.ndarray):  # a number is the validation of a back-end
+            computed.append(key)
+        put(self, key, value)
+
+    monkeypatch.setattr(Cache, "put", counted)
+    make_corpus(data, "train", range(4, 24), range(4))
+    text = SMALL_PROTOCOL.replace('["oo", "aa"]', json.dumps(conditions)).replace("cosine", scoring)
+    protocol = tmp_path / "mine.toml"
+    protocol.write_text(f'{text}\n[training]\nset = "train"\n')
+    settings = settings_for(data, tmp_path / "out", protocol, attackers=attackers, seed=1)
+    evaluation = prepare(settings, system=vv.system("b2"))
+    before = [step for step in make_plan(evaluation).steps if step.name != "anonymize"]
+    evaluate(evaluation)
+    assert [step.name for step in make_plan(evaluation).steps if step.left] == []
+    assert sum(step.utterances for step in before) == len(computed)
+
+
+@pytest.mark.slow
 def test_new_seed_recomputes_only_dependent_steps(data: Path, tmp_path: Path, work: Counter[str]) -> None:
     evaluation = small(data, tmp_path / "out")
-    run(evaluation)
+    evaluate(evaluation)
     work.clear()
-    steps = planned(evaluation, seed=2)
+    steps = planned(small(data, tmp_path / "out", seed=2))
     assert steps["anonymize"].left == ENROLLED + TRIED
     assert steps["anonymize"].again.startswith("key was ")
     assert (steps["autocorrelation"].cached, steps["autocorrelation"].left) == (
         TRIED,
         TRIED,
     )  # the original speech is as it was
-    run(evaluation, seed=2)
+    evaluate(small(data, tmp_path / "out", seed=2))
     assert {name: steps[name].left for name in ("free cues", "autocorrelation")} == dict(work)
 
 
 def test_new_parameter_recomputes_only_dependent_steps(data: Path, tmp_path: Path) -> None:
-    run(small(data, tmp_path / "out"))
+    evaluate(small(data, tmp_path / "out"))
     step = planned(small(data, tmp_path / "out", alpha=(0.8, 0.8)))["anonymize"]
     assert step.left == step.utterances
     assert step.again == "alpha was 0.5,0.9, now 0.8,0.8"
@@ -156,13 +180,13 @@ def test_changed_recording_recomputes_only_dependent_steps(data: Path, tmp_path:
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):  # paths of a copy are its own
         scp = mine / name / "wav.scp"
         scp.write_text(scp.read_text().replace(str(data), str(mine)))
-    run(small(mine, tmp_path / "out"))
+    evaluate(small(mine, tmp_path / "out"))
     work.clear()
     save(mine / "audio" / "1-2.wav", synthetic_voice(1, 99, seconds=0.6))
     evaluation = small(mine, tmp_path / "out")
     steps = planned(evaluation)
     assert {name: step.left for name, step in steps.items()} == {"anonymize": 1, "free cues": 1, "autocorrelation": 2}
-    run(evaluation)
+    evaluate(evaluation)
     assert dict(work) == {"free cues": 1, "autocorrelation": 2}
 
 
@@ -173,12 +197,12 @@ def test_copied_data_is_not_anonymized_again(data: Path, tmp_path: Path) -> None
     for name in ("libri_dev_enrolls", "libri_dev_trials_f"):
         scp = mine / name / "wav.scp"
         scp.write_text(scp.read_text().replace(str(data), str(mine)))
-    run(small(data, tmp_path / "out"))
+    evaluate(small(data, tmp_path / "out"))
     for path in (mine / "audio").iterdir():
         os.utime(path, (1e9, 1e9))
     before = audio(tmp_path / "out")
     assert all(step.left == 0 for step in planned(small(mine, tmp_path / "out")).values())
-    run(small(mine, tmp_path / "out"))
+    evaluate(small(mine, tmp_path / "out"))
     assert audio(tmp_path / "out") == before
 
 
@@ -200,7 +224,7 @@ def cached(out: Path) -> int:
 
 @pytest.mark.slow
 def test_killed_evaluation_resumes_to_the_same_results(data: Path, tmp_path: Path) -> None:
-    run(small(data, tmp_path / "undisturbed"))
+    evaluate(small(data, tmp_path / "undisturbed"))
     out = tmp_path / "out"
     command = [sys.executable, "-m", "voiceveil.cli.main", "evaluate", "--data", str(data), "--out", str(out)]
     command += ["--protocol", str(data / "small.toml"), "--system", "b2", "--seed", "1", "--jobs", "1", "--quiet"]
@@ -240,10 +264,11 @@ def test_plan_of_a_large_corpus_is_sampled(data: Path, tmp_path: Path) -> None:
         Utterance(f"u{i:06d}", one, speaker=f"s{i % 921}", gender="f", seconds=12.0 + i % 3) for i in range(MANY)
     )
     write_kaldi(Corpus("train-clean-360", many), mine / "train-clean-360")
-    (mine / "small.toml").write_text(PROTOCOL + '\n[training]\nset = "train-clean-360"\n')
-    evaluation = prepare(mine, tmp_path / "out", protocol=mine / "small.toml", system=vv.system("b2"))
+    (mine / "small.toml").write_text(SMALL_PROTOCOL + '\n[training]\nset = "train-clean-360"\n')
+    settings = settings_for(mine, tmp_path / "out", mine / "small.toml", attackers=[*ATTACKERS, "campplus-adapted"])
+    evaluation = prepare(settings, system=vv.system("b2"))
     start = time.process_time()
-    plan = make_plan(evaluation, attackers=[*ATTACKERS, "campplus-adapted"], recognizers=["moonshine"])
+    plan = make_plan(evaluation)
     assert time.process_time() - start < 4.0
     assert plan.sampled
     step = plan.steps[0]
@@ -253,13 +278,13 @@ def test_plan_of_a_large_corpus_is_sampled(data: Path, tmp_path: Path) -> None:
 
 
 def test_plan_prints_time_and_disk_needed() -> None:
-    step = Step("anonymize", 10, 4, 3600.0, 0.01)
-    mine = Step("mine", 10, 10, 0.0, None)
+    step = PlanStep("anonymize", 10, 4, 3600.0, 0.01)
+    mine = PlanStep("mine", 10, 10, 0.0, None)
     assert _needs(Plan((step, mine), 5e9, 4e9, False), 2) == (
         "needs: about 0:00:18 (h:mm:ss) with 2 jobs; 5.00 GB of disk, of 4 GB that are free; THE DISK IS TOO SMALL"
     )
-    slow = Step("mine", 10, 9, 12.0, None)
-    assert "and what mine takes, which nobody has timed here" in _needs(Plan((step, slow), 0.0, 4e9, True), 1)
+    slow = PlanStep("mine", 10, 9, 12.0, None)
+    assert "and the time of mine, which was never measured here" in _needs(Plan((step, slow), 0.0, 4e9, True), 1)
 
 
 def test_substitute_training_sets_are_used_and_named(data: Path, tmp_path: Path) -> None:

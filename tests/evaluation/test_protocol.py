@@ -38,7 +38,7 @@ def test_edition_2022_has_speaker_and_utterance_levels() -> None:
     protocol = load_protocol("vpc2022")
     roles = protocol.roles()
     assert protocol.level(roles["libri_test_enrolls"]) == protocol.level(roles["vctk_dev_trials_f"]) == "speaker"
-    assert protocol.level(roles["train-clean-360"]) == "utterance"
+    assert protocol.level(roles["train-clean-360-asv"]) == "utterance"
     assert protocol.ranking is not None
     assert protocol.ranking.minimum_pitch_correlation == 0.3
 
@@ -74,3 +74,17 @@ def test_official_lists_have_the_counts_of_the_evaluation_plan(name: str, tmp_pa
         assert int(corpus.trials.target.sum()) == trials.target
         assert int((~corpus.trials.target).sum()) == trials.nontarget
     assert utterances == dataset.trial_utterances
+
+
+@pytest.mark.parametrize(("code", "speakers"), [("en", 42), ("de", 30), ("es", 20), ("fr", 18)])
+def test_track_2_of_2026_has_full_products_of_trials(code: str, speakers: int) -> None:
+    """Enrollment is 15 % of each speaker's utterances, rounded up; every speaker meets every trial utterance."""
+    protocol = load_protocol(f"vpc2026-{code}")
+    for part in protocol.verification:
+        (trials,) = part.trials
+        assert part.trial_utterances is not None
+        assert part.enroll_utterances is not None
+        assert (trials.target, trials.nontarget) == (part.trial_utterances, part.trial_utterances * (speakers - 1))
+        assert sum(part.enroll_speakers.values()) == trials.speakers == speakers
+        total = part.trial_utterances + part.enroll_utterances
+        assert 0 <= part.enroll_utterances - 0.15 * total < speakers

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.official_samples import RANK_2024, SUMMARY_2022
+from tests.support.official_samples import RANK_2024
 from tests.support.paths import GOLDEN
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
@@ -178,22 +178,79 @@ def test_eers_of_the_strongest_attacker_count() -> None:
         rank_systems([both], attacker="nobody")
 
 
+def summary_2022(path: Path, eer: float = 22) -> str:
+    """Write the published summary of B2 of 2022 with an EER that is ranked; return its text."""
+    text = (GOLDEN / "vpc2022" / "RESULTS_summary_mcadams").read_text()
+    text = re.sub(r"(_anon  EER: )[\d.]+%", rf"\g<1>{eer}%", text)
+    path.write_text(text)
+    return text
+
+
 def test_pitch_correlation_must_be_above_the_minimum_in_2022(tmp_path: Path) -> None:
     path = tmp_path / "RESULTS_summary_x"
-    high = re.sub(r"(_anon  EER: )[\d.]+%", r"\g<1>22%", SUMMARY_2022)
-    path.write_text(high)
+    text = summary_2022(path)
     ranking = rank_systems([read_results(path)])
     assert places(ranking, "wer", 0.20) == [(1, "x", ())]
-    path.write_text(high.replace("mean=0.6140", "mean=0.3000"))
+    line = re.search(r"^vctk_dev_trials_f_common\S*  Pitch_correlation: mean=(\S+) .*\n", text, re.MULTILINE)
+    assert line is not None
+    path.write_text(text.replace(line[0], line[0].replace(line[1], "0.3000")))
     ranking = rank_systems([read_results(path)])
     assert places(ranking, "wer", 0.20) == []
-    assert ranking.standing("x").fault == "pitch correlation 0.300 on vctk_test common m, not above 0.3"
+    assert ranking.standing("x").fault == "pitch correlation 0.300 on vctk_dev common f, not above 0.3"
+
+
+def test_systems_without_pitch_figures_are_not_ranked_in_2022(tmp_path: Path) -> None:
+    """Of any development or test set."""
+    path = tmp_path / "RESULTS_summary_x"
+    text = summary_2022(path)
+    path.write_text(re.sub(r"^libri_dev_trials_m\S*  Pitch_correlation.*\n", "", text, flags=re.MULTILINE))
+    ranking = rank_systems([read_results(path)])
+    assert places(ranking, "wer", 0.20) == []
+    assert ranking.standing("x").fault == "no pitch correlation on libri_dev m, which must be above 0.3"
+    path.write_text(re.sub(r"^.*(Pitch_correlation|pitch correlation).*\n", "", text, flags=re.MULTILINE))
+    assert rank_systems([read_results(path)]).standing("x").fault.startswith("no pitch correlation on libri_dev f")
+
+
+def test_one_system_of_a_team_is_ranked_in_each_condition_in_2022(tmp_path: Path) -> None:
+    """The one with the lowest WER (section 9.3); a team may have one in each condition."""
+    path = tmp_path / "RESULTS_summary_x"
+    systems = []
+    for name, eer, wer in (("a/first", 22, 0.10), ("a/second", 22, 0.08), ("a/third", 31, 0.20), ("b/first", 22, 0.09)):
+        summary_2022(path, eer)
+        read = read_results(path, system=name)
+        systems.append(
+            replace(read, figures=tuple(replace(f, value=wer) if f.metric == "wer" else f for f in read.figures))
+        )
+    ranking = rank_systems(systems)
+    assert [name for _, name, _ in places(ranking, "wer", 0.20)] == ["a/second", "b/first"]
+    assert [name for _, name, _ in places(ranking, "wer", 0.30)] == ["a/third"]
+    assert ranking.team_limit == {0.20: ("a/first",)}
 
 
 def test_the_first_recognizer_counts() -> None:
     first = system("x", (0.2, 0.2), 0.05)
     both = replace(first, figures=(*first.figures, replace(first.figures[2], model="second", value=0.5)))
     assert rank_systems([both]).standing("x").utility["wer"].value == pytest.approx(0.05)
+
+
+def test_the_protocol_names_the_language_model_whose_word_errors_count() -> None:
+    """Result files of 2022 have WERs with a small and a large language model."""
+    protocol = load_protocol("vpc2022")
+    figures = [
+        Figure("wer", wer, dataset, split="test", condition="a", detail={"language_model": name})
+        for dataset in ("libri_test", "vctk_test")
+        for name, wer in (("tgsmall", 0.2), ("tglarge", 0.1))
+    ]
+    figures += [
+        Figure("eer", 0.2, part.dataset, split="test", gender=trials.gender, subset=part.subset, condition="aa",
+               attacker="ASV_eval^anon", knowledge="semi-informed")
+        for part in protocol.verification if part.split == "test" for trials in part.trials
+    ]  # fmt: skip
+    results = Results("x", "vpc2022", tuple(figures))
+    assert rank_systems([results]).standing("x").utility["wer"].value == pytest.approx(0.1)
+    assert protocol.official is not None
+    other = replace(protocol, official=replace(protocol.official, language_model="tgsmall"))
+    assert rank_systems([results], other).standing("x").utility["wer"].value == pytest.approx(0.2)
 
 
 def test_invalid_results_are_rejected() -> None:
@@ -289,7 +346,7 @@ def test_rank_command_explains_errors(files: list[str], capsys: pytest.CaptureFi
     assert "no EER of anonymized enrollments and trials on the dev data" in capsys.readouterr().err
     capsys.readouterr()
     assert main(["rank", *files, "--protocol", "vpc2042"]) == 1
-    assert "unknown protocol 'vpc2042' (did you mean vpc2024" in capsys.readouterr().err
+    assert "unknown protocol 'vpc2042' (did you mean vpc20" in capsys.readouterr().err
     assert main(["rank", *files, "--protocol", "vpc2022"]) == 1
     assert "results of vpc2024, not of vpc2022" in capsys.readouterr().err
 

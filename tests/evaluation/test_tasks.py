@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.support.evaluations import settings_for
 from tests.support.small_challenge import make_challenge
 from tests.support.tiny_models import tiny_emotion
 from voiceveil.attack import pipeline
@@ -19,6 +20,7 @@ from voiceveil.attack.attacker import ModelWork
 from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
+from voiceveil.evaluation.averages import counting_figures
 from voiceveil.evaluation.details import Column, read_details
 from voiceveil.evaluation.evaluate import Evaluation, evaluate, prepare
 from voiceveil.evaluation.inventory import spread_sample
@@ -27,7 +29,7 @@ from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.results import Results
 from voiceveil.evaluation.tasks import (
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskResult,
@@ -76,10 +78,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_challenge(tmp_path_factory.mktemp("data"), only=("dev", "emotion"))
 
 
-def prepared(data: Path, folder: Path, metrics: str, sample: str = "") -> Evaluation:
+def prepared(data: Path, folder: Path, metrics: str, sample: str = "", **options: Any) -> Evaluation:
     path = folder / "mine.toml"
     path.write_text(PROTOCOL.format(metrics=metrics, sample=sample))
-    return prepare(data, folder / "out", protocol=path, system=vv.system("b2"))
+    settings = settings_for(data, folder / "out", path, **{**OPTIONS, **options})
+    return prepare(settings, system=vv.system("b2"))
 
 
 def test_tasks_run_in_a_fixed_order_and_own_their_metrics_and_columns() -> None:
@@ -132,7 +135,7 @@ class Loudness(Task):
 
     def section(self, results: Results) -> Section:
         rows = tuple((f.dataset, CONDITIONS[f.condition], f) for f in results.find("loudness"))
-        return Section("loudness", "Loudness of it all", Table(("set", "speech", "level"), rows))
+        return Section("loudness", "Loudness of it all", SectionTable(("set", "speech", "level"), rows))
 
 
 @pytest.fixture
@@ -147,18 +150,17 @@ def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("loudness")
-def test_a_new_measure_is_one_class(data: Path, tmp_path: Path) -> None:
-    evaluation = prepared(data, tmp_path, '"loudness"')
-    steps = {step.name: step for step in make_plan(evaluation, **OPTIONS).steps}
+def test_a_new_measure_is_one_class(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluation = prepared(data, tmp_path, '"loudness"', progress=True)
+    steps = {step.name: step for step in make_plan(evaluation).steps}
     assert (steps["level"].utterances, steps["level"].cached) == (2 * TRIALS, 0)
-    lines: list[str] = []
-    results = evaluate(evaluation, **OPTIONS, say=lines.append)
-    assert "measuring loudness" in lines
+    results = evaluate(evaluation)
+    assert "measuring loudness" in capsys.readouterr().err.splitlines()
     assert [f.condition for f in results.find("loudness")] == ["o", "a"]
     assert results.info["models"]["level"] == "level 1"
     rows = read_details(evaluation.out).utterances["libri_dev_trials_f"]
     assert all(-100 < (row.number("loudness_anonymized") or 0.0) < 0 for row in rows)
-    again = {step.name: step for step in make_plan(evaluation, **OPTIONS).steps}
+    again = {step.name: step for step in make_plan(evaluation).steps}
     assert again["level"].left == 0
     page = write_report(evaluation.out).read_text()
     assert "<h2>Loudness of it all</h2>" in page
@@ -169,9 +171,9 @@ def test_a_new_measure_is_one_class(data: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("speechmos") is None, reason="needs the extra naturalness")
 def test_naturalness_of_a_sample(data: Path, tmp_path: Path) -> None:
     evaluation = prepared(data, tmp_path, '"dnsmos"', "sample = 2\n")
-    steps = {step.name: step for step in make_plan(evaluation, **OPTIONS).steps}
+    steps = {step.name: step for step in make_plan(evaluation).steps}
     assert steps["dnsmos"].utterances == 4
-    results = evaluate(evaluation, **OPTIONS)
+    results = evaluate(evaluation)
     before, after = (results.one("dnsmos", condition=condition) for condition in "oa")
     assert 1.0 <= after.value <= 5.0
     assert 1.0 <= before.value <= 5.0
@@ -197,12 +199,13 @@ def test_two_recognizers_of_words(data: Path, tmp_path: Path, monkeypatch: pytes
         return Mute()
 
     monkeypatch.setitem(recognizers._items, "mute", make_mute)
-    evaluation = prepare(data, tmp_path / "out", system=vv.system("b2"))
-    results = evaluate(evaluation, **{**OPTIONS, "recognizers": ["counter", "mute"]}, exports=(write_tree,))
+    settings = settings_for(data, tmp_path / "out", **{**OPTIONS, "recognizers": ["counter", "mute"]})
+    evaluation = prepare(settings, system=vv.system("b2"))
+    results = evaluate(evaluation, exports=(write_tree,))
     libri = results.find("wer", dataset="libri_dev", condition="a")
     assert [f.model for f in libri] == ["counter", "mute"]
     assert libri[1].value == 1.0
-    assert [f.model for f in results.primary("wer", dataset="libri_dev", condition="a")] == ["counter"]
+    assert [f.model for f in counting_figures(results, "wer", None, dataset="libri_dev", condition="a")] == ["counter"]
     assert results.info["recognizers"] == ["counter", "mute"]
     assert results.info["official"]["names"]["ASR_eval"] == "counter"
     table = (evaluation.out / "exp" / "asr" / "results_b2.csv").read_text().splitlines()
@@ -217,20 +220,19 @@ def test_two_recognizers_of_words(data: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_neural_emotion_model_beside_the_functionals(data: Path, tmp_path: Path) -> None:
     model = str(tiny_emotion(tmp_path / "tiny"))
-    evaluation = prepared(data, tmp_path, '"uar"')
-    options = {**OPTIONS, "emotion_models": ["functionals", model]}
-    steps = {step.name: step for step in make_plan(evaluation, **options).steps}
+    evaluation = prepared(data, tmp_path, '"uar"', emotion_models=["functionals", model])
+    steps = {step.name: step for step in make_plan(evaluation).steps}
     assert steps[model].utterances == steps["functionals"].utterances == 24
-    results = evaluate(evaluation, **options)
+    results = evaluate(evaluation)
     assert [(f.model, f.condition) for f in results.find("uar")] == [
         ("functionals", "o"),
         ("functionals", "a"),
         (model, "o"),
         (model, "a"),
     ]
-    assert {f.model for f in results.primary("uar")} == {"functionals"}
+    assert {f.model for f in counting_figures(results, "uar", None)} == {"functionals"}
     with pytest.raises(InputError, match="nothing: no such folder"):
-        evaluate(evaluation, **{**OPTIONS, "emotion_models": [str(tmp_path / "nothing")]})
+        evaluate(prepared(data, tmp_path, '"uar"', emotion_models=[str(tmp_path / "nothing")]))
 
 
 def test_pitch_is_compared_once(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +243,7 @@ def test_pitch_is_compared_once(data: Path, tmp_path: Path, monkeypatch: pytest.
         return pitch_correlation(*args, **options)
 
     monkeypatch.setattr(correlation, "pitch_correlation", counted)
-    results = evaluate(prepared(data, tmp_path, '"pitch_correlation"'), **OPTIONS)
+    results = evaluate(prepared(data, tmp_path, '"pitch_correlation"'))
     assert len(calls) == TRIALS
     rows = read_details(tmp_path / "out").utterances["libri_dev_trials_f"]
     rho = np.mean([row.number("pitch_correlation") for row in rows])
@@ -249,7 +251,7 @@ def test_pitch_is_compared_once(data: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_metrics_need_no_score_files(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = evaluate(prepared(data, tmp_path, '"min_cllr"'), **OPTIONS)
+    plain = evaluate(prepared(data, tmp_path, '"min_cllr"'))
     (tmp_path / "other").mkdir()
 
     def broken(path: Path, *rest: Any) -> None:
@@ -257,7 +259,7 @@ def test_metrics_need_no_score_files(data: Path, tmp_path: Path, monkeypatch: py
         path.write_text("not scores\n")
 
     monkeypatch.setattr(pipeline, "write_scores", broken)
-    again = evaluate(prepared(data, tmp_path / "other", '"min_cllr"'), **OPTIONS)
+    again = evaluate(prepared(data, tmp_path / "other", '"min_cllr"'))
     assert plain.find("min_cllr")
     assert [(f.metric, f.value) for f in again.figures] == [(f.metric, f.value) for f in plain.figures]
 

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PROTOCOL = """\
-name = "vpc2022"
-title = "A small protocol, with result files of the official kind"
-metrics = ["eer", "pitch_correlation"]
-levels = { enroll = "utterance", trial = "utterance", train = "utterance" }
-conditions = ["oo", "aa"]
-scoring = "cosine"
+from tests.support.protocols import SMALL_PROTOCOL
 
-[[verification]]
-dataset = "libri_dev"
-split = "dev"
-enroll = "libri_dev_enrolls"
-trials = [{ set = "libri_dev_trials_f", gender = "f" }]
-
-[official]
-layout = "vpc2022"
-family = "xvector"
-"""
+#: With result files of the official kind.
+PROTOCOL = SMALL_PROTOCOL + '\n[official]\nlayout = "vpc2022"\nfamily = "xvector"\n'
 STARTED = "2024-05-01T12:00:00"
 
 

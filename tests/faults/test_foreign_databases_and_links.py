@@ -59,7 +59,9 @@ def test_server_does_not_change_other_databases(tmp_path: Path, table: str) -> N
     mine.executescript(f"CREATE TABLE {table} (a TEXT); INSERT INTO {table} VALUES ('mine');")
     mine.close()
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"mine\.sqlite: the database of another program \(give another --database\)"):
+    with pytest.raises(
+        InputError, match=r"mine\.sqlite: this is the database of another program \(give another --database\)"
+    ):
         open_database(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["mine.sqlite"]
@@ -133,20 +135,20 @@ def test_output_subfolder_may_be_on_another_disk(recordings: Path, tmp_path: Pat
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "s").symlink_to(tmp_path / "disk")
     assert anonymize(recordings, tmp_path / "out", system="b2", seed=1).done == 1
-    assert (tmp_path / "disk" / "a.wav").is_file()
+    assert (tmp_path / "disk" / "a.flac").is_file()
 
 
 # --- The key ------------------------------------------------------------------------------------------------------
 
 
 def test_key_file_is_not_replaced_by_an_output(recordings: Path, tmp_path: Path) -> None:
-    key = tmp_path / "out" / "s" / "a.wav"
+    key = tmp_path / "out" / "s" / "a.flac"
     key.parent.mkdir(parents=True)
     key.write_bytes(secrets.token_bytes(32))
     key.chmod(0o600)
-    (tmp_path / "one.wav").hardlink_to(key)
+    (tmp_path / "one.flac").hardlink_to(key)
     before = tree(tmp_path)
-    for source, out in ((recordings, tmp_path / "out"), (recordings / "s" / "a.flac", tmp_path / "one.wav")):
+    for source, out in ((recordings, tmp_path / "out"), (recordings / "s" / "a.flac", tmp_path / "one.flac")):
         with pytest.raises(InputError, match="would replace the input"):
             anonymize(source, out, system="b2", key_file=key, overwrite=True)
     assert tree(tmp_path) == before

@@ -19,14 +19,15 @@ from voiceveil.apps.board.app import open_board, team_token
 from voiceveil.apps.board.contest import Contest, create_contest
 from voiceveil.apps.board.store import Store
 from voiceveil.apps.listen.app import invitation, open_app
-from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.design import StudyPlan
 from voiceveil.apps.web.database import open_database
+from voiceveil.apps.web.limits import RateLimit
 from voiceveil.apps.web.tokens import Revocations, Seal, read_key
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.core.locking import exclusive_lock
 
-PLAN = Plan(evaluators=12, raters=12, items=4, attention=0, headphones=0)
+PLAN = StudyPlan(evaluators=12, raters=12, items=4, attention=0, headphones=0)
 ASK = '[[ask]]\nname = "device"\nlabel = "Your headphones"\n'
 
 
@@ -190,7 +191,7 @@ def test_teams_and_single_tokens_are_revoked(contest: Path, capsys: pytest.Captu
         assert main(["board", "revoke", str(contest), *wrong]) == 1
     said = capsys.readouterr().err
     assert "unknown team 'B'" in said
-    assert "this is no token of this server" in said
+    assert "this is not a token of this server" in said
 
 
 def test_evaluators_and_single_links_are_revoked(folder: Path, listen: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,9 +242,11 @@ def test_slow_database_does_not_block_other_requests(
             assert waiting.recv(20).startswith(b"HTTP/1.1 303")
 
 
-def test_rebuilding_the_board_is_rate_limited(contest: Path) -> None:
+def test_rebuilding_the_board_is_rate_limited(contest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred requests at once pass; the limiter's clock stands still, so that a slow machine sees no refill."""
+    wait = RateLimit.wait
+    monkeypatch.setattr(RateLimit, "wait", lambda self, key: wait(self, key, now=0.0))
     with running(open_board(contest)) as address:
-        found = [Client(address).get(path)[0] for path in 70 * ["/", "/figure.svg"]]
-        assert found[:2] == [200, 404]  # there is no figure yet
-        assert found[-1] == 429
+        statuses = [Client(address).get(path)[0] for path in 55 * ["/", "/figure.svg"]]
+        assert statuses == 50 * [200, 404] + 10 * [429]  # 404: there is no figure yet
         assert Client(address).get("/static/report.css")[0] == 200

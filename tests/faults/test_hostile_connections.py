@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -13,22 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.faults.test_hostile_clients import bearer, connect, contest, evaluator, folder  # noqa: F401 -- fixtures
 from tests.support.listen_client import Client, search
 from tests.support.listen_world import running
+from tests.support.sockets import PATIENCE, QUICK, deaf_socket, read, read_head, status
 from voiceveil.apps.board.app import open_board
 from voiceveil.apps.listen.app import open_app
 from voiceveil.apps.web.connections import ConnectionLimits
 
-#: Short times, so that the tests are quick; a piece of 250 bytes must come or go in half a second.
-QUICK = ConnectionLimits(total=40, per_address=30, header_seconds=0.5, idle_seconds=0.5, stall_seconds=0.5, slowest=500)
 PATIENT = ConnectionLimits(total=20, per_address=20)
+
+
 HOST = b"host: 127.0.0.1\r\n"
+
+
 STYLE = b"GET /static/report.css HTTP/1.1\r\n" + HOST + b"\r\n"
-PATIENCE = 20.0  # seconds until a test fails: machines can be busy
 
 
 def answer(connection: socket.socket) -> bytes:
@@ -51,34 +51,6 @@ def is_open(connection: socket.socket, *, silent: bool = False) -> bool:
         return False
     finally:
         connection.settimeout(PATIENCE)
-
-
-def deaf_socket(address: str) -> socket.socket:
-    """Return a connection with room for little that its owner does not read."""
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.settimeout(PATIENCE)
-    with connect(address) as other:
-        connection.connect(other.getpeername())
-    return connection
-
-
-def read(connection: socket.socket, size: int) -> bytes:
-    """Return exactly so many bytes."""
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        assert piece, f"the server ends after {data!r}"
-        data += piece
-    return data
-
-
-def read_head(connection: socket.socket) -> bytes:
-    """Return the headers of a response."""
-    data = b""
-    while not data.endswith(b"\r\n\r\n"):
-        data += read(connection, 1)
-    return data
 
 
 def exchange(connection: socket.socket, request: bytes) -> bytes:
@@ -106,9 +78,6 @@ def quick(folder: Path) -> Iterator[str]:  # noqa: F811
     """A listening test with short times."""
     with running(open_app(folder), limits=QUICK) as address:
         yield address
-
-
-# --- Slow clients -------------------------------------------------------------------------------------------------
 
 
 def test_connections_without_a_request_are_closed(quick: str) -> None:
@@ -153,7 +122,7 @@ def test_aborted_slow_upload_frees_its_slot(contest: Path) -> None:  # noqa: F81
             if "<td>refused</td>" in client.page("/team"):
                 break
             time.sleep(0.05)
-        assert "5 more today" in client.page("/team")
+        assert "Submissions left: 5 today" in client.page("/team")
     assert list((contest / "incoming").iterdir()) == []
 
 
@@ -219,9 +188,6 @@ def test_bodies_without_length_are_rejected(quick: str) -> None:
             assert answer(held).startswith(b"HTTP/1.1 411 ")
 
 
-# --- Many connections ---------------------------------------------------------------------------------------------
-
-
 def test_half_open_connections_are_evicted_first(folder: Path) -> None:  # noqa: F811
     """The oldest half-open one first; whoever has asked for a page keeps their connection."""
     with running(open_app(folder), limits=PATIENT) as address, contextlib.ExitStack() as stack:
@@ -283,9 +249,6 @@ def test_connections_are_limited_per_address_except_for_proxies(folder: Path) ->
         assert held(address, "127.0.0.9") == 30
 
 
-# --- The log, and file handles ------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def started(study: Path, handles: int, log: Path) -> Iterator[str]:
     """Start `voiceveil listen serve` as a user does, with few file handles; its address."""
@@ -335,16 +298,6 @@ def test_client_errors_are_logged_once(folder: Path, tmp_path: Path) -> None:  #
     assert len(log.read_text().splitlines()) <= 4
 
 
-# --- Host names ---------------------------------------------------------------------------------------------------
-
-
-def status(address: str, host: str, path: str = "/static/report.css", extra: str = "") -> int:
-    """Return the status of a request for a host."""
-    with connect(address) as connection:
-        connection.sendall(f"GET {path} HTTP/1.1\r\nhost: {host}\r\n{extra}\r\n".encode())
-        return int(connection.recv(12)[9:12])
-
-
 def test_other_host_names_are_rejected(folder: Path, contest: Path) -> None:  # noqa: F811
     """DNS rebinding: a page of another site whose name suddenly points to this machine."""
     for app in (open_app(folder), open_board(contest)):
@@ -356,158 +309,6 @@ def test_other_host_names_are_rejected(folder: Path, contest: Path) -> None:  # 
                          "10.0.0.1", "", "127.0.0.1:x", "127.0.0.1@evil.example", "[::1", "evil.example:80#127.0.0.1",
                          "[::ffff:10.0.0.1]", "2130706433"):  # fmt: skip
                 assert status(address, host) == 400, host
-
-
-# --- Websockets ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[str]:
-    """`voiceveil live --serve`, with short times and room for three."""
-    pytest.importorskip("websockets")
-    from voiceveil.apps.live.app import LiveApp, largest_message
-    from voiceveil.apps.live.session import live_system
-
-    system = live_system("b2")
-    app = LiveApp(system, most=3, silence=0.5).starlette()
-    with running(app, limits=QUICK, message_bytes=largest_message(system)) as address:
-        yield address
-
-
-UPGRADE = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: {}==\r\n"
-KEY = UPGRADE.format("x" * 22)
-
-
-def handshake(address: str, extra: str = "", connection: socket.socket | None = None) -> tuple[socket.socket, bytes]:
-    """Open a websocket; return it and the answer of the server."""
-    connection = connection or connect(address)
-    request = f"GET /stream HTTP/1.1\r\nhost: 127.0.0.1\r\n{UPGRADE.format('AAAAAAAAAAAAAAAAAAAAAA')}{extra}\r\n"
-    connection.sendall(request.encode())
-    return connection, read_head(connection)
-
-
-def frame(opcode: int, data: bytes = b"", *, final: bool = True, reserved: int = 0) -> bytes:
-    """Return a frame of a client (RFC 6455), masked with zeros."""
-    length = len(data)
-    if length < 126:
-        size = bytes([0x80 | length])
-    elif length < 65536:
-        size = struct.pack(">BH", 0x80 | 126, length)
-    else:
-        size = struct.pack(">BQ", 0x80 | 127, length)
-    return bytes([(0x80 if final else 0) | reserved | opcode]) + size + bytes(4) + data
-
-
-PING, TEXT, BINARY, CONTINUATION = 9, 1, 2, 0
-
-
-def close_code(connection: socket.socket) -> int:
-    """Return the code of the close frame that the server sends."""
-    while True:
-        opcode, length = read(connection, 2)
-        data = read(connection, int.from_bytes(read(connection, 2), "big") if length == 126 else length)
-        if opcode & 15 == 8:
-            return int.from_bytes(data[:2], "big")
-
-
-def is_served(address: str) -> bool:
-    """Return whether somebody else can speak."""
-    from websockets.exceptions import ConnectionClosed
-    from websockets.sync.client import connect as speak
-
-    began = time.monotonic()
-    while time.monotonic() - began < PATIENCE:  # until the server has noticed that others have left
-        with speak(f"ws://{address[7:]}/stream", proxy=None) as other, contextlib.suppress(ConnectionClosed):
-            other.send(np.zeros(1600, "<f4").tobytes())
-            return len(other.recv(timeout=PATIENCE)) > 0
-        time.sleep(0.05)
-    return False
-
-
-def test_silent_websockets_are_closed(live: str) -> None:
-    """Also those that only ping, and those that never finish a message; their places are free again."""
-    for sent in (b"", frame(PING, b"x"), frame(BINARY, bytes(4), final=False), frame(BINARY, bytes(64))[:20]):
-        connection, head = handshake(live)
-        assert head.startswith(b"HTTP/1.1 101")
-        with connection:
-            connection.sendall(sent)
-            assert close_code(connection) == 1008
-    waiting = [handshake(live)[0] for _ in range(3)]
-    assert is_served(live)
-    for one in waiting:
-        one.close()
-
-
-def test_websocket_messages_are_limited_to_a_second_of_audio(live: str) -> None:
-    whole, over = frame(BINARY, bytes(64_000)), frame(BINARY, bytes(64_004))
-    pieces = frame(BINARY, bytes(40_000), final=False) + frame(CONTINUATION, bytes(40_000))
-    claimed = bytes([0x82, 0xFF]) + struct.pack(">Q", 1 << 40) + bytes(4)  # only its header
-    for sent, code in ((whole + frame(TEXT, b"end"), 1000), (over, 1009), (pieces, 1009), (claimed, 1009)):
-        connection, _ = handshake(live)
-        with connection:
-            connection.sendall(sent)
-            assert close_code(connection) == code
-
-
-def test_compression_is_not_offered(live: str) -> None:
-    """A megabyte of zeros would fit into a frame of a kilobyte."""
-    connection, head = handshake(live, "sec-websocket-extensions: permessage-deflate\r\n")
-    with connection:
-        assert b"extensions" not in head.lower()
-        connection.sendall(frame(BINARY, b"\x62\x60\x00\x00", reserved=0x40))
-        assert close_code(connection) == 1002
-
-
-@pytest.mark.parametrize(
-    "flood",
-    [frame(PING), frame(PING, b"x" * 125), frame(10), frame(CONTINUATION, final=False), frame(BINARY, bytes(4))],
-    ids=["ping", "long ping", "pong", "empty piece", "one sample"],
-)
-def test_floods_of_frames_are_closed(live: str, flood: bytes) -> None:
-    """Nobody reads the answers, which would pile up; others are served meanwhile."""
-    connection, _ = handshake(live)
-    began = time.monotonic()
-    with connection:
-        if flood[0] & 15 == CONTINUATION:
-            connection.sendall(frame(BINARY, final=False))
-        with contextlib.suppress(ConnectionError):
-            while True:
-                connection.sendall(1000 * flood)
-                assert time.monotonic() - began < PATIENCE, "the server takes everything"
-    assert is_served(live)
-
-
-def test_unread_websockets_free_their_slots(live: str) -> None:
-    """They speak, and the result fills all buffers on its way to them."""
-    with contextlib.ExitStack() as stack:
-        for _ in range(3):
-            deaf = stack.enter_context(handshake(live, connection=deaf_socket(live))[0])
-            deaf.settimeout(0.5)
-            with contextlib.suppress(OSError):
-                for _ in range(50):
-                    deaf.sendall(frame(BINARY, bytes(64_000)))
-        assert is_served(live)
-
-
-def test_client_faster_than_real_time_is_slowed(live: str) -> None:
-    """Not ended: a program may send a recording; but others have their turn."""
-    connection, _ = handshake(live)
-    with connection:
-        began = time.monotonic()
-        for _ in range(16):
-            connection.sendall(frame(BINARY, bytes(64_000)))
-        connection.sendall(frame(TEXT, b"end"))
-        assert close_code(connection) == 1000
-        assert time.monotonic() - began > 1.5  # 16 s of audio at four times real time, of which 2 s are free
-
-
-def test_websockets_of_other_hosts_and_sites_are_rejected(live: str) -> None:
-    assert status(live, "localhost", "/stream", KEY) == 101
-    assert status(live, "evil.example", "/stream", KEY) == 403
-    assert status(live, "evil.example", "/") == 400
-    connection, _ = handshake(live, "origin: http://evil.example\r\n")
-    with connection:
-        assert close_code(connection) == 1008
 
 
 def test_command_allows_named_hosts(tmp_path: Path) -> None:

@@ -185,7 +185,10 @@ def commands(folder: Path, good: Path, out: Path) -> Iterator[tuple[str, Callabl
     )
     yield "rank", lambda: main(["rank", str(file), f"b={other}", "--split", "dev", "--svg", str(out / "plane.svg")])
     yield "rank --json", lambda: main(["rank", str(file), "--split", "dev", "--json"])
-    yield "submit", lambda: main(["submit", str(folder), "--out", str(out / "s.tar.gz"), "--partial", "--quiet"])
+    yield (
+        "submit",
+        lambda: main(["submit", str(folder), "--out", str(out / "s.tar.gz"), "--partial", "--unofficial", "--quiet"]),
+    )
     yield "comparison page", lambda: _compared(file, out / "comparison.html")
 
 

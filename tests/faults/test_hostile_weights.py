@@ -80,8 +80,8 @@ def test_absurd_sizes_are_rejected(size: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"voiced.bias": torch.tensor([1.0, torch.nan])}, r"voiced\.bias holds a value that is not finite"),
-        ({"voiced.bias": torch.tensor([torch.inf, 1.0])}, r"voiced\.bias holds a value that is not finite"),
+        ({"voiced.bias": torch.tensor([1.0, torch.nan])}, r"voiced\.bias contain a value that is not finite"),
+        ({"voiced.bias": torch.tensor([torch.inf, 1.0])}, r"voiced\.bias contain a value that is not finite"),
         ({"voiced.bias": torch.tensor([1, 2])}, r"voiced\.bias is of type int64, not float32"),
         ({"voiced.bias": torch.tensor([True, False])}, r"voiced\.bias is of type bool"),
         ({"voiced.bias": torch.ones(3)}, "another architecture"),
@@ -158,7 +158,7 @@ def test_absurd_checkpoints_are_rejected(name: str, tmp_path: Path) -> None:
     save_training(path, network, optimizer, {"kind": "test"})
     found, record = load_tensors(path, "test")
     save_tensors(path, {**found, name: torch.ones(2)}, record)
-    with bounded(), pytest.raises(InputError, match="a checkpoint of another network"):
+    with bounded(), pytest.raises(InputError, match="the checkpoint of another network"):
         load_training(path, "test", network, optimizer)
 
 
@@ -313,7 +313,7 @@ def test_valid_training_record_is_read(tmp_path: Path) -> None:
 def test_invalid_hashes_in_records_are_rejected(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "record.json").write_bytes(content)
     with bounded(), pytest.raises(InputError, match=r"record\.json"):
-        store.trained_sha256(tmp_path / "model.safetensors")
+        store.recorded_sha256(tmp_path / "model.safetensors")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"[" * 100_000, b"\xff", b'{"a": 1, "a": 2}'])

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.board_world import make_lists, submission, tar, zipped
 from voiceveil.apps.board.contest import Contest
-from voiceveil.apps.board.scoring import judge
+from voiceveil.apps.board.scoring import score_submission
 from voiceveil.core.errors import InputError
-from voiceveil.tdsv.lists import Key, write_keys
+from voiceveil.tdsv.lists import TdsvKey, write_keys
 
 ATTACK = "exp/asv_anon_x/libri_test_enrolls_x-libri_test_trials_f_x/scores"
 
@@ -29,7 +29,7 @@ def refused(data: Path, folder: Path, scores: list[str], match: str) -> None:
     archive = folder / "upload"
     archive.write_bytes(tar({**members, ATTACK: "".join(rows).encode()}))
     with pytest.raises(InputError, match=match) as raised:
-        judge(Contest("vpc2024", data, "test", "t"), archive)
+        score_submission(Contest("vpc2024", data, "test", "t"), archive)
     assert raised.value.where == ATTACK
 
 
@@ -59,14 +59,16 @@ def test_eer_of_50_percent_from_varying_scores_is_accepted(data: Path, tmp_path:
     """Nothing but the audio can tell it from a perfect system: it is shown as not verified."""
     archive = tmp_path / "upload"
     archive.write_bytes(tar(submission(data, separation=0.0)))
-    figures = judge(Contest("vpc2024", data, "test", "t"), archive).figures
+    figures = score_submission(Contest("vpc2024", data, "test", "t"), archive).figures
     assert all(0.4 <= f.value <= 0.55 for f in figures if f.metric == "eer")
 
 
 def test_invented_tdsv_answers_are_rejected(tmp_path: Path) -> None:
     kinds = ["TC", "TW", "IC", "IW"] * 30
     (tmp_path / "docs").mkdir()
-    write_keys(tmp_path / "docs" / "eval_keys.txt", [Key(f"m{n % 6}", f"t{n}", kind) for n, kind in enumerate(kinds)])
+    write_keys(
+        tmp_path / "docs" / "eval_keys.txt", [TdsvKey(f"m{n % 6}", f"t{n}", kind) for n, kind in enumerate(kinds)]
+    )
     contest = Contest("tdsv2024", tmp_path, "eval", "t")
     archive = tmp_path / "upload"
     rng = np.random.default_rng(0)
@@ -74,4 +76,4 @@ def test_invented_tdsv_answers_are_rejected(tmp_path: Path) -> None:
     for scores, match in (([1.0] * 120, "All 120 scores are 1"), (inverted, "an EER of .*, above 55%")):
         archive.write_bytes(zipped({"answer.txt": "".join(f"{score:.6f}\n" for score in scores).encode()}))
         with pytest.raises(InputError, match=match):
-            judge(contest, archive)
+            score_submission(contest, archive)

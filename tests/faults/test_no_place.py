@@ -226,5 +226,6 @@ def test_progress_works_without_a_stream(monkeypatch: pytest.MonkeyPatch) -> Non
             with Progress("working", 2) as progress:
                 progress.note("a note")
                 progress.advance(failed=True)
+            assert (progress._done, progress._failed) == (1, 1)
         monkeypatch.undo()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())

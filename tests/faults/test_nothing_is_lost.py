@@ -227,11 +227,9 @@ def test_killed_restart_resumes_without_overwrite(recordings: Path, tmp_path: Pa
     with pytest.raises(InputError, match="another run"):
         anonymize(recordings, out, seed=1)
     from voiceveil.run.ledger import open_ledger
-    from voiceveil.systems.settings import make_settings
+    from voiceveil.systems.settings import RunOptions, make_settings
 
-    new = make_settings(
-        "b2", level="utterance", draws="keyed", seed=3, key_file=None, rate=None, format="wav", encoding="int16"
-    )
+    new = make_settings("b2", RunOptions(seed=3))
     with open_ledger(ledger, new.record(), overwrite=True):  # killed before the first item
         pass
     assert anonymize(recordings, out, seed=3).done == 2

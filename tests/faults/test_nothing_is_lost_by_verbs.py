@@ -211,7 +211,7 @@ def test_feature_cache_inside_the_data_is_rejected(kaldi: Path, tmp_path: Path, 
     size = ["--channels", "8", "--epochs", "1", "--seconds-per-chunk", "0.25", "--quiet"]
     command: list[object] = ["train", "asv", "--data", kaldi, *size, "--out", tmp_path / "out", "--features"]
     refused(tmp_path, [*command, kaldi / "kept"], capsys, "the output lies inside the input")
-    home = tmp_path / "mine" / "fbank80-0.25s"
+    home = tmp_path / "mine" / "fbank80"
     home.mkdir(parents=True)
     (tmp_path / "thesis.txt").write_text("mine")
     for name, content in (("index.jsonl", '{"mine": 1}\n'), ("features.f16", "mine"), ("index.jsonl", None)):
@@ -277,8 +277,8 @@ def test_listening_test_and_board_inside_the_data_are_rejected(kaldi: Path, tmp_
     refused(tmp_path, ["board", "create", place, *board], capsys, "the output lies inside the input")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "nowhere")
-    refused(tmp_path, ["board", "create", link, *board], capsys, "it is there already")
-    refused(tmp_path, ["listen", "design", link, *design], capsys, "it is there already")
+    refused(tmp_path, ["board", "create", link, *board], capsys, "this folder exists already")
+    refused(tmp_path, ["listen", "design", link, *design], capsys, "this folder exists already")
 
 
 def test_cache_in_another_database_is_rejected(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.faults.runs import PROTOCOL
 from voiceveil.audio import save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
-from voiceveil.systems.resolve import find_system
+from voiceveil.systems.contract import find_system
 from voiceveil.testing import synthetic_voice
 
 OWN_SYSTEM = """\
@@ -205,5 +205,5 @@ def test_every_process_start_has_a_safe_path() -> None:
 
 @pytest.mark.parametrize("spec", [":Half", "mine:", "../mine:Half", "mine..x:Half", "mine:a.b"])
 def test_invalid_module_and_class_is_rejected(spec: str) -> None:
-    with pytest.raises(InputError, match="names no class of a module"):
+    with pytest.raises(InputError, match="does not name a class of a module"):
         find_system(spec)

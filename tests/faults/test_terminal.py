@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -108,7 +109,9 @@ class Terminal(io.StringIO):
 
 def test_progress_prints_no_control_characters() -> None:
     stream = Terminal()
-    with Progress(f"working on {NAME}", 2, stream=stream) as progress:
+    with contextlib.redirect_stderr(stream):
+        progress = Progress(f"working on {NAME}", 2)
+    with progress:
         progress.status(NAME)
         progress.note(f"failed: {NAME}")
         progress.advance()

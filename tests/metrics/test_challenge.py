@@ -168,8 +168,8 @@ def test_every_published_2022_average() -> None:
                 }
                 wers = {name: summary[f"WER {asr_set}{suffix}"]["wer"] for name, asr_set in words.items()}
                 expected = summary[f"Weighted average EER {split} {kind}"], summary[f"Average WER {split} {kind}"]
-                found = average(eers, VPC2022.weights("eer", split)), average(wers, VPC2022.weights("wer", split))
-                assert found == pytest.approx(expected, abs=5.001e-4)
+                averages = average(eers, VPC2022.weights("eer", split)), average(wers, VPC2022.weights("wer", split))
+                assert averages == pytest.approx(expected, abs=5.001e-4)
                 checked += 2
             rho = {name: summary[f"rho {trial_set}"][0] for name, trial_set in trials.items()}
             gvd = {name: summary[f"GVD {trial_set}"] for name, trial_set in trials.items()}
@@ -178,8 +178,8 @@ def test_every_published_2022_average() -> None:
                 summary[f"Weighted average gain of voice distinctiveness {split}"],
             )
             weights = VPC2022.weights("pitch_correlation", split)
-            found = average(rho, weights), average(gvd, VPC2022.weights("gvd", split))
-            assert found == pytest.approx(expected, abs=5.001e-4)
+            averages = average(rho, weights), average(gvd, VPC2022.weights("gvd", split))
+            assert averages == pytest.approx(expected, abs=5.001e-4)
             checked += 2
     assert checked == 60
 

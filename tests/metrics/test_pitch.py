@@ -41,12 +41,14 @@ def slow_official(a: Track, b: Track) -> float:
 
 def slow_published(a: Track, b: Track, max_lag: int) -> float:
     """For tracks of one length: the best Pearson over the lags, of the frames voiced in both."""
-    n, found = len(a), []
+    n, voiced_pairs = len(a), []
     for lag in range(-max_lag, max_lag + 1):
         pairs = [(a[t], b[t - lag]) for t in range(n) if 0 <= t - lag < n and a[t] > 0 and b[t - lag] > 0]
-        found.append(np.array(pairs).reshape(-1, 2))
-    enough = max(2.0, max(map(len, found)) / 2)
-    rho = [0.0 if np.ptp(p, axis=0).min() == 0 else float(np.corrcoef(p.T)[0, 1]) for p in found if len(p) >= enough]
+        voiced_pairs.append(np.array(pairs).reshape(-1, 2))
+    enough = max(2.0, max(map(len, voiced_pairs)) / 2)
+    rho = [
+        0.0 if np.ptp(p, axis=0).min() == 0 else float(np.corrcoef(p.T)[0, 1]) for p in voiced_pairs if len(p) >= enough
+    ]
     return max(rho, default=0.0)
 
 

@@ -63,9 +63,9 @@ def symmetric(upper: list[float]) -> Floats:
 def world(seed: int, speakers: int = 5, each: int = 4, spread: float = 1.0) -> tuple[Floats, list[str]]:
     """Symmetric scores of utterances around speakers, grouped by speaker as in a sorted Kaldi directory."""
     rng = np.random.default_rng(seed)
-    who = np.repeat(np.arange(speakers), each)
-    x = spread * rng.normal(size=(speakers, 6))[who] + rng.normal(size=(speakers * each, 6))
-    return x @ x.T, [f"spk{s}" for s in who]
+    codes = np.repeat(np.arange(speakers), each)
+    x = spread * rng.normal(size=(speakers, 6))[codes] + rng.normal(size=(speakers * each, 6))
+    return x @ x.T, [f"spk{s}" for s in codes]
 
 
 def slow_matrix(scores: Floats, speakers: list[str], method: str, calibrate: bool) -> Floats:
@@ -221,7 +221,7 @@ def test_the_diagonal_is_never_read() -> None:
 
 def test_equals_the_official_code() -> None:
     data = np.load(GOLDEN / "similarity.npz")
-    found = {}
+    matrices = {}
     for name in ("osp_osp", "osp_psp", "psp_psp"):
         speaker = dict(zip(data[f"{name}_seg"].ravel(), data[f"{name}_spk"].ravel(), strict=True))
         segments = sorted(speaker)
@@ -229,10 +229,10 @@ def test_equals_the_official_code() -> None:
         scores = np.zeros((len(segments), len(segments)))
         for (first, second), score in zip(data[f"{name}_seg"], data[name], strict=True):
             scores[at[first], at[second]] = score
-        found[name] = similarity_matrix(scores, [speaker[segment] for segment in segments])
-        assert found[name].values == pytest.approx(data[f"M_{name}"], abs=1e-9)
-    assert deid(found["osp_osp"], found["osp_psp"]) == pytest.approx(float(data["DeID"]), abs=1e-9)
-    assert gvd(found["osp_osp"], found["psp_psp"]) == pytest.approx(float(data["GVD"]), abs=1e-9)
+        matrices[name] = similarity_matrix(scores, [speaker[segment] for segment in segments])
+        assert matrices[name].values == pytest.approx(data[f"M_{name}"], abs=1e-9)
+    assert deid(matrices["osp_osp"], matrices["osp_psp"]) == pytest.approx(float(data["DeID"]), abs=1e-9)
+    assert gvd(matrices["osp_osp"], matrices["psp_psp"]) == pytest.approx(float(data["GVD"]), abs=1e-9)
 
 
 def test_a_challenge_dataset_takes_less_than_a_second() -> None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tests.metrics.test_legal import common_voice, cosines, ids, voices
 from voiceveil import InputError, metrics
-from voiceveil.metrics import isolation, legal, singling
+from voiceveil.metrics import SinglingOutProtocol, isolation, legal, legal_singling_out, utterance_embeddings
+from voiceveil.metrics.isolation import Rank
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def ranks_of(counts: list[int], chosen: list[int]) -> dict[str, int]:
     st.sampled_from([2, 5, 1000]),
     st.integers(0, 10_000),
 )
-def test_isolation_equals_the_loops(counts: list[int], rank: str, levels: int, seed: int) -> None:
+def test_isolation_equals_the_loops(counts: list[int], rank: Rank, levels: int, seed: int) -> None:
     """With ties (scores of few levels), unequal K and all rules for the threshold; N of all the speakers are drawn."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, sum(counts)) / levels
@@ -58,14 +59,14 @@ def test_isolation_equals_the_loops(counts: list[int], rank: str, levels: int, s
     position = ranks_of(counts, chosen)[rank]
     pool = [counts[s] for s in chosen]
     row = isolation.Row(scores, 0.0, scores.__getitem__)
-    arguments = (row, np.array(chosen), np.array(counts), 10, rank, rng)
+    arguments = (row, np.array(chosen), np.array(counts), SinglingOutProtocol(rank=rank), rng)
     if sum(pool) - len(pool) <= position:
         with pytest.raises(InputError, match="calibration scores"):
-            isolation.row_isolation(*arguments)  # type: ignore[arg-type]
+            isolation.row_isolation(*arguments)
         return
     starts = np.cumsum(counts) - counts
     picked = np.concatenate([scores[starts[s] : starts[s] + counts[s]] for s in chosen])
-    rate, chance, _ = isolation.row_isolation(*arguments)  # type: ignore[arg-type]
+    rate, chance, _ = isolation.row_isolation(*arguments)
     assert rate == pytest.approx(slow_isolation(picked, pool, 10, position), abs=1e-12)
     assert 0 <= chance <= 1
 
@@ -77,11 +78,11 @@ def test_isolation_of_footnote_4_equals_its_figure() -> None:
     calibration score, between a's remaining one and b's best remaining one, and only a's test is above.
     """
     names, scores = ["a", "a", "b", "b", "b"], [[0.9, 0.8, 0.5, 0.4, 0.3]]
-    found = metrics.singling_out_from_scores(scores, ["a"], names, sizes=[2])
-    assert found.value[0] == 1.0
+    result = metrics.singling_out_from_scores(scores, ["a"], names, sizes=[2])
+    assert result.value[0] == 1.0
     # Official: the 9th and 10th of three calibration scores do not exist.
     with pytest.raises(InputError, match="the threshold needs 10"):
-        metrics.singling_out_from_scores(scores, ["a"], names, sizes=[2], rank="official")
+        metrics.singling_out_from_scores(scores, ["a"], names, SinglingOutProtocol(rank="official"), sizes=[2])
 
 
 def test_the_whole_protocol_equals_the_loops() -> None:
@@ -93,13 +94,15 @@ def test_the_whole_protocol_equals_the_loops() -> None:
     kept = np.minimum(counts, 10)
     kept[kept < 2] = 0
     eligible = np.flatnonzero(kept)
-    found = metrics.singling_out_from_scores(scores, ids(range(25)), ids(codes), sizes=[len(eligible)], draws=1, seed=3)
-    assert found.speakers == tuple(ids(eligible))
+    result = metrics.singling_out_from_scores(
+        scores, ids(range(25)), ids(codes), SinglingOutProtocol(draws=1), sizes=[len(eligible)], seed=3
+    )
+    assert result.speakers == tuple(ids(eligible))
     columns, _ = legal.draw_rows(codes, 1, most=10, least=2, rng=np.random.default_rng(3))
     expected = [
         slow_isolation(scores[s, columns[:, 0]], kept[eligible].tolist(), 10, int(kept[s]) - 1) for s in eligible
     ]
-    assert found.components[:, 0] == pytest.approx(expected, abs=1e-12)
+    assert result.components[:, 0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_isolation_falls_back_to_all_scores() -> None:
@@ -107,7 +110,7 @@ def test_isolation_falls_back_to_all_scores() -> None:
     counts = np.array([2] * 100)
     scores = np.tile([1.0, 0.0], 100) + np.linspace(0, 0.1, 200)  # slot 0 is always far above slot 1
     row = isolation.Row(scores, 0.0, scores.__getitem__)
-    rate, _, _ = isolation.row_isolation(row, np.arange(100), counts, 10, "published", np.random.default_rng(0))
+    rate, _, _ = isolation.row_isolation(row, np.arange(100), counts, SinglingOutProtocol(), np.random.default_rng(0))
     assert rate == slow_isolation(scores, counts.tolist(), 10, 1)
 
 
@@ -115,11 +118,11 @@ def test_vectors_and_scores_agree() -> None:
     test, _, enroll, _ = voices(7, speakers=80, each=10, noise=1.5)
     tests = legal.unit_rows(test)
     counts, exact = np.full(80, 10), cosines(enroll, test)
-    for k, row in enumerate(singling._vector_rows(legal.unit_rows(enroll), tests)):
+    for k, row in enumerate(legal_singling_out._vector_rows(legal.unit_rows(enroll), tests)):
         scores = isolation.Row(exact[k], 0.0, exact[k].__getitem__)
         members = np.r_[k, [s for s in range(80) if s != k]]
         rates = [
-            isolation.row_isolation(r, members, counts, 10, "published", np.random.default_rng(0))[0]
+            isolation.row_isolation(r, members, counts, SinglingOutProtocol(), np.random.default_rng(0))[0]
             for r in (row, scores)
         ]
         assert rates[0] == rates[1]
@@ -127,17 +130,27 @@ def test_vectors_and_scores_agree() -> None:
 
 def test_extremes_of_separated_and_equal_voices() -> None:
     test, test_ids, enroll, enroll_ids = voices(8, speakers=40, each=10, noise=0.01)
-    apart = metrics.singling_out(test, test_ids, enroll, enroll_ids, draws=2)
+    apart = metrics.singling_out(
+        utterance_embeddings(test, test_ids), utterance_embeddings(enroll, enroll_ids), SinglingOutProtocol(draws=2)
+    )
     assert apart.value == pytest.approx([1.0, 1.0])
-    alike = metrics.singling_out(np.ones_like(test), test_ids, np.ones_like(enroll), enroll_ids, draws=1)
+    alike = metrics.singling_out(
+        utterance_embeddings(np.ones_like(test), test_ids),
+        utterance_embeddings(np.ones_like(enroll), enroll_ids),
+        SinglingOutProtocol(draws=1),
+    )
     assert alike.value.tolist() == alike.chance.tolist() == [0.0, 0.0]  # nothing is ever strictly above
 
 
 def test_shuffled_speakers_are_singled_out_by_chance() -> None:
     test, test_ids, enroll, enroll_ids = voices(9, speakers=150, each=10, noise=1.0)
     shuffled = np.random.default_rng(0).permutation(test_ids).tolist()
-    honest = metrics.singling_out(test, test_ids, enroll, enroll_ids, sizes=[20, 150])
-    blind = metrics.singling_out(test, shuffled, enroll, enroll_ids, sizes=[20, 150])
+    honest = metrics.singling_out(
+        utterance_embeddings(test, test_ids), utterance_embeddings(enroll, enroll_ids), sizes=[20, 150]
+    )
+    blind = metrics.singling_out(
+        utterance_embeddings(test, shuffled), utterance_embeddings(enroll, enroll_ids), sizes=[20, 150]
+    )
     assert (honest.value > honest.chance + 0.1).all()
     assert blind.value == pytest.approx(blind.chance, abs=0.02)
     assert blind.value == pytest.approx([bounds.value for bounds in blind.chance_bounds], abs=0.02)
@@ -149,8 +162,8 @@ def test_isolating_another_speaker_counts() -> None:
     """Isolation counts 'whether it is from the same speaker or not': here it is always speaker b."""
     names = np.repeat(["a", "b", "c"], 10).tolist()
     scores = np.r_[np.zeros(10), np.ones(10), np.zeros(10)][None] + np.linspace(0, 1e-3, 30)
-    found = metrics.singling_out_from_scores(scores, ["a"], names, sizes=[3])
-    assert found.value[0] == 1.0
+    result = metrics.singling_out_from_scores(scores, ["a"], names, sizes=[3])
+    assert result.value[0] == 1.0
 
 
 def test_invariant_to_affine_maps_and_names() -> None:
@@ -167,9 +180,9 @@ def test_invariant_to_affine_maps_and_names() -> None:
 def test_isolated_equals_a_plain_loop() -> None:
     rng = np.random.default_rng(11)
     test, calibration = rng.integers(0, 30, (50, 12)), rng.integers(0, 30, (50, 40))
-    for found, t, c in zip(metrics.isolated(test, calibration, rank=4), test, calibration, strict=True):
+    for result, t, c in zip(metrics.isolated(test, calibration, rank=4), test, calibration, strict=True):
         highest = sorted(c, reverse=True)
-        assert found == (sum(x > (highest[3] + highest[4]) / 2 for x in t) == 1)
+        assert result == (sum(x > (highest[3] + highest[4]) / 2 for x in t) == 1)
 
 
 # ---- Chance
@@ -218,10 +231,10 @@ def test_chance_by_shuffles_accounts_for_ties() -> None:
         return np.floor(u * 100)
 
     scores = coarse(np.random.default_rng(1).random((100, 1000)))
-    found = metrics.singling_out_from_scores(scores, ids(range(100)), ids(np.repeat(np.arange(100), 10)), sizes=[100])
+    result = metrics.singling_out_from_scores(scores, ids(range(100)), ids(np.repeat(np.arange(100), 10)), sizes=[100])
     expected = simulated_chance(100, 9, coarse, repeats=4000)
-    assert found.chance[0] == pytest.approx(expected, abs=0.03)
-    assert found.value[0] == pytest.approx(expected, abs=0.03)
+    assert result.chance[0] == pytest.approx(expected, abs=0.03)
+    assert result.value[0] == pytest.approx(expected, abs=0.03)
     assert expected < metrics.singling_out_chance(100).value - 0.1
 
 
@@ -229,11 +242,13 @@ def test_chance_by_shuffles_accounts_for_ties() -> None:
 def test_chance_level_of_many_folds(folds: int) -> None:
     """The threshold is the mean of the 99th and the 100th calibration score if there are 100 folds."""
     scores = np.random.default_rng(2).normal(size=(30, 3000))
-    found = metrics.singling_out_from_scores(scores, ids(range(30)), ids(np.repeat(np.arange(30), 100)), folds=folds)
+    result = metrics.singling_out_from_scores(
+        scores, ids(range(30)), ids(np.repeat(np.arange(30), 100)), SinglingOutProtocol(folds=folds)
+    )
     closed = metrics.singling_out_chance(30, folds - 1)
     assert closed.value == pytest.approx({10: 0.356, 60: 0.371, 100: 0.372}[folds], abs=1e-3)
-    assert found.chance[0] == pytest.approx(closed.value, abs=0.015)  # 15,000 shuffles: three standard errors
-    assert found.chance_bounds[0].value == pytest.approx(closed.value, abs=1e-9)
+    assert result.chance[0] == pytest.approx(closed.value, abs=0.015)  # 15,000 shuffles: three standard errors
+    assert result.chance_bounds[0].value == pytest.approx(closed.value, abs=1e-9)
 
 
 def slow_shuffles(scores: Floats, n_test: int, rank: int, repeats: int) -> float:
@@ -250,7 +265,7 @@ def test_shuffles_equal_plain_shuffles(counts: list[int], levels: int) -> None:
     scores = rng.random(sum(counts)) if not levels else rng.integers(0, levels, sum(counts)) / levels
     row = isolation.Row(scores, 0.0, scores.__getitem__)
     chances = [
-        isolation.row_isolation(row, np.arange(len(counts)), np.array(counts), 10, "published", rng)[1]
+        isolation.row_isolation(row, np.arange(len(counts)), np.array(counts), SinglingOutProtocol(), rng)[1]
         for _ in range(200)
     ]
     expected = slow_shuffles(scores, len(counts), counts[0] - 1, repeats=20_000)
@@ -259,35 +274,30 @@ def test_shuffles_equal_plain_shuffles(counts: list[int], levels: int) -> None:
 
 @pytest.mark.parametrize("rank", ["published", "balanced", "official"])
 @pytest.mark.parametrize("shape", [lambda u: u, lambda u: u**-3.0, lambda u: -(u**0.05)])
-def test_chance_is_within_its_bounds_if_speakers_differ_in_k(rank: str, shape: Callable[[Floats], Floats]) -> None:
+def test_chance_is_within_its_bounds_if_speakers_differ_in_k(rank: Rank, shape: Callable[[Floats], Floats]) -> None:
     """20 speakers with K = 2 and 20 with K = 10: those with 2 have the highest calibration score as threshold."""
     counts = np.repeat([2, 10], 20)
     names = ids(np.repeat(np.arange(40), counts))
     scores = shape(np.random.default_rng(4).random((40, counts.sum())))
-    found = metrics.singling_out_from_scores(
-        scores,
-        ids(range(40)),
-        names,
-        sizes=[10, 40],
-        draws=10,
-        rank=rank,  # type: ignore[arg-type]
+    result = metrics.singling_out_from_scores(
+        scores, ids(range(40)), names, SinglingOutProtocol(draws=10, rank=rank), sizes=[10, 40]
     )
-    for chance, bounds in zip(found.chance, found.chance_bounds, strict=True):
+    for chance, bounds in zip(result.chance, result.chance_bounds, strict=True):
         assert bounds.lower - 0.01 < chance < bounds.upper + 0.01  # 40,000 shuffles
         assert bounds.lower < bounds.value < bounds.upper
     if shape(np.array([0.5]))[0] == 0.5:  # scores are flat
-        assert found.chance == pytest.approx([bounds.value for bounds in found.chance_bounds], abs=0.015)
+        assert result.chance == pytest.approx([bounds.value for bounds in result.chance_bounds], abs=0.015)
 
 
 def test_bounds_are_means_over_the_enrolled_speakers() -> None:
     """All 40 speakers: 20 thresholds below the 1st and 20 below the 9th of 200 calibration scores."""
     counts = np.repeat([2, 10], 20)
     scores = np.random.default_rng(5).random((40, counts.sum()))
-    found = metrics.singling_out_from_scores(scores, ids(range(40)), ids(np.repeat(np.arange(40), counts)), sizes=[40])
+    result = metrics.singling_out_from_scores(scores, ids(range(40)), ids(np.repeat(np.arange(40), counts)), sizes=[40])
     each = [metrics.singling_out_chance(40, 5, rank) for rank in (1, 9)]
-    assert found.chance_bounds[0].lower == pytest.approx(np.mean([chance.lower for chance in each]))
-    assert found.chance_bounds[0].upper == pytest.approx(np.mean([chance.upper for chance in each]))
-    assert found.chance_bounds[0].value == pytest.approx(np.mean([chance.value for chance in each]))
+    assert result.chance_bounds[0].lower == pytest.approx(np.mean([chance.lower for chance in each]))
+    assert result.chance_bounds[0].upper == pytest.approx(np.mean([chance.upper for chance in each]))
+    assert result.chance_bounds[0].value == pytest.approx(np.mean([chance.value for chance in each]))
 
 
 @pytest.mark.parametrize(("n", "total", "rank"), [(2, 2, 1), (3, 7, 2), (5, 45, 9), (100, 300, 299)])
@@ -298,12 +308,12 @@ def test_chance_equals_the_sums_of_its_formula(n: int, total: int, rank: int) ->
         rest = n - a - g
         return Fraction(comb(a + rank - 1, a) * comb(rest + total - rank - 1, rest), comb(n + total, n))
 
-    none = [probability(0, g) for g in range(n + 1)]
-    one = [probability(1, g) for g in range(n)]
+    p_0 = [probability(0, g) for g in range(n + 1)]
+    p_1 = [probability(1, g) for g in range(n)]
     chance = metrics.singling_out_chance(n, total / n, rank)
-    assert chance.lower == pytest.approx(float(one[0]))
-    assert chance.upper == pytest.approx(float(sum(one) + sum(none[1:])))
-    value = sum(p / 2**g for g, p in enumerate(one)) + sum(p * g / 2**g for g, p in enumerate(none))
+    assert chance.lower == pytest.approx(float(p_1[0]))
+    assert chance.upper == pytest.approx(float(sum(p_1) + sum(p_0[1:])))
+    value = sum(p / 2**g for g, p in enumerate(p_1)) + sum(p * g / 2**g for g, p in enumerate(p_0))
     assert chance.value == pytest.approx(float(value))
 
 
@@ -315,7 +325,12 @@ def test_singling_out_of_the_paper_takes_less_than_a_minute() -> None:
     """495 enrolled speakers, N = 22,024, 10 folds, 5 draws; the public code would take hours."""
     many, many_ids, few, few_ids = common_voice(10)
     start = time.process_time()
-    found = metrics.singling_out(many, many_ids, few, few_ids, sizes=[22_024], most_enrolled=495)
+    result = metrics.singling_out(
+        utterance_embeddings(many, many_ids),
+        utterance_embeddings(few, few_ids),
+        SinglingOutProtocol(most_enrolled=495),
+        sizes=[22_024],
+    )
     assert time.process_time() - start < 60
-    assert len(found.speakers) == 495
-    assert found.chance[0] == pytest.approx(0.35, abs=0.01)
+    assert len(result.speakers) == 495
+    assert result.chance[0] == pytest.approx(0.35, abs=0.01)

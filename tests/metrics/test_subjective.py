@@ -18,10 +18,10 @@ panels = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("1234")), m
 
 def slow_purity(speakers: list[str], clusters: list[str]) -> float:
     """Equation 3: try every way to give each cluster a speaker of its own, or nobody."""
-    names, found = sorted(set(clusters)), sorted(set(speakers))
-    found = found + [""] * max(0, len(names) - len(found))
+    names, candidates = sorted(set(clusters)), sorted(set(speakers))
+    candidates = candidates + [""] * max(0, len(names) - len(candidates))
     best = 0
-    for choice in permutations(found, len(names)):
+    for choice in permutations(candidates, len(names)):
         owner = dict(zip(names, choice, strict=True))
         best = max(best, sum(owner[c] == s for s, c in zip(speakers, clusters, strict=True)))
     return best / len(speakers)
@@ -41,10 +41,10 @@ def slow_macro_f1(refs: list[str], hyps: list[str]) -> float:
 @given(st.lists(st.tuples(st.integers(1, 10), st.sampled_from("xyz")), min_size=1, max_size=20))
 def test_ranks_equal_plain_counting(given_by: list[tuple[int, str]]) -> None:
     values, names = [v for v, _ in given_by], [n for _, n in given_by]
-    for value, name, found in zip(values, names, metrics.normalized_ranks(values, names), strict=True):
+    for value, name, rank in zip(values, names, metrics.normalized_ranks(values, names), strict=True):
         own = [v for v, n in given_by if n == name]
         below, equal = sum(v < value for v in own), own.count(value)
-        assert found == pytest.approx((below + (equal - 1) / 2) / len(own), abs=1e-12)
+        assert rank == pytest.approx((below + (equal - 1) / 2) / len(own), abs=1e-12)
 
 
 @settings(deadline=None)
@@ -58,8 +58,8 @@ def test_ranks_ignore_the_scale_of_an_evaluator(values: list[int]) -> None:
 
 def test_ranks_equal_stored_figures() -> None:
     """(mean rank - 1) / n: the ratings 1, 5, 5, 10 of one evaluator have the ranks 1, 2.5, 2.5, 4."""
-    found = metrics.normalized_ranks([5, 1, 7, 10, 5, 7], ["x", "x", "y", "x", "x", "y"])
-    assert found.tolist() == [0.375, 0.0, 0.25, 0.75, 0.375, 0.25]
+    ranks = metrics.normalized_ranks([5, 1, 7, 10, 5, 7], ["x", "x", "y", "x", "x", "y"])
+    assert ranks.tolist() == [0.375, 0.0, 0.25, 0.75, 0.375, 0.25]
     assert metrics.normalized_ranks([3], ["x"]).tolist() == [0.0]
 
 

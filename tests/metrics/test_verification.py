@@ -54,7 +54,7 @@ OFFICIAL = {
 
 
 def figures(target: Floats, nontarget: Floats) -> dict[str, float]:
-    """What the official code computes, by our functions."""
+    """Return the figures of the official code, computed by our functions."""
     zebra = metrics.zebra(target, nontarget, method="official")
     return {
         "sb_eer": metrics.eer(target, nontarget, method="speechbrain"),
@@ -81,8 +81,8 @@ def test_figures_equal_the_official_code(name: str) -> None:
     official.setdefault("individual_log10", official["zebra_max_abs_llr10_laplace"])
     with np.load(GOLDEN / f"scores_{name}.npz") as data:
         target, nontarget = data["tar"], data["non"]
-    ours = figures(target, nontarget)
-    assert ours == pytest.approx({key: official[key] for key in ours}, abs=1e-9, rel=0)
+    actual = figures(target, nontarget)
+    assert actual == pytest.approx({key: official[key] for key in actual}, abs=1e-9, rel=0)
     assert metrics.zebra(target, nontarget, method="official").tag == official["zebra_tag"]
     if "sb_mindcf_unnorm_cm10" in official:  # single precision, and not divided by 0.1
         assert metrics.min_dcf(target, nontarget) * 0.1 == pytest.approx(official["sb_mindcf_unnorm_cm10"], abs=1e-7)

@@ -83,9 +83,9 @@ def test_alignment_contains_both_sides(pairs: list[tuple[str, str]]) -> None:
 def test_invariant_to_utterance_order(pairs: list[tuple[str, str]], random: object) -> None:
     shuffled = list(pairs)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = (metrics.word_errors(*map(list, zip(*p, strict=True))) for p in (pairs, shuffled))
-    assert one.wer == other.wer
-    assert sorted(one.counts.tolist()) == sorted(other.counts.tolist())
+    ordered, reordered = (metrics.word_errors(*map(list, zip(*p, strict=True))) for p in (pairs, shuffled))
+    assert ordered.wer == reordered.wer
+    assert sorted(ordered.counts.tolist()) == sorted(reordered.counts.tolist())
 
 
 def test_mappings_are_matched_by_utterance() -> None:

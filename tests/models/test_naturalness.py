@@ -1,4 +1,4 @@
-"""DNSMOS: windows against the official loop, stored figures, real speech, what is refused."""
+"""DNSMOS: windows against the official loop, stored figures, real speech, rejected audio."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ NOISE = {"sig": 1.17698, "bak": 1.09436, "ovr": 1.11422}
 
 
 def official_windows(audio: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """The loop of the official script, in its own arithmetic."""
+    """Return the windows by the loop of the official script, with its rounding."""
     length = int(9.01 * RATE)
     while len(audio) < length:
         audio = np.append(audio, audio)
-    found = []
+    segments = []
     for idx in range(int(np.floor(len(audio) / RATE) - 9.01) + 1):
         segment = audio[int(idx * RATE) : int((idx + 9.01) * RATE)]
         if len(segment) >= length:
-            found.append(segment)
-    return found
+            segments.append(segment)
+    return segments
 
 
 @pytest.mark.parametrize("seconds", [0.3, 2.0, 4.6, 9.0, 9.01, 9.5, 10.0, 11.0, 11.9, 16.0, 17.5, 20.0, 35.0])
 def test_windows_equal_the_official_script(seconds: float) -> None:
     samples = np.random.default_rng(0).standard_normal(round(seconds * RATE)).astype(np.float32)
     expected = official_windows(samples)
-    found = list(windows(samples, "official"))
-    assert len(found) == len(expected) > 0
-    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    own = list(windows(samples, "official"))
+    assert len(own) == len(expected) > 0
+    assert all(np.array_equal(a, b) for a, b in zip(own, expected, strict=True))
     everything = list(windows(samples))
     assert all(len(window) == WINDOW for window in everything)
     filled = seconds * 2 ** max(0, math.ceil(math.log2(9.01 / seconds)))
@@ -67,7 +67,7 @@ def test_official_skips_windows_that_rounding_shortens() -> None:
 @pytest.mark.slow
 @needs_model
 def test_ratings_equal_stored_figures() -> None:
-    """Of the network itself (speechmos 0.0.1.1, onnxruntime 1.31) through the official polynomials."""
+    """Ratings from the network (speechmos 0.0.1.1, onnxruntime 1.31) through the official polynomials."""
     voice = DNSMOS()(synthetic_voice(1, seconds=3.0))
     assert voice == pytest.approx(VOICE, abs=0.01)
     noise = np.random.default_rng(0).standard_normal(WINDOW).astype(np.float32) * 0.1
@@ -77,23 +77,23 @@ def test_ratings_equal_stored_figures() -> None:
 
 @needs_model
 def test_real_speech_is_rated_high(tmp_path: Path) -> None:
-    """Read speech gets 3.2 to 3.4 on average; a noise 10 dB below it spoils the rating of the background most."""
+    """Read speech gets 3.2 to 3.4 on average; noise 10 dB below it lowers the rating of the background most."""
     chosen = []
     for speaker, spoken in sorted(open_corpus(SPEECH / "demo_trials_f").by_speaker.items())[:3]:
         samples = np.concatenate([load(u.path, rate=RATE).samples for u in spoken])[: 10 * RATE]  # one window
         save(tmp_path / f"{speaker}.wav", Waveform(samples, RATE))
         chosen.append(Utterance(speaker, tmp_path / f"{speaker}.wav", speaker=speaker))
     cache = Cache(tmp_path / "cache")
-    found = evaluate_naturalness(chosen, context=RunContext(cache))
-    assert 2.9 < found.ovr.value < 3.7
-    assert (found.ovr.of, found.ovr.n) == ("speakers", 3)
-    assert found.ovr.value == pytest.approx(np.mean([found.of[u.id]["ovr"] for u in chosen]))
-    assert evaluate_naturalness(chosen, context=RunContext(cache)).of == found.of
+    result = evaluate_naturalness(chosen, context=RunContext(cache))
+    assert 2.9 < result.ovr.value < 3.7
+    assert (result.ovr.of, result.ovr.n) == ("speakers", 3)
+    assert result.ovr.value == pytest.approx(np.mean([result.by_utterance[u.id]["ovr"] for u in chosen]))
+    assert evaluate_naturalness(chosen, context=RunContext(cache)).by_utterance == result.by_utterance
     cache.close()
     clean = load(chosen[0].path, rate=RATE)
     noise = np.random.default_rng(0).standard_normal(len(clean)) * clean.samples.std() / math.sqrt(10)
     noisy = DNSMOS()(Waveform(np.clip(clean.samples + noise, -1, 1).astype(np.float32), RATE))
-    lost = {name: found.of[chosen[0].id][name] - rating for name, rating in noisy.items()}
+    lost = {name: result.by_utterance[chosen[0].id][name] - rating for name, rating in noisy.items()}
     assert lost["bak"] > max(lost["sig"], 1.0)
 
 
@@ -107,7 +107,7 @@ def test_unratable_corpora_are_rejected(tmp_path: Path) -> None:
 @needs_model
 def test_short_damaged_and_resampled_audio_is_rejected(tmp_path: Path) -> None:
     rate = DNSMOS()
-    with pytest.raises(InputError, match=r"0\.200 s at 16000 Hz cannot be rated"):
+    with pytest.raises(InputError, match=r"0\.200 s of audio at 16000 Hz cannot be rated"):
         rate(Waveform(np.zeros(3200, dtype=np.float32), RATE))
     with pytest.raises(InputError, match="at 8000 Hz cannot be rated"):
         rate(Waveform(np.zeros(8000, dtype=np.float32), 8000))
@@ -125,5 +125,5 @@ def test_without_speakers_the_interval_is_over_utterances(tmp_path: Path) -> Non
     for k in range(2):
         save(tmp_path / f"{k}.wav", synthetic_voice(k, seconds=2.4))  # doubled twice: one window
         listed.append(Utterance(str(k), tmp_path / f"{k}.wav"))
-    found = evaluate_naturalness(listed)
-    assert (found.sig.of, found.bak.n) == ("utterances", 2)
+    result = evaluate_naturalness(listed)
+    assert (result.sig.of, result.bak.n) == ("utterances", 2)

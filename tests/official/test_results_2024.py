@@ -18,7 +18,7 @@ from voiceveil.corpus import Trials
 from voiceveil.corpus.score_files import read_key, read_scores
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.official import exp2024, read_results, summary2024
-from voiceveil.official.frames import Column, Frame
+from voiceveil.official.frames import Frame, FrameColumn
 
 
 @pytest.fixture
@@ -152,10 +152,12 @@ def test_broken_layout_is_an_input_error(rank_file: Path) -> None:
 
 def test_tables_equal_those_of_pandas() -> None:
     """The output of pandas 2.3 and 3.1 for these frames, written out."""
-    one = Frame([3, 10], [Column("split", ["dev", "test"]), Column("EER", [0.5, 12.25]), Column("x", [1.0, 2.0])])
+    one = Frame(
+        [3, 10], [FrameColumn("split", ["dev", "test"]), FrameColumn("EER", [0.5, 12.25]), FrameColumn("x", [1.0, 2.0])]
+    )
     assert one.to_string() == ["   split    EER    x", "3    dev   0.50  1.0", "10  test  12.25  2.0"]
     assert one.to_csv() == ",split,EER,x\n3,dev,0.5,1.0\n10,test,12.25,2.0\n"
-    two = Frame([9, 2], [Column("gender", ["f", "m_common"]), Column("ACC_hap", [87.766, 67.93], "mean")])
+    two = Frame([9, 2], [FrameColumn("gender", ["f", "m_common"]), FrameColumn("ACC_hap", [87.766, 67.93], "mean")])
     assert two.to_string() == [
         "     gender ACC_hap",
         "               mean",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.support.evaluations import settings_for
 from tests.support.small_challenge import ATTACKERS, make_challenge, make_set, spoken
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
@@ -21,7 +22,7 @@ from voiceveil.official.labels import as_published, labels_of, note_text
 from voiceveil.official.transcripts import parse_wer, text_of, wer_text
 from voiceveil.official.tree import write_tree
 
-OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,), "seed": 1}
+OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "seed": 1}
 
 pytestmark = pytest.mark.slow  # for its fixtures
 
@@ -30,15 +31,16 @@ pytestmark = pytest.mark.slow  # for its fixtures
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Development sets, and speakers enough to train a PLDA on."""
     data = make_challenge(tmp_path_factory.mktemp("data"), only=("dev",), count=5)
-    make_set(data, "train-clean-360", spoken(data, "train-clean-360", list(range(100, 130)), 3, "f"))
+    for name in ("train-clean-360", "train-clean-360-asv"):  # of 2024, and of 2020 and 2022
+        make_set(data, name, spoken(data, "train-clean-360", list(range(100, 130)), 3, "f"))
     return data
 
 
 @pytest.fixture(scope="module")
 def of_2020(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
     out = tmp_path_factory.mktemp("out")
-    evaluation = prepare(data, out, system=vv.system("b2-2020"), protocol="vpc2020")
-    return out, evaluate(evaluation, attackers=["bumps", "free:duration"], **OPTIONS)
+    settings = settings_for(data, out, "vpc2020", attackers=["bumps", "free:duration"], **OPTIONS)
+    return out, evaluate(prepare(settings, system=vv.system("b2-2020")), exports=(write_tree,))
 
 
 def test_edition_2020_reports_all_its_metrics(of_2020: tuple[Path, Results]) -> None:
@@ -92,8 +94,8 @@ def test_edition_2020_writes_the_official_tree(of_2020: tuple[Path, Results], da
 
 
 def test_edition_2020_files_omit_semi_informed_attackers(data: Path, tmp_path: Path) -> None:
-    evaluation = prepare(data, tmp_path, system=vv.system("b2-2020"), protocol="vpc2020")
-    results = evaluate(evaluation, attackers=ATTACKERS, **OPTIONS)
+    settings = settings_for(data, tmp_path, "vpc2020", attackers=ATTACKERS, **OPTIONS)
+    results = evaluate(prepare(settings, system=vv.system("b2-2020")), exports=(write_tree,))
     assert any(f.attacker.startswith("bumps-anon") for f in results.find("eer"))
     (home,) = (tmp_path / "exp").iterdir()
     official = read_results(home / "results.txt")
@@ -109,8 +111,8 @@ def test_edition_2022_writes_two_folders_and_the_summary(data: Path, tmp_path: P
     for name in ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m"):
         (tmp_path / "data").mkdir(exist_ok=True)
         (tmp_path / "data" / name).symlink_to(data / name)
-    evaluation = prepare(tmp_path / "data", tmp_path / "out", system=vv.system("b2-2022"), protocol="vpc2022")
-    results = evaluate(evaluation, attackers=ATTACKERS, **OPTIONS)
+    settings = settings_for(tmp_path / "data", tmp_path / "out", "vpc2022", attackers=ATTACKERS, **OPTIONS)
+    results = evaluate(prepare(settings, system=vv.system("b2-2022")), exports=(write_tree,))
     anonymized, original = sorted((tmp_path / "out" / "exp").iterdir())
     assert original.name == f"{anonymized.name}.orig"
     of_original = read_results(original / "results.txt")

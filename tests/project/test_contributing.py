@@ -24,7 +24,7 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=cwd)
 
 
-@pytest.mark.parametrize("name", ["tilt", "auc", "level", "spectrum", "digits"])
+@pytest.mark.parametrize("name", ["tilt", "auc", "level", "spectrum", "nearest", "pauses", "digits"])
 def test_text_equals_the_example_files(name: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
     assert (EXAMPLES / f"{name}.py").read_text() in blocks
@@ -41,7 +41,8 @@ def installed(tmp_path: Path) -> dict[str, str]:
     """An environment in which the examples are a package with entry points, as CONTRIBUTING tells to declare them."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     points = re.findall(r'\[project\.entry-points\."(.+?)"\]\n(\w+) = "my_package\.(.+?)"', text)
-    assert len(points) == 5
+    groups = ["systems", "attackers", "encoders", "recognizers", "tasks", "measures", "corpora"]
+    assert [group for group, _, _ in points] == [f"voiceveil.{name}" for name in groups]
     info = tmp_path / "my_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
@@ -77,22 +78,43 @@ def test_example_metric_is_found_by_entry_point(installed: dict[str, str], tmp_p
 
 
 @pytest.mark.slow
-def test_example_protocol_measures_the_example_metric(installed: dict[str, str], tmp_path: Path) -> None:
+def test_example_protocol_uses_the_example_recognizer_task_and_metric(
+    installed: dict[str, str], tmp_path: Path
+) -> None:
     protocol = EXAMPLES / "digits.toml"
     assert protocol.read_text() in re.findall(r"```toml\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
     for speaker in range(3):
         for digit in range(4):
-            path = tmp_path / "digits" / f"S{speaker}" / f"{digit}_00.wav"
-            save(path, synthetic_voice(speaker, digit, seconds=0.5))
+            save(tmp_path / "digits" / f"S{speaker}" / f"{digit}_00.wav", spoken_digit(speaker, digit))
+    for digit, word in enumerate(("ZERO", "ONE", "TWO", "THREE")):
+        save(tmp_path / "templates" / f"{word}.wav", spoken_digit(9, digit))
     sets, out = tmp_path / "sets", tmp_path / "out"
     design = ("--name", "digits", "--pooled", "--enroll", "2")
     voiceveil(installed, "corpus", "protocol", f"digits:{tmp_path / 'digits'}", sets, *design)
-    options = ("--protocol", protocol, "--system", "tilt", "--attackers", "spectrum", "--no-report", "--quiet")
-    voiceveil(installed, "evaluate", "--data", sets, "--out", out, *options)
+    options: list[str | Path] = ["--protocol", protocol, "--system", "tilt", "--attackers", "spectrum", "--quiet"]
+    options += ["--recognizers", f"nearest:{tmp_path / 'templates'}"]
+    evaluate = ("evaluate", "--data", sets, "--out", out, *options)
+    plan = voiceveil(installed, *evaluate, "--plan")
+    assert re.search(r"^pauses +12 +0 +12 ", plan, flags=re.M), plan  # six trial utterances, original and anonymized
+    table = voiceveil(installed, *evaluate)
+    assert re.search(r"^auc +digits +aa +\d+\.\d% ", table, flags=re.M), table
     figures = json.loads((out / "results.json").read_text())["figures"]
-    assert {(figure["metric"], figure["condition"]) for figure in figures} == {
-        ("eer", "oo"), ("eer", "aa"), ("auc", "oo"), ("auc", "aa"),
-    }  # fmt: skip
+    value = {(figure["metric"], figure["condition"]): figure["value"] for figure in figures}
+    metrics = {("eer", "oo"), ("eer", "aa"), ("auc", "oo"), ("auc", "aa")}
+    assert set(value) == metrics | {("wer", "o"), ("wer", "a"), ("pauses_changed", "a")}
+    assert value["wer", "o"] == value["wer", "a"] == 0.0
+    assert value["pauses_changed", "a"] < 0.1
+    page = (out / "report.html").read_text()
+    assert "<h2>Pauses</h2>" in page
+    assert re.search(r"<td[^>]*>Area under the ROC</td>", page), "metrics without a section of their own are listed"
+
+
+def spoken_digit(speaker: int, digit: int) -> Waveform:
+    """Return a tone of the digit's own frequency, with a pause in it and the speaker's own noise; 0.6 s."""
+    rng = np.random.default_rng(speaker)
+    tone = np.sin(2 * np.pi * 400 * (digit + 1) * np.arange(9600) / 16000)
+    tone[4800:6400] = 0.0
+    return Waveform((0.3 * tone + 0.002 * rng.standard_normal(9600)).astype(np.float32), 16000)
 
 
 @pytest.mark.slow

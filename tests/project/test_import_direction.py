@@ -21,7 +21,7 @@ ORDER = [
 PENDING = {("evaluation.evaluate", "official.tree"), ("evaluation.ranking", "official.names")}
 
 #: Packages that may import ``training``: everything else only uses what was trained.
-MAY_TRAIN = {"training", "cli"}
+MAY_TRAIN = {"training", "api", "cli"}
 
 
 def _modules() -> dict[str, Path]:
@@ -42,7 +42,7 @@ def _imports(name: str, path: Path, modules: dict[str, Path]) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} has a relative import"
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"voiceveil(\.\w+)+", str(node.value)):  # lazy exports
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"voiceveil(\.\w+)+", str(node.value)):  # of registries
             found.add(str(node.value))
     return {module for module in found if module in modules} - {name}
 

@@ -12,7 +12,7 @@ import pytest
 
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.metrics.legal import Voices
+from voiceveil.metrics.legal import UtteranceEmbeddings
 from voiceveil.report.risk import render
 from voiceveil.risk import Assessment, AttackPart, RiskAttack, RiskLimits, RiskPlan, assess
 from voiceveil.risk.curves import measure_linking
@@ -25,12 +25,12 @@ PLAN = RiskPlan(lengths=(1, 3), enrolled=20, draws=1)
 
 
 def attack(name: str, strength: float, shift: float = 0.0) -> RiskAttack:
-    """Voices whose first dimension tells the gender, if ``shift`` says so."""
+    """UtteranceEmbeddings whose first dimension tells the gender, if ``shift`` says so."""
     a, b = WORLD.draw(strength)
     gender = np.where(a.codes % 2 == 0, "f", "m")
     matrix = a.matrix.copy()
     matrix[:, 0] += shift * np.where(gender == "f", 1, -1)
-    return RiskAttack(name, (AttackPart(Voices(a.names, a.codes, matrix), b),), {"gender": gender})
+    return RiskAttack(name, (AttackPart(UtteranceEmbeddings(a.names, a.codes, matrix), b),), {"gender": gender})
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_worst_protected_speakers_come_first(found: Assessment) -> None:
 def test_attackers_must_have_the_same_speakers() -> None:
     one, other = attack("original", 1.0), attack("informed", 1.0)
     a = other.parts[0].a
-    fewer = Voices(a.names[:-1], a.codes[a.codes < 79], a.matrix[a.codes < 79])
+    fewer = UtteranceEmbeddings(a.names[:-1], a.codes[a.codes < 79], a.matrix[a.codes < 79])
     with pytest.raises(InputError, match="speaker speaker000079 is in A of the attacker original but not of informed"):
         assess([one, RiskAttack("informed", (AttackPart(fewer, other.parts[0].b),))], PLAN)
     with pytest.raises(InputError, match="there twice"):
@@ -164,7 +164,7 @@ def test_extrapolation_over_length_covers_known_values(strength: float) -> None:
 def test_page_has_all_three_criteria_and_no_scripts(found: Assessment) -> None:
     page = render(found)
     for words in (
-        "It is none:",
+        "it does not replace one.",
         "Opinion 05/2014",
         "Singling Out: Can one person",
         "Linkability: Can two recordings",
@@ -183,9 +183,14 @@ def test_page_escapes_data() -> None:
     a, b = WORLD.draw(1.0)
     names = ("<script>alert(1)</script>", *a.names[1:])
     evil = RiskAttack(
-        "informed", (AttackPart(Voices(names, a.codes, a.matrix), Voices(names[:40], b.codes, b.matrix)),)
+        "informed",
+        (
+            AttackPart(
+                UtteranceEmbeddings(names, a.codes, a.matrix), UtteranceEmbeddings(names[:40], b.codes, b.matrix)
+            ),
+        ),
     )
-    page = render(assess([evil], PLAN, about={"command": "<img src=x onerror=alert(1)>"}))
+    page = render(replace(assess([evil], PLAN), about={"command": "<img src=x onerror=alert(1)>"}))
     assert "<script>alert" not in page
     assert "<img" not in page
     assert "&lt;script&gt;" in page
@@ -213,7 +218,7 @@ def test_command_writes_report_and_results(tmp_path: Path, capsys: pytest.Captur
     printed = capsys.readouterr().out
     assert "limit EXCEEDED: linkability" in printed
     assert "inference: age" in printed
-    assert "This informs a legal assessment and is none." in printed
+    assert "This informs a legal assessment and does not replace one." in printed
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert main([*command, "--max-linkability", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -228,8 +233,11 @@ def test_command_writes_report_and_results(tmp_path: Path, capsys: pytest.Captur
         ([], "give embeddings, or corpora of audio"),
         (["--embeddings", "infromed=FILE"], "unknown attacker 'infromed'"),
         (["--embeddings", "FILE"], "write ATTACKER=VALUE"),
-        (["--embeddings", "informed=FILE", "--lengths", "one"], "--lengths one: not whole numbers"),
-        (["--embeddings", "informed=FILE", "--speakers", "500"], "500 speakers asked for (between 2 and 80"),
+        (["--embeddings", "informed=FILE", "--lengths", "one"], "--lengths one is not a list of whole numbers"),
+        (
+            ["--embeddings", "informed=FILE", "--speakers", "500"],
+            "a speaker count of 500 is impossible (between 2 and 80",
+        ),
         (["--embeddings", "informed=FILE", "--at-length", "7"], "--at-length 7 is not measured"),
         (["--embeddings", "informed=FILE", "--report", "no/such/folder/r.html"], "no such folder"),
         (["--anonymized", "nowhere"], "which utterances are in A and which in B?"),

@@ -69,7 +69,7 @@ def test_command_assesses_audio(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert linked["original", 2] > 3 / PEOPLE
     assert len(result["about"]["protocol"]["sha256"]) == 64
     page = report.read_text(encoding="utf-8")
-    assert "none of which has heard whom it attacks" in page
+    assert "each trained without the speakers it attacks" in page
 
 
 def test_adapted_models_attack_only_held_out_speakers(data: Path) -> None:

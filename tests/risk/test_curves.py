@@ -10,11 +10,11 @@ import pytest
 from tests.support.paths import GOLDEN
 from voiceveil import metrics
 from voiceveil.core.errors import InputError
-from voiceveil.metrics import crossing, legal
-from voiceveil.metrics.isolation import singling_out_chance
-from voiceveil.metrics.legal import Floats, Voices, voices
-from voiceveil.metrics.linking import link_probabilities
-from voiceveil.metrics.singling import singling_out_of
+from voiceveil.metrics import all_pairs, legal
+from voiceveil.metrics.isolation import SinglingOutProtocol, singling_out_chance
+from voiceveil.metrics.legal import Floats, UtteranceEmbeddings, utterance_embeddings
+from voiceveil.metrics.legal_linkability import link_probabilities
+from voiceveil.metrics.legal_singling_out import singling_out
 from voiceveil.risk.curves import Curve, RiskPlan, measure_linking, measure_singling_out
 from voiceveil.risk.sets import AttackPart, RiskAttack
 from voiceveil.testing.embeddings import EmbeddingWorld
@@ -40,9 +40,9 @@ def test_independent_embeddings_single_out_by_chance(m: int, expected: float) ->
     """The levels are for large N; what N = 100 gives is known exactly as well."""
     rng = np.random.default_rng(m)
     speakers = 100
-    a = voices(unit(rng, speakers * (m + 1)), names(speakers, m + 1))
-    b = voices(unit(rng, speakers * 2), names(speakers, 2))
-    found = singling_out_of(a, b, sizes=[speakers], folds=m + 1, draws=6, seed=m)
+    a = utterance_embeddings(unit(rng, speakers * (m + 1)), names(speakers, m + 1))
+    b = utterance_embeddings(unit(rng, speakers * 2), names(speakers, 2))
+    found = singling_out(a, b, SinglingOutProtocol(folds=m + 1, draws=6), sizes=[speakers], seed=m)
     exact = singling_out_chance(speakers, m).value
     assert abs(exact - expected) < 0.012
     # folds share all but one x-vector of each speaker: a speaker in a draw counts as about one trial
@@ -62,7 +62,7 @@ def test_independent_embeddings_link_by_chance() -> None:
 def test_identical_enrollment_and_test_give_one() -> None:
     rng = np.random.default_rng(0)
     who = np.repeat(unit(rng, 40), 12, axis=0)
-    a, b = voices(who, names(40, 12)), voices(who, names(40, 12))
+    a, b = utterance_embeddings(who, names(40, 12)), utterance_embeddings(who, names(40, 12))
     one = RiskAttack("informed", (AttackPart(a, b),))
     single = measure_singling_out(one, RiskPlan(lengths=(1,), draws=2), 1)
     linked, verified = measure_linking(one, RiskPlan(lengths=(1,), draws=2), 1)
@@ -90,9 +90,9 @@ def test_linkability_is_invariant_to_speaker_order() -> None:
     a, b = SMALL.draw(0.5)
     rng = np.random.default_rng(3)
     shuffled = dict(zip(a.names, rng.permutation(np.array(a.names)).tolist(), strict=True))
-    first = legal.mean_voices(a), legal.mean_voices(b)
+    first = legal.speaker_means(a), legal.speaker_means(b)
     mixed = [_renamed(side, shuffled, rng) for side in (a, b)]
-    second = legal.mean_voices(mixed[0]), legal.mean_voices(mixed[1])
+    second = legal.speaker_means(mixed[0]), legal.speaker_means(mixed[1])
     values = []
     for enrolled, tests in (first, second):
         scores = tests.vectors.astype(np.float64) @ enrolled.vectors.astype(np.float64).T
@@ -100,9 +100,9 @@ def test_linkability_is_invariant_to_speaker_order() -> None:
     np.testing.assert_allclose(values[0], values[1], atol=1e-12)
 
 
-def _renamed(side: Voices, new: dict[str, str], rng: np.random.Generator) -> Voices:
+def _renamed(side: UtteranceEmbeddings, new: dict[str, str], rng: np.random.Generator) -> UtteranceEmbeddings:
     order = rng.permutation(len(side.codes))
-    return voices(side.matrix[order], [new[side.names[code]] for code in side.codes[order]])
+    return utterance_embeddings(side.matrix[order], [new[side.names[code]] for code in side.codes[order]])
 
 
 def curves(one: RiskAttack, plan: RiskPlan, length: int) -> tuple[Curve, Curve, Curve]:
@@ -112,22 +112,22 @@ def curves(one: RiskAttack, plan: RiskPlan, length: int) -> tuple[Curve, Curve, 
 def test_drawn_and_exact_linkability_agree() -> None:
     a, b = SMALL.draw(0.45)
     tests = legal.draw_conversations(b, 1, most=1, rng=np.random.default_rng(1))
-    enrolled = legal.mean_voices(a)
+    enrolled = legal.speaker_means(a)
     scores = tests.vectors @ enrolled.vectors.T
     exact = metrics.linkability_from_scores(scores, tests.speakers, enrolled.speakers, sizes=[20, 40])
-    drawn = metrics.linkability_from_scores(
-        scores, tests.speakers, enrolled.speakers, sizes=[20, 40], method="published", draws=4000
-    )
+    drawn = metrics.linkability_from_scores(scores, tests.speakers, enrolled.speakers, sizes=[20, 40], draws=4000)
     np.testing.assert_allclose(exact.value, drawn.value, atol=0.01)
 
 
 def test_one_pass_equals_the_plain_metrics() -> None:
     """Rivals, control and EER of the block-wise pass against loops over the whole matrix of scores."""
     a, b = SMALL.draw(0.4)
-    enrolled, tests = legal.mean_voices(a), legal.draw_conversations(b, 2, most=1, rng=np.random.default_rng(0))
+    enrolled, tests = legal.speaker_means(a), legal.draw_conversations(b, 2, most=1, rng=np.random.default_rng(0))
     own = np.array([enrolled.speakers.index(name) for name in tests.speakers])
     claimed = (own + 7) % len(enrolled.speakers)
-    found = crossing.cross(tests.vectors, enrolled.vectors, own, claimed, [60], np.random.default_rng(0))
+    found = all_pairs.score_all_pairs(
+        all_pairs.LinkTrials(tests.vectors, enrolled.vectors, own, claimed), [60], np.random.default_rng(0)
+    )
     scores = tests.vectors.astype(np.float64) @ enrolled.vectors.astype(np.float64).T
     for i, row in enumerate(scores):
         others = [j for j in range(len(row)) if j != own[i]]
@@ -137,7 +137,7 @@ def test_one_pass_equals_the_plain_metrics() -> None:
     mask = np.ones(scores.shape, dtype=bool)
     mask[np.arange(len(own)), own] = False
     assert abs(found.eer[0] - metrics.eer(target, scores[mask])) < 2e-3
-    grid = np.floor((scores.astype(np.float32) + 1) * crossing.GRID + 0.5)
+    grid = np.floor((scores.astype(np.float32) + 1) * all_pairs.GRID + 0.5)
     assert abs(found.eer[0] - metrics.eer(grid[np.arange(len(own)), own], grid[mask])) < 1e-9
 
 
@@ -149,14 +149,18 @@ def test_result_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -
     parts = measure_linking(one, plan, 1)
     for mine, theirs in zip(whole, parts, strict=True):
         np.testing.assert_allclose(mine.value, theirs.value)
-    assert legal.mean_voices(one.parts[0].a).vectors.shape == (60, 24)
+    assert legal.speaker_means(one.parts[0].a).vectors.shape == (60, 24)
 
 
 def test_every_size_has_its_number_of_trials() -> None:
     a, b = SMALL.draw(0.4)
-    enrolled, tests = legal.mean_voices(a), legal.draw_conversations(b, 1, most=1, rng=np.random.default_rng(0))
+    enrolled, tests = legal.speaker_means(a), legal.draw_conversations(b, 1, most=1, rng=np.random.default_rng(0))
     own = np.array([enrolled.speakers.index(name) for name in tests.speakers])
-    found = crossing.cross(tests.vectors, enrolled.vectors, own, np.roll(own, 1), [2, 20, 45], np.random.default_rng(0))
+    found = all_pairs.score_all_pairs(
+        all_pairs.LinkTrials(tests.vectors, enrolled.vectors, own, np.roll(own, 1)),
+        [2, 20, 45],
+        np.random.default_rng(0),
+    )
     per_test = found.trials.nontarget.sum(axis=2)
     np.testing.assert_array_equal(per_test, np.broadcast_to([1, 19, 44], per_test.shape))
     assert (found.trials.target.sum(axis=1) == 1).all()
@@ -211,7 +215,7 @@ def test_speakers_with_few_utterances_are_left_out_at_large_l() -> None:
 def test_curve_sizes_are_those_of_the_plan() -> None:
     assert RiskPlan().curve_sizes(22024, 22024)[:2] == (21, 43)
     assert RiskPlan(sizes=(20, 100)).curve_sizes(100, 70) == (20, 70)
-    with pytest.raises(InputError, match=r"101 speakers asked for \(between 2 and 100 are possible here\)"):
+    with pytest.raises(InputError, match=r"a speaker count of 101 is impossible \(between 2 and 100 are possible\)"):
         RiskPlan(sizes=(101,)).curve_sizes(100, 100)
     with pytest.raises(InputError, match="conversation lengths"):
         RiskPlan(lengths=(0,))
@@ -243,5 +247,7 @@ def test_equals_the_official_small_case() -> None:
     case = np.load(GOLDEN / "legal.npz")
     tests, enrolled = legal.unit_rows(case["test"]), legal.unit_rows(case["enroll"])
     own = np.arange(60)
-    found = crossing.cross(tests, enrolled, own, np.roll(own, 1), [60], np.random.default_rng(0))
+    found = all_pairs.score_all_pairs(
+        all_pairs.LinkTrials(tests, enrolled, own, np.roll(own, 1)), [60], np.random.default_rng(0)
+    )
     assert link_probabilities(found.rivals, 60, 60).mean() == pytest.approx(0.36666666666666664, abs=1e-12)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voiceveil.core.errors import InputError, OutputError
-from voiceveil.run.ledger import Entry, Ledger, open_ledger, sha256_file
+from voiceveil.run.ledger import Ledger, LedgerEntry, open_ledger, sha256_file
 
 SETTINGS = {"system": "b2", "parameters": {"alpha": (0.5, 0.9)}, "rate": 16000, "key": "fresh"}
 
@@ -47,7 +47,7 @@ def test_finished_items_are_known_to_the_next_run(tmp_path: Path) -> None:
         ledger.add("a", "digest", audio, sha256(b"sound"), 2)
         assert ledger.has("a", "digest", audio)
     with open_ledger(path, SETTINGS) as ledger:
-        assert ledger.entries == {"a": Entry("a", "digest", "../audio/a.wav", sha256(b"sound"), 2.0)}
+        assert ledger.entries == {"a": LedgerEntry("a", "digest", "../audio/a.wav", sha256(b"sound"), 2.0)}
         assert ledger.has("a", "digest", audio)
         assert not ledger.has("b", "digest", audio), "an unknown item"
         assert not ledger.has("a", "other", audio), "another input"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,12 @@ class Terminal(io.StringIO):
         return lines
 
 
+def progress_on(stream: io.StringIO, *args: Any, **options: Any) -> Progress:
+    """Return a progress that writes to ``stream``."""
+    with contextlib.redirect_stderr(stream):
+        return Progress(*args, **options)
+
+
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time in seconds, to be set by the test; the terminal is wide."""
@@ -39,7 +47,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_a_terminal_shows_a_bar(now: list[float]) -> None:
     stream = Terminal()
-    with Progress("anonymizing", 4, work=1000, stream=stream) as progress:
+    with progress_on(stream, "anonymizing", 4, work=1000) as progress:
         assert stream.screen() == ["anonymizing:   0%|                    | 0/4 files"]
         now[0] += 60
         progress.advance(250, audio=7200.0)
@@ -61,7 +69,7 @@ def test_a_terminal_shows_a_bar(now: list[float]) -> None:
 
 def test_a_bar_moves_within_an_item(now: list[float]) -> None:
     stream = Terminal()
-    with Progress("anonymizing", 2, stream=stream) as progress:
+    with progress_on(stream, "anonymizing", 2) as progress:
         report_status("loading models")
         assert stream.screen() == ["anonymizing:   0%|                    | loading models"]
         now[0] += 10
@@ -76,8 +84,8 @@ def test_a_bar_moves_within_an_item(now: list[float]) -> None:
 
 def test_the_innermost_progress_is_told(now: list[float]) -> None:
     outer, inner = io.StringIO(), io.StringIO()
-    with Progress("evaluating", 2, stream=outer):
-        with Progress("attacking", 2, stream=inner):
+    with progress_on(outer, "evaluating", 2):
+        with progress_on(inner, "attacking", 2):
             report_status("loading models")
         report_status("learning")
     assert (outer.getvalue(), inner.getvalue()) == ("evaluating: learning\n", "attacking: loading models\n")
@@ -85,7 +93,7 @@ def test_the_innermost_progress_is_told(now: list[float]) -> None:
 
 def test_a_note_does_not_break_the_bar(now: list[float]) -> None:
     stream = Terminal()
-    with Progress("anonymizing", 2, stream=stream) as progress:
+    with progress_on(stream, "anonymizing", 2) as progress:
         now[0] += 1
         progress.advance()
         progress.note("failed: a.wav")
@@ -96,7 +104,7 @@ def test_a_note_does_not_break_the_bar(now: list[float]) -> None:
 
 def test_a_log_gets_sentences(now: list[float]) -> None:
     stream = io.StringIO()
-    with Progress("anonymizing", 3, work=300, stream=stream) as progress:
+    with progress_on(stream, "anonymizing", 3, work=300) as progress:
         now[0] += 9
         progress.advance(100, audio=900)
         assert stream.getvalue() == "", "a log is not filled: a line every ten seconds"
@@ -114,7 +122,7 @@ def test_a_log_gets_sentences(now: list[float]) -> None:
 
 def test_short_work_is_not_worth_a_line_in_a_log(now: list[float]) -> None:
     stream = io.StringIO()
-    with Progress("anonymizing", 1, stream=stream) as progress:
+    with progress_on(stream, "anonymizing", 1) as progress:
         now[0] += 5
         progress.advance()
     assert stream.getvalue() == ""
@@ -122,7 +130,7 @@ def test_short_work_is_not_worth_a_line_in_a_log(now: list[float]) -> None:
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_json_lines_on_request(now: list[float], stream: io.StringIO) -> None:
-    with progress_style("json"), Progress("training", 10, unit="steps", start=8, stream=stream) as progress:
+    with progress_style("json"), progress_on(stream, "training", 10, unit="steps", start=8) as progress:
         report_status("loading models")
         now[0] += 12
         progress.advance(audio=24.0, loss=0.123456)
@@ -139,7 +147,7 @@ def test_json_lines_on_request(now: list[float], stream: io.StringIO) -> None:
 
 def test_training_shows_its_figures(now: list[float]) -> None:
     stream = io.StringIO()
-    with Progress("training", 100, unit="steps", start=50, stream=stream) as progress:
+    with progress_on(stream, "training", 100, unit="steps", start=50) as progress:
         now[0] += 10
         progress.advance(epoch=3, loss=1.25, accuracy=0.5, rate=0.001)
     sentence = "training: 51 of 100 steps, epoch 3, loss 1.250, accuracy 50.0%, learning rate 0.001, 0:08:10 left"
@@ -150,7 +158,7 @@ def test_training_shows_its_figures(now: list[float]) -> None:
 @pytest.mark.parametrize("style", ["auto", "json"])
 def test_quiet_shows_only_what_must_not_be_missed(now: list[float], stream: io.StringIO, style: str) -> None:
     before = stream.getvalue()
-    with progress_style(style), Progress("anonymizing", 2, quiet=True, stream=stream) as progress:  # type: ignore[arg-type]
+    with progress_style(style), progress_on(stream, "anonymizing", 2, quiet=True) as progress:  # type: ignore[arg-type]
         report_status("loading models")
         for _ in range(2):
             now[0] += 100
@@ -162,7 +170,7 @@ def test_quiet_shows_only_what_must_not_be_missed(now: list[float], stream: io.S
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_without_items_nothing_is_shown(stream: io.StringIO) -> None:
-    with Progress("anonymizing", 0, stream=stream):
+    with progress_on(stream, "anonymizing", 0):
         pass
     assert stream.getvalue() == ""
 
@@ -170,7 +178,7 @@ def test_without_items_nothing_is_shown(stream: io.StringIO) -> None:
 def test_no_time_and_no_work_are_no_division_by_zero(now: list[float]) -> None:
     log, terminal = io.StringIO(), Terminal()
     for stream in (log, terminal):
-        with Progress("anonymizing", 1, work=0, stream=stream) as progress:
+        with progress_on(stream, "anonymizing", 1, work=0) as progress:
             now[0] += 10
             progress.advance(0)
     assert log.getvalue().splitlines()[-1] == "anonymizing: 1 of 1 files, took 0:00:10"
@@ -179,7 +187,7 @@ def test_no_time_and_no_work_are_no_division_by_zero(now: list[float]) -> None:
 
 def test_an_error_leaves_the_bar_where_it_was(now: list[float]) -> None:
     stream = Terminal()
-    with pytest.raises(ValueError, match="broken"), Progress("anonymizing", 2, stream=stream):
+    with pytest.raises(ValueError, match="broken"), progress_on(stream, "anonymizing", 2):
         raise ValueError("broken")
     assert stream.screen() == ["anonymizing:   0%|                    | 0/2 files", ""]
 
@@ -204,7 +212,7 @@ def test_lengths_of_time(seconds: float, text: str) -> None:
 def test_a_bar_fits_the_terminal(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     stream = Terminal()
-    with Progress("anonymizing", 2, stream=stream) as progress:
+    with progress_on(stream, "anonymizing", 2) as progress:
         now[0] += 60
         progress.advance(audio=3600)
     assert max(len(line) for line in stream.getvalue().replace("\n", "\r").split("\r")) <= 60

@@ -161,7 +161,7 @@ def test_labels_and_speakers_must_agree() -> None:
         ScoredTrials.of_speakers([np.nan, 0.0], [True, False], ["a", "a"], ["a", "b"])
     with pytest.raises(InputError, match="no nontarget"):
         ScoredTrials.of_speakers([1.0], [True], ["a"], ["a"])
-    with pytest.raises(InputError, match="one entry a trial"):
+    with pytest.raises(InputError, match="one entry for each trial"):
         draw().with_scores([1.0])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.support.broken_systems import Gain, GainStream, Whole, breaks
 from voiceveil.audio import Samples, Waveform
-from voiceveil.dsp.formants import measure
+from voiceveil.dsp.formants import measure_voice
 from voiceveil.systems import Stream, system
 from voiceveil.testing.voices import whispered
 
@@ -96,7 +96,7 @@ class StreamByBlock(Streaming):
 
 @breaks("stream-equals-whole", "block-size-does-not-matter")
 class StreamLosesTheEnd(Streaming):
-    """Whole frames only."""
+    """Drops the last frame if it is incomplete."""
 
     Broken: ClassVar[type[GainStream]] = LosesTheEnd
 
@@ -117,14 +117,14 @@ class SharedStream(Streaming):
 
 @breaks("stream-of-few-samples")
 class StreamWantsBlocks(Streaming):
-    """Has no mind for an empty recording."""
+    """Fails on an empty recording."""
 
     Broken: ClassVar[type[GainStream]] = WantsBlocks
 
 
 @breaks("stream-of-silence")
 class NoisyStream(Streaming):
-    """Fills silence with something."""
+    """Adds noise to silence."""
 
     Broken: ClassVar[type[GainStream]] = Noisy
 
@@ -154,7 +154,7 @@ class LeavesWhispersAlone(Whole):
     is_control: ClassVar[bool] = False
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
-        voice, _ = measure(samples, self.rate)
+        voice, _ = measure_voice(samples, self.rate)
         hides = voice is not None and voice.f0 > 0
         return system("b2").transform(samples, rng) if hides else samples.copy()
 

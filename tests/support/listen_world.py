@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from voiceveil.apps.listen.answers import Answers, Move
-from voiceveil.apps.listen.design import Plan, design_study
-from voiceveil.apps.listen.session_flow import Course
+from voiceveil.apps.listen.design import StudyPlan, design_study
+from voiceveil.apps.listen.session_flow import SessionFlow
 from voiceveil.apps.listen.study import Item, Study
 from voiceveil.audio import Waveform, save
 from voiceveil.corpus import Corpus, Utterance
@@ -47,7 +47,7 @@ def make_corpora(
     return versions.pop("original"), versions
 
 
-def make_study(folder: Path, plan: Plan | None = None, **corpora: float) -> Study:
+def make_study(folder: Path, plan: StudyPlan | None = None, **corpora: float) -> Study:
     """A study in ``folder / "study"``."""
     original, systems = make_corpora(folder / "corpora", **corpora)  # type: ignore[arg-type]
     return design_study(folder / "study", original, systems, plan)
@@ -93,7 +93,7 @@ def answer_all(
     for name in study.evaluators:
         person = Evaluator(study, name, careless=name in careless)
         answers.consent(name, background or {})
-        for step in Course(study, name).steps:
+        for step in SessionFlow(study, name).steps:
             if step.item is None:
                 answers.finish(name, step.id, {})
             elif step.kind == "panel":

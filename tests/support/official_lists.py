@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support.paths import GOLDEN
 from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.corpus.challenge_ids import libri_ids
 
 
 def write_official_sets(folder: Path, dataset: str = "libri_dev") -> None:
@@ -15,7 +15,7 @@ def write_official_sets(folder: Path, dataset: str = "libri_dev") -> None:
 
     Trials are all pairs of an enrolled speaker and a trial utterance of one gender, as in the official lists.
     """
-    ids = {part: _read(f"{dataset}_{part}") for part in ("enrolls", "trials_f", "trials_m")}
+    ids = {part: libri_ids()[f"{dataset}_{part}"] for part in ("enrolls", "trials_f", "trials_m")}
     genders = {_speaker(name): gender for gender in "fm" for name in ids[f"trials_{gender}"]}
     for part, names in ids.items():
         role = "enroll" if part == "enrolls" else "trial"
@@ -31,10 +31,6 @@ def write_official_sets(folder: Path, dataset: str = "libri_dev") -> None:
             trials = Trials(np.array([speaker for speaker, _ in pairs]), np.array([name for _, name in pairs]), target)
         name = f"{dataset}_{part}"
         write_kaldi(Corpus(name, utterances, trials=trials), folder / name)
-
-
-def _read(name: str) -> list[str]:
-    return (GOLDEN / "lists" / f"{name}.txt").read_text(encoding="utf-8").split()
 
 
 def _speaker(utterance: str) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.model_free import mean_f0
 from voiceveil.audio import Waveform, save
-from voiceveil.corpus import Corpus, Trials, Utterance, write_kaldi
+from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
+from voiceveil.corpus.trial_design import product_trials
 from voiceveil.models.asr.recognition import recognizers
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing import synthetic_voice
@@ -130,3 +131,12 @@ def make_challenge(data: Path, *, only: tuple[str, ...] = ("dev", "test", "emoti
     if "train" in only:
         make_set(data, "train-clean-360", spoken(data, "train-clean-360", [90, 91], 2, "f"))
     return data
+
+
+def make_mixed(data: Path, split: str) -> None:
+    """Write ``libri_<split>_trials_mixed`` of 2026 from the trial sets of women and men."""
+    parts = [open_corpus(data / f"libri_{split}_trials_{gender}") for gender in "fm"]
+    spoken = tuple(utterance for part in parts for utterance in part)
+    enrolled = open_corpus(data / f"libri_{split}_enrolls").speakers()
+    name = f"libri_{split}_trials_mixed"
+    write_kaldi(Corpus(name, spoken, product_trials(enrolled, spoken)), data / name)

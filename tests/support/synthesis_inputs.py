@@ -6,10 +6,10 @@ import numpy as np
 
 from voiceveil.models.content.features import LEVEL
 from voiceveil.testing.voices import synthetic_voice
-from voiceveil.training.synthesis_data import Batch
+from voiceveil.training.synthesis_data import SynthesisBatch
 
 
-def voices(count: int = 2, frames: int = 40, content: int = 12, speaker: int = 6) -> Batch:
+def voices(count: int = 2, frames: int = 40, content: int = 12, speaker: int = 6) -> SynthesisBatch:
     """Return voices whose content is a smoothed spectrum; frames with energy are voiced, at 100 Hz and more."""
     import torch
 
@@ -22,4 +22,4 @@ def voices(count: int = 2, frames: int = 40, content: int = 12, speaker: int = 6
     loud = mel.mean(axis=2) > mel.mean(axis=2).mean(axis=1, keepdims=True)
     f0 = np.where(loud, 100.0 + 40.0 * np.arange(count)[:, None], 0.0).astype(np.float32)
     seen = (mel @ rng.standard_normal((80, content)) / 40).astype(np.float32)
-    return Batch(samples, seen, f0, rng.standard_normal((count, speaker)).astype(np.float32))
+    return SynthesisBatch(samples, seen, f0, rng.standard_normal((count, speaker)).astype(np.float32))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from voiceveil.attack.model_free import mean_f0
 from voiceveil.audio import Waveform, save
 from voiceveil.corpus import Corpus, Utterance, write_kaldi
-from voiceveil.models.content.features import contents
+from voiceveil.models.content.features import content_encoders
 from voiceveil.models.speaker.encoders import TrainingRecord, encoders
 from voiceveil.testing.voices import _VOWELS, _vowel
 
@@ -103,6 +103,6 @@ def _encoder(argument: str | None) -> Pitch:
     return Pitch()
 
 
-@contents.register("tdsv-bands")
+@content_encoders.register("tdsv-bands")
 def _content(model: str) -> Any:
     return Bands()

@@ -31,26 +31,26 @@ def write_of_words(folder: Path, name: str, **changes: str) -> Path:
 
 def write_two_stages(folder: Path) -> Path:
     """Write an acoustic model into ``am`` and a vocoder into ``nsf``."""
-    from voiceveil.models.nets.acoustic_model import AcousticModel
-    from voiceveil.models.nets.nsf import HnSincNsf
+    from voiceveil.models.nets.acoustic_model import AcousticModel, AcousticModelSize
+    from voiceveil.models.nets.nsf import HnSincNsf, HnSincNsfSize
 
     model: dict[str, Any] = {"content": 288, "speaker": 192, "hidden": 16, "base": 16, "recurrent": 16}
     vocoder = {"content": 80, "speaker": 192, "hidden": 8, "blocks": 1, "convolutions": 3, "recurrent": 8}
-    _write(folder / "am", "acoustic model", lambda: AcousticModel(**model), model, {})
-    _write(folder / "nsf", "mel vocoder", lambda: HnSincNsf(**vocoder), vocoder, {"content": "mel"})
+    _write(folder / "am", "acoustic model", lambda: AcousticModel(AcousticModelSize(**model)), model, {})
+    _write(folder / "nsf", "mel vocoder", lambda: HnSincNsf(HnSincNsfSize(**vocoder)), vocoder, {"content": "mel"})
     return folder
 
 
 def write_generator(folder: Path, kind: str) -> Path:
     """Write one of the networks of B1.b and of joint-hifigan."""
-    from voiceveil.models.nets.hifigan import HifiGan
-    from voiceveil.models.nets.nsf import HnSincNsf
+    from voiceveil.models.nets.hifigan import HifiGan, HifiGanSize
+    from voiceveil.models.nets.nsf import HnSincNsf, HnSincNsfSize
 
     if kind == "HiFi-GAN generator":
         size: dict[str, Any] = {"content": 288, "speaker": 192, "channels": 32, "block_kernels": [3], "dilations": [1]}
-        return _write(folder, kind, lambda: HifiGan(**size), size, {})
+        return _write(folder, kind, lambda: HifiGan(HifiGanSize(**size)), size, {})
     size = {"content": 288, "speaker": 192, "hidden": 8, "blocks": 1, "convolutions": 3, "recurrent": 8}
-    return _write(folder, kind, lambda: HnSincNsf(**size), size, {})
+    return _write(folder, kind, lambda: HnSincNsf(HnSincNsfSize(**size)), size, {})
 
 
 def _write(folder: Path, kind: str, make: Callable[[], Any], size: dict[str, Any], changes: dict[str, str]) -> Path:

@@ -66,7 +66,7 @@ def test_a_seed_has_a_namespace_only_if_one_is_given(tmp_path: Path) -> None:
 
 
 def test_run_resumes_only_in_its_own_namespace(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder that was renamed has another: the old name as namespace goes on."""
+    """A renamed folder has another namespace; giving the old name restores the draws."""
     command = ["--system", "b2", "--quiet", "--level", "speaker", "--key-file", str(key)]
     out = tmp_path / "out"
     assert main(["anonymize", str(folder(tmp_path / "one")), str(out), *command]) == 0
@@ -82,7 +82,7 @@ def test_run_resumes_only_in_its_own_namespace(tmp_path: Path, key: Path, capsys
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_evaluate_has_one_key_and_namespace_for_all_sets(tmp_path: Path, key: Path, keyed: bool) -> None:
-    """A speaker is one pseudo-speaker in all trial sets, and another in enrollment data."""
+    """A speaker has one pseudo-speaker in all trial sets, and another one in enrollment data."""
     data = tmp_path / "data"
     wave = synthetic_voice(0, seconds=0.4)
     save(data / "audio" / "a.wav", wave)
@@ -104,12 +104,12 @@ def test_evaluate_has_one_key_and_namespace_for_all_sets(tmp_path: Path, key: Pa
     where = ["--data", str(data), "--out", str(tmp_path / "out"), "--protocol", str(tmp_path / "small.toml")]
     options = ["--system", "b2", "--jobs", "1", "--quiet", "--attackers", "free:f0", "--no-report"]
     assert main(["evaluate", *where, *options, *(["--key-file", str(key)] if keyed else [])]) == 0
-    made = {path.parent.parent.name + path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*.wav")}
-    trial = {content for name, content in made.items() if name.endswith("trial-s1.wav")}
-    enroll = {content for name, content in made.items() if name.endswith("enroll-s1.wav")}
+    outputs = {path.parent.parent.name + path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*.wav")}
+    trial = {content for name, content in outputs.items() if name.endswith("trial-s1.wav")}
+    enroll = {content for name, content in outputs.items() if name.endswith("enroll-s1.wav")}
     assert len(trial) == len(enroll) == 1
     assert trial != enroll
-    assert (len(made), len(set(made.values()))) == (6, 4)
+    assert (len(outputs), len(set(outputs.values()))) == (6, 4)
 
 
 def test_command_warns_about_a_readable_key(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Draws: the same key and context give the same generator for ever, and nothing else does."""
+"""Keys: key and context determine the generator, now and in later versions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_draw_equals_the_written_rule(context: list[str], secret: bytes) -> None
     ],
 )
 def test_draws_of_seed_1_are_stable(context: tuple[str, ...], draws: list[float]) -> None:
-    """Results must be repeatable with later versions; whoever changes these figures breaks that."""
+    """Fixed values: a change would make earlier runs impossible to repeat."""
     assert Key.from_seed(1).rng(*context).uniform(size=2).tolist() == draws
 
 
@@ -74,9 +74,9 @@ def test_draws_and_fingerprints_of_keys_are_stable() -> None:
 
 
 @given(contexts, contexts)
-def test_contexts_never_collide(one: list[str], other: list[str]) -> None:
+def test_contexts_never_collide(context: list[str], other: list[str]) -> None:
     key = Key.from_seed(1)
-    assert (first(key.rng(*one)) == first(key.rng(*other))) == (one == other)
+    assert (first(key.rng(*context)) == first(key.rng(*other))) == (context == other)
 
 
 @given(st.text(), st.text(min_size=1))
@@ -103,7 +103,7 @@ def test_seeds_differ_from_each_other() -> None:
 
 
 def test_draws_are_spread_evenly() -> None:
-    """Neighboring ids are as good as random: the mean of 4000 is within four standard errors of 1/2."""
+    """Draws of neighboring ids are independent: the mean of 4000 is within four standard errors of 1/2."""
     draws = np.array([first(Key.from_seed(1).rng("utterance", "", str(i))) for i in range(4000)])
     assert abs(draws.mean() - 0.5) < 4 / np.sqrt(12 * 4000)
     assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 4 / np.sqrt(4000)
@@ -144,8 +144,8 @@ def test_draw_does_not_depend_on_the_path() -> None:
     levels: list[Level] = ["utterance", "speaker"]
     for level in levels:
         here = keyed_rng(Key.from_seed(1), level, Utterance("a", Path("x/a.wav"), "s", gender="f", start=1.0))
-        there = keyed_rng(Key.from_seed(1), level, Utterance("a", Path("/y/a.flac"), "s"))
-        assert first(here) == first(there)
+        elsewhere = keyed_rng(Key.from_seed(1), level, Utterance("a", Path("/y/a.flac"), "s"))
+        assert first(here) == first(elsewhere)
 
 
 def test_speaker_level_needs_a_speaker() -> None:
@@ -170,10 +170,10 @@ def test_key_is_not_in_its_repr(secret: bytes) -> None:
     key = Key(secret, repeatable=True)
     fingerprint = key.fingerprint()
     assert len(bytes.fromhex(fingerprint)) == 8
-    for told in (fingerprint, repr(key), str(key), f"{[key]}"):
-        assert secret.hex()[:16] not in told
-        assert str(secret) not in told
-        assert hashlib.sha256(secret).hexdigest()[:16] not in told, "a plain hash of a short key can be searched"
+    for text in (fingerprint, repr(key), str(key), f"{[key]}"):
+        assert secret.hex()[:16] not in text
+        assert str(secret) not in text
+        assert hashlib.sha256(secret).hexdigest()[:16] not in text, "a plain hash of a short key can be searched"
     assert fingerprint != hmac.digest(secret, b"", "sha256").hex()[:16]
 
 
@@ -193,7 +193,7 @@ def key_file(folder: Path, content: bytes = RANDOM, mode: int = 0o600) -> Path:
 
 
 def test_every_byte_of_a_key_file_counts(tmp_path: Path) -> None:
-    """Zero bytes at the end too, with which HMAC would fill a short key up."""
+    """Also keys that differ only in zero bytes at the end, with which HMAC pads short keys."""
     variants = [RANDOM, RANDOM + b"\0", RANDOM + b"\0\0", b"\0" + RANDOM, RANDOM + b"\n", RANDOM[:-1] + b"!"]
     keys = [Key.from_file(key_file(tmp_path, content)) for content in variants]
     assert len({first(key.rng("a")) for key in keys}) == len({key.fingerprint() for key in keys}) == len(variants)
@@ -245,7 +245,7 @@ def test_key_writable_by_others_is_rejected(tmp_path: Path, mode: int) -> None:
 
 
 def test_unreadable_key_is_rejected(tmp_path: Path) -> None:
-    """Nothing is waited for: neither at a named pipe nor at a terminal."""
+    """Reading a named pipe or a terminal does not block."""
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket"))
@@ -279,9 +279,9 @@ def test_seeds_and_fresh_keys_have_no_namespace_of_their_own() -> None:
 
 
 @given(st.text(min_size=1), contexts, st.text(min_size=1), contexts)
-def test_namespaces_and_contexts_never_collide(one: str, left: list[str], other: str, right: list[str]) -> None:
-    same = (one, left) == (other, right)
-    keys = Key.from_seed(1, namespace=one), Key.from_seed(1, namespace=other)
+def test_namespaces_and_contexts_never_collide(namespace: str, left: list[str], other: str, right: list[str]) -> None:
+    same = (namespace, left) == (other, right)
+    keys = Key.from_seed(1, namespace=namespace), Key.from_seed(1, namespace=other)
     assert (first(keys[0].rng(*left)) == first(keys[1].rng(*right))) == same
     assert first(keys[0].rng(*left)) != first(Key.from_seed(1).rng(*right))
 
@@ -289,7 +289,7 @@ def test_namespaces_and_contexts_never_collide(one: str, left: list[str], other:
 def test_stored_namespace_is_hashed(tmp_path: Path) -> None:
     key = Key.from_file(key_file(tmp_path))
     assert key.namespace_fingerprint() == ""
-    told = [key.in_corpus(name).namespace_fingerprint() for name in ("patients", "visitors", "patients")]
-    assert told[0] == told[2] != told[1]
-    assert len(bytes.fromhex(told[0])) == 8
+    fingerprints = [key.in_corpus(name).namespace_fingerprint() for name in ("patients", "visitors", "patients")]
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+    assert len(bytes.fromhex(fingerprints[0])) == 8
     assert key.in_corpus("patients").fingerprint() == key.fingerprint()

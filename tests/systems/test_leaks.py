@@ -1,4 +1,4 @@
-"""Nothing in an output tells of the originals what the system hides: lengths, content, tags, times."""
+"""The output does not reveal lengths, content, tags or times of the originals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LENGTHS = {"anna-1": 0.3411875, "anna-2": 0.4123125, "bert-1": 0.5234375}  # sec
 
 @dataclass(frozen=True)
 class Slower(vv.Anonymizer):
-    """Changes the tempo, as veil does: the output has three samples for two."""
+    """Changes the tempo, as veil does: three output samples for two input samples."""
 
     name = "slower"
     keeps_length = False
@@ -40,11 +40,11 @@ class Slower(vv.Anonymizer):
 
 def utterances(folder: Path) -> tuple[Utterance, ...]:
     """Three recordings whose corpus states their lengths."""
-    made = []
+    listed = []
     for number, (id, seconds) in enumerate(LENGTHS.items()):
         save(folder / f"{id}.wav", synthetic_voice(number, seconds=seconds))
-        made.append(Utterance(id, folder / f"{id}.wav", speaker=id[:4], text="HELLO", seconds=seconds))
-    return tuple(made)
+        listed.append(Utterance(id, folder / f"{id}.wav", speaker=id[:4], text="HELLO", seconds=seconds))
+    return tuple(listed)
 
 
 def make_input(folder: Path, kind: str) -> Path:
@@ -65,12 +65,12 @@ def make_input(folder: Path, kind: str) -> Path:
 
 def numbers_in(folder: Path) -> set[float]:
     """Every number in every file of text below the folder."""
-    found: set[float] = set()
+    values: set[float] = set()
     for path in folder.rglob("*"):
         if path.is_file() and path.suffix not in (".wav", ".flac") and path.name != "salt":
             data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            found.update(map(float, re.findall(r"\d+\.\d+", data.decode())))
-    return found
+            values.update(map(float, re.findall(r"\d+\.\d+", data.decode())))
+    return values
 
 
 @pytest.mark.parametrize("kind", ["kaldi", "csv", "jsonl", "lhotse", "folder"])
@@ -86,7 +86,7 @@ def test_output_has_no_original_lengths(tmp_path: Path, kind: str) -> None:
 
 
 def test_stated_lengths_are_those_of_the_output(tmp_path: Path) -> None:
-    """Also of a run that went on: the lengths of what was there already come from its ledger."""
+    """Also in a resumed run, where lengths of finished recordings come from the ledger."""
     source = make_input(tmp_path, "kaldi")
     first = anonymize(source, tmp_path / "out", system=Slower())
     for _ in range(2):
@@ -98,8 +98,8 @@ def test_stated_lengths_are_those_of_the_output(tmp_path: Path) -> None:
 
 
 def test_unstated_lengths_stay_unstated(tmp_path: Path) -> None:
-    made = tuple(Utterance(u.id, u.path, speaker=u.speaker) for u in utterances(tmp_path / "audio"))
-    write_kaldi(Corpus("set", made), tmp_path / "set")
+    listed = tuple(Utterance(u.id, u.path, speaker=u.speaker) for u in utterances(tmp_path / "audio"))
+    write_kaldi(Corpus("set", listed), tmp_path / "set")
     summary = anonymize(tmp_path / "set", tmp_path / "out", system=Slower())
     assert not (summary.output / "utt2dur").exists()
 
@@ -138,14 +138,14 @@ def key_file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_ledger_cannot_confirm_a_candidate_recording(tmp_path: Path, keyed: bool) -> None:
-    """Two outputs of the same input have other digests: they are made with a secret, not of the content alone."""
+    """Two outputs of the same input have different digests, since they depend on a secret."""
     source = make_input(tmp_path, "folder")
     other = tmp_path / "other.key"
     other.write_bytes(b"another secret, of 30 letters.")
     other.chmod(0o600)
-    one = anonymize(source, tmp_path / "1", key_file=key_file(tmp_path) if keyed else None)
-    two = anonymize(source, tmp_path / "2", key_file=other if keyed else None)
-    digests = [{row["id"]: row["source"] for row in ledger_of(out.output)} for out in (one, two)]
+    first = anonymize(source, tmp_path / "1", key_file=key_file(tmp_path) if keyed else None)
+    second = anonymize(source, tmp_path / "2", key_file=other if keyed else None)
+    digests = [{row["id"]: row["source"] for row in ledger_of(out.output)} for out in (first, second)]
     assert digests[0].keys() == digests[1].keys() == LENGTHS.keys()
     assert not set(digests[0].values()) & set(digests[1].values())
 
@@ -188,7 +188,7 @@ def test_tags_of_the_original_are_removed(tmp_path: Path, format: str) -> None:
             setattr(file, name, f"Anna Muster {name}")
         file.write(synthetic_voice(1, seconds=0.3).samples)
     assert b"Anna Muster" in path.read_bytes()
-    summary = anonymize(path.parent, tmp_path / "out", format=format)  # type: ignore[arg-type]
+    summary = anonymize(path.parent, tmp_path / "out", format=format)
     written = (summary.output / f"a.{format}").read_bytes()
     assert b"Anna" not in written
     assert b"LIST" not in written[:200]

@@ -1,4 +1,4 @@
-"""Figures of `voiceveil systems`: they stand in the documents that are named, with their intervals."""
+"""Figures of `voiceveil systems`: each is in the document that it names, with its interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from voiceveil.systems import systems
-from voiceveil.systems.measured import measured
+from voiceveil.systems.listing import measured
 
 ROOT = Path(__file__).parents[2]
 

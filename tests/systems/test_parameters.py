@@ -134,7 +134,7 @@ def test_settings_are_parsed_from_text(setting: str, name: str, value: object) -
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("alpha", "--set alpha: no value (write --set NAME=VALUE)"),
+        ("alpha", "--set alpha has no value (write --set NAME=VALUE)"),
         ("alhpa=1", "system example has no parameter 'alhpa' (did you mean alpha?)"),
         ("=1", "system example has no parameter ''"),
         ("alpha=", "alpha = '' is not of the form low,high"),

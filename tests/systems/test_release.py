@@ -1,4 +1,4 @@
-"""Releases: what is published tells no name, id, order, length or time of the originals, and replaces nothing."""
+"""Releases: they reveal no name, id, order, length or time of the originals, and replace no file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECONDS = {f"{name}-{n}": 0.2 + 0.0371875 * (2 * s + n) for s, name in enumerate
 
 
 def make_corpus(folder: Path) -> Corpus:
-    made = []
+    utterances = []
     for number, (id, seconds) in enumerate(SECONDS.items()):
         path = folder / "privatearchive" / id.split("-")[0] / f"{id}.wav"
         save(path, synthetic_voice(number, seconds=seconds))
@@ -39,10 +39,10 @@ def make_corpus(folder: Path) -> Corpus:
         gender = "f" if speaker == SPEAKERS[0] else "m"
         role = "enroll" if id.endswith("0") else "trial"
         spoken = f"SENTENCE {'ABCDEFGH'[number]}"
-        made.append(Utterance(id, path, speaker, gender, spoken, emotion="glad", role=role, seconds=seconds))
-    ids = [u.id for u in made if u.role == "trial"]
+        utterances.append(Utterance(id, path, speaker, gender, spoken, emotion="glad", role=role, seconds=seconds))
+    ids = [u.id for u in utterances if u.role == "trial"]
     trials = Trials(np.array([SPEAKERS[0]] * len(ids)), np.array(ids), np.array([SPEAKERS[0] in id for id in ids]))
-    return Corpus("confidential", tuple(made), trials)
+    return Corpus("confidential", tuple(utterances), trials)
 
 
 def make_librispeech(folder: Path) -> str:
@@ -96,7 +96,7 @@ def read_map(path: Path) -> dict[str, dict[str, str]]:
     ("kind", "level"), [*((kind, "utterance") for kind in KINDS), *((kind, "speaker") for kind in KINDS[:-1])]
 )
 def test_release_contains_nothing_of_the_originals(tmp_path: Path, kind: str, level: str) -> None:
-    """All names, bytes and times are looked at."""
+    """All names, bytes and times are searched."""
     source = make_input(tmp_path / "in", kind)
     out = tmp_path / "out" / "hidden.wav" if kind == "file" else tmp_path / "out"
     release = tmp_path / "release"
@@ -132,7 +132,7 @@ def test_private_map_leads_back_to_the_originals(tmp_path: Path, kind: str) -> N
 
 @pytest.mark.parametrize("kind", ["kaldi", "csv", "folder"])
 def test_order_is_random_in_each_release(tmp_path: Path, kind: str) -> None:
-    """8! orders: the chance that three of them are equal, or the sorted one, is that of three lottery wins."""
+    """With 8! orders, three equal or sorted ones are practically impossible by chance."""
     source = make_input(tmp_path / "in", kind)
     orders = set()
     for number in range(3):
@@ -154,7 +154,7 @@ def test_sizes_do_not_depend_on_the_names(tmp_path: Path, kind: str) -> None:
         anonymize(source, tmp_path / f"out{number}", level="speaker", publish=tmp_path / f"release{number}")
         files = [path for path in (tmp_path / f"release{number}").rglob("*") if path.is_file()]
         sizes.append({str(path.relative_to(tmp_path / f"release{number}")): path.stat().st_size for path in files})
-    tables = [{name: size for name, size in found.items() if not name.endswith(".wav")} for found in sizes]
+    tables = [{name: size for name, size in table.items() if not name.endswith(".wav")} for table in sizes]
     assert tables[0] == tables[1] != {}
     assert sorted(sizes[0].values()) == sorted(sizes[1].values())
 
@@ -184,7 +184,7 @@ def test_texts_are_released_and_speakers_are_not(tmp_path: Path, kind: str) -> N
 
 
 def test_speaker_has_another_id_in_each_role(tmp_path: Path) -> None:
-    """As pseudo-speakers are drawn: a common name would link enrollment and trials again."""
+    """Like pseudo-speakers: a common name would link enrollment and trials."""
     source = make_input(tmp_path / "in", "kaldi")
     anonymize(source, tmp_path / "out", level="speaker", publish=tmp_path / "release")
     original, names = open_corpus(source), read_map(tmp_path / "release.private-map.csv")
@@ -218,7 +218,7 @@ def test_unpublishable_fields_are_rejected(tmp_path: Path, fields: tuple[str, ..
 
 
 def refused(tmp_path: Path, publish: Path | Release, match: str, **options: object) -> None:
-    """Refused before the work begins."""
+    """The error comes before anything is converted."""
     with pytest.raises(vv.InputError, match=match):
         anonymize(tmp_path / "in" / "privatearchive", tmp_path / "out", publish=publish, **options)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
@@ -233,8 +233,8 @@ def test_release_does_not_replace_files(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     (tmp_path / "new.private-map.csv").write_text("of an earlier release")
     refused(tmp_path, tmp_path / "mine", "not empty")
-    refused(tmp_path, tmp_path / "file", "none")
-    refused(tmp_path, tmp_path / "link", "none")
+    refused(tmp_path, tmp_path / "file", "must be a folder")
+    refused(tmp_path, tmp_path / "link", "must be a folder")
     refused(tmp_path, tmp_path / "new", "map exists")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "mine"
     anonymize(tmp_path / "in" / "privatearchive", tmp_path / "out", publish=tmp_path / "empty")
@@ -274,12 +274,12 @@ def test_originals_are_not_published(tmp_path: Path) -> None:
 
 
 def test_only_files_of_the_run_are_published(tmp_path: Path) -> None:
-    """A file that somebody put in place of an anonymized one, while the run was publishing."""
+    """Another file replaces an anonymized one while the release is written."""
     from voiceveil.systems.release import PlannedRelease, write_release
 
     corpus = make_corpus(tmp_path / "in")
     planned = PlannedRelease(tmp_path / "release", tmp_path / "map.csv", ("text",), "folder")
-    with pytest.raises(vv.InputError, match="not what this run wrote"):
+    with pytest.raises(vv.InputError, match="not the one that this run wrote"):
         write_release(planned, corpus, lambda id: "0" * 64)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
 
@@ -327,11 +327,11 @@ def test_summary_names_files_to_remove_before_publishing(tmp_path: Path, capsys:
     key.chmod(0o600)
     command = ["anonymize", str(tmp_path / "in" / "privatearchive"), str(tmp_path / "out"), "--system", "b2", "--quiet"]
     assert main([*command, "--key-file", str(key)]) == 0
-    said = capsys.readouterr().out
-    assert f"before you publish {tmp_path / 'out'}" in said
-    assert f"remove {tmp_path / 'out' / '.voiceveil'}" in said
-    assert f"keep {key} secret" in said
-    assert "--publish DIR" in said
+    printed = capsys.readouterr().out
+    assert f"before you publish {tmp_path / 'out'}" in printed
+    assert f"remove {tmp_path / 'out' / '.voiceveil'}" in printed
+    assert f"keep {key} secret" in printed
+    assert "--publish DIR" in printed
 
 
 def test_run_without_results_publishes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,10 +357,10 @@ def test_release_names_the_remaining_steps(tmp_path: Path, capsys: pytest.Captur
     source = make_input(tmp_path / "in", "kaldi")
     command = ["anonymize", str(source), str(tmp_path / "out"), "--system", "b2", "--quiet", "--seed", "1"]
     assert main([*command, "--publish", str(tmp_path / "release"), "--publish-map", str(tmp_path / "m.csv")]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for words in ("release: ", "private map: ", "m.csv", "can identify the speaker", "keeps the length", "can repeat"):
-        assert words in said
-    assert ".voiceveil" not in said
+        assert words in printed
+    assert ".voiceveil" not in printed
     assert main([*command, "--publish", str(tmp_path / "release")]) == 1
     assert "not empty" in capsys.readouterr().err
     assert main([*command, "--publish-fields", "text"]) == 1

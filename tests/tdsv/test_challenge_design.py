@@ -12,7 +12,7 @@ from voiceveil.audio import Waveform, load, save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.tdsv.challenge import check
-from voiceveil.tdsv.challenge_design import ChallengePlan, Design, design
+from voiceveil.tdsv.challenge_design import ChallengeDesign, ChallengePlan, design
 from voiceveil.tdsv.challenge_writer import join, write_challenge
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
@@ -32,11 +32,11 @@ def corpus(speakers: int = 16, repetitions: int = 7, words: list[str] = WORDS) -
 
 
 @pytest.fixture(scope="module", params=[1, 2])
-def made(request: pytest.FixtureRequest) -> Design:
+def made(request: pytest.FixtureRequest) -> ChallengeDesign:
     return design(corpus(), ChallengePlan(task=request.param, join=(3, 5), impostor_wrong=4, language="English"))
 
 
-def test_speakers_are_in_one_part_only(made: Design) -> None:
+def test_speakers_are_in_one_part_only(made: ChallengeDesign) -> None:
     train = {one.speaker for one in made.train.values()}
     parts = {s: {key.test_speaker for key in keys} for s, keys in made.keys.items()}
     assert len(train) == 8
@@ -45,7 +45,7 @@ def test_speakers_are_in_one_part_only(made: Design) -> None:
     assert train | parts["dev"] | parts["eval"] == {f"s{n}" for n in range(16)}
 
 
-def test_no_recording_enrolls_and_tests(made: Design) -> None:
+def test_no_recording_enrolls_and_tests(made: ChallengeDesign) -> None:
     enrolled = {part.id for one in made.enrollment.values() for part in one.parts}
     tested = {part.id for one in made.evaluation.values() for part in one.parts}
     assert enrolled
@@ -53,7 +53,7 @@ def test_no_recording_enrolls_and_tests(made: Design) -> None:
     assert not enrolled & tested
 
 
-def test_passphrases_are_different_sequences_of_different_words(made: Design) -> None:
+def test_passphrases_are_different_sequences_of_different_words(made: ChallengeDesign) -> None:
     units = [p.units for p in made.passphrases]
     assert len(set(units)) == len(units) == 10
     assert all(3 <= len(u) <= 5 and len(set(u)) == len(u) for u in units)
@@ -67,7 +67,7 @@ def test_passphrases_are_different_sequences_of_different_words(made: Design) ->
             assert said == units[int(one.phrase) - 1]
 
 
-def test_keys_are_correct(made: Design) -> None:
+def test_keys_are_correct(made: ChallengeDesign) -> None:
     genders = {u.speaker: u.gender for u in corpus()}
     for subset, keys in made.keys.items():
         models = {model.id: model for model in made.models[subset]}
@@ -174,7 +174,7 @@ def test_written_challenge_is_valid_and_complete(tmp_path: Path) -> None:
     assert load(challenge.path("evaluation", file)).duration == pytest.approx(0.1 * len(said.parts), abs=1e-3)
     assert "it is not the data of that challenge" in (out / "README.txt").read_text()
     assert not list(tmp_path.glob(".voiceveil-part-*"))
-    with pytest.raises(InputError, match="it is there already"):
+    with pytest.raises(InputError, match="the folder exists and is not empty"):
         write_challenge(made, out)
     save(utterances[0].path, Waveform(np.zeros(800, np.float32), 8000))
     for utterance in utterances:

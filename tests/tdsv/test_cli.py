@@ -105,7 +105,7 @@ def test_free_text_option_changes_the_scores(made: Path, capsys: pytest.CaptureF
         (["make", "CORPUS", "OUT", "--task", "1"], "0 passphrases with 6 recordings"),
         (["check", "CORPUS"], "no challenge: it has no folder docs"),
         (["score", "CORPUS/text", "OUT", "--out", "a"], "not a system, or a damaged one"),
-        (["submit", "--trials", "CORPUS/text"], "one of an answer and --check ZIP is needed"),
+        (["submit", "--trials", "CORPUS/text"], "give either an answer or --check ZIP"),
     ],
 )
 def test_mistakes_are_explained(

@@ -14,14 +14,14 @@ from voiceveil.core.errors import InputError
 from voiceveil.metrics import ScoredTrials
 from voiceveil.tdsv.answers import check_submission, parse_answer, read_answer, write_answer, write_submission
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD, complete_keys, evaluate, scored_trials
-from voiceveil.tdsv.lists import Key, Model
+from voiceveil.tdsv.lists import TdsvKey, TdsvModel
 from voiceveil.tdsv.tables import read_matching_keys, table
 
 rng = np.random.default_rng(0)
 SPEAKERS = [f"s{n}" for n in range(8)]
 
 
-def some_keys() -> list[Key]:
+def some_keys() -> list[TdsvKey]:
     """Four women and four men, two phrases of different languages, all trials within a gender."""
     keys = []
     for s, speaker in enumerate(SPEAKERS):
@@ -32,7 +32,7 @@ def some_keys() -> list[Key]:
                     if s % 2 == o % 2 and kind != "IW":
                         for take in range(3):
                             test = f"{other}-{said}-{take}"
-                            key = Key(
+                            key = TdsvKey(
                                 f"m-{speaker}-{phrase}", test, kind, speaker, other, "fm"[s % 2], phrase, language
                             )
                             keys.append(key)
@@ -122,18 +122,18 @@ def test_only_text_dependent_trials_may_have_nontargets_of_one_speaker() -> None
 
 
 def test_keys_without_speakers_give_intervals_over_models() -> None:
-    bare = [Key(key.model, key.test, key.type) for key in KEYS]
+    bare = [TdsvKey(key.model, key.test, key.type) for key in KEYS]
     found = evaluate(SCORES, bare, resamples=50)
     assert (found.units, found.overall.min_dcf.of, found.overall.min_dcf.n) == ("models", "models", 16)
     assert [part.group for part in found.parts] == ["all", "type", "type"]
     assert found.overall.min_dcf.value == evaluate(SCORES, KEYS, resamples=50).overall.min_dcf.value
-    models = {key.model: Model(key.model, key.gender or "", ("a", "b", "c"), (), key.phrase) for key in KEYS}
+    models = {key.model: TdsvModel(key.model, key.gender or "", ("a", "b", "c"), (), key.phrase) for key in KEYS}
     completed = complete_keys(bare, models)
     assert [(k.gender, k.phrase, k.language) for k in completed] == [(k.gender, k.phrase, k.language) for k in KEYS]
 
 
 def test_impostors_with_wrong_words_are_allowed() -> None:
-    keys = [*KEYS, Key("m-s0-01", "x", "IW", "s0", "s2", "f", "01", "Persian")]
+    keys = [*KEYS, TdsvKey("m-s0-01", "x", "IW", "s0", "s2", "f", "01", "Persian")]
     found = evaluate([*SCORES, -9.0], keys, resamples=20)
     assert [part.name for part in found.group("type")] == ["TW", "IC", "IW"]
     assert "TC against IW: an impostor, wrong words" in table([found])
@@ -141,11 +141,11 @@ def test_impostors_with_wrong_words_are_allowed() -> None:
 
 def test_invalid_keys_and_scores_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the keys have no targets \(TC\)"):
-        evaluate([0.0], [Key("m", "t", "TW")])
+        evaluate([0.0], [TdsvKey("m", "t", "TW")])
     with pytest.raises(InputError, match="the keys have no nontargets"):
-        evaluate([0.0], [Key("m", "t", "TC")])
+        evaluate([0.0], [TdsvKey("m", "t", "TC")])
     with pytest.raises(InputError, match="1 scores for 2 keys"):
-        evaluate([0.0], [Key("m", "t", "TC"), Key("m", "u", "TW")])
+        evaluate([0.0], [TdsvKey("m", "t", "TC"), TdsvKey("m", "u", "TW")])
     (tmp_path / "trials.txt").write_text("model-id evaluation-file-id\nm t\nm u\n")
     (tmp_path / "keys.txt").write_text("model-id evaluation-file-id trial-type\nm u TW\n")
     with pytest.raises(InputError, match=r"trials\.txt:2: no key for m t in keys\.txt"):

@@ -11,9 +11,9 @@ from voiceveil.audio import Waveform, save
 from voiceveil.core.errors import InputError
 from voiceveil.tdsv.challenge import check, open_challenge
 from voiceveil.tdsv.lists import (
-    Key,
     Label,
-    Model,
+    TdsvKey,
+    TdsvModel,
     Trial,
     read_keys,
     read_labels,
@@ -81,7 +81,7 @@ def test_examples_of_the_plan_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     task, models = read_models(tmp_path / "1")
     assert task == 1
-    assert models["eval_model_000002"] == Model(
+    assert models["eval_model_000002"] == TdsvModel(
         "eval_model_000002", "f", ("enr_010048", "enr_010049", "enr_010050"), (), "08", 3
     )
     task, models = read_models(tmp_path / "2")
@@ -104,13 +104,13 @@ def test_examples_of_the_plan_round_trip(tmp_path: Path) -> None:
     write_labels(tmp_path / "out", read_labels(tmp_path / "in"))
     assert (tmp_path / "out").read_text() == LABELS
     keys = (
-        Key("m1", "t1", "TC", "s1", "s1", "f", "01", "English", 2),
-        Key("m1", "t2", "IW", None, "s2", None, None, None, 3),
+        TdsvKey("m1", "t1", "TC", "s1", "s1", "f", "01", "English", 2),
+        TdsvKey("m1", "t2", "IW", None, "s2", None, None, None, 3),
     )
     write_keys(tmp_path / "keys", keys)
     assert read_keys(tmp_path / "keys") == keys
     (tmp_path / "keys").write_text("model-id evaluation-file-id trial-type\nm1 t1 TW\n")
-    assert read_keys(tmp_path / "keys") == (Key("m1", "t1", "TW", line=2),)
+    assert read_keys(tmp_path / "keys") == (TdsvKey("m1", "t1", "TW", line=2),)
 
 
 @pytest.mark.parametrize(

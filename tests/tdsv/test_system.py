@@ -17,7 +17,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.tdsv.evaluation import BAYES_THRESHOLD
 from voiceveil.tdsv.features import RecordingFeatures
 from voiceveil.tdsv.fusion import PRIOR, Fusion, Logistic
-from voiceveil.tdsv.lists import Label, Model, Trial
+from voiceveil.tdsv.lists import Label, TdsvModel, Trial
 from voiceveil.tdsv.phrase_models import (
     PhraseClassifier,
     PhraseMatch,
@@ -170,7 +170,7 @@ def measured(rng: np.random.Generator, voice: Array, course: list[int]) -> Recor
 @pytest.fixture(scope="module", params=[1, 2])
 def world(
     request: pytest.FixtureRequest,
-) -> tuple[System, dict[str, Model], list[Trial], dict[str, RecordingFeatures], list[str]]:
+) -> tuple[System, dict[str, TdsvModel], list[Trial], dict[str, RecordingFeatures], list[str]]:
     """A trained system, and trials of other people."""
     task: int = request.param
     rng = np.random.default_rng(7)
@@ -192,7 +192,7 @@ def world(
         for p in courses:
             names = tuple(f"e{s}-{p}-{k}" for k in range(5))
             free = names[3:] if task == 2 else ()
-            models[f"m{s}-{p}"] = Model(f"m{s}-{p}", "f", names[:3], free, p if task == 1 else None)
+            models[f"m{s}-{p}"] = TdsvModel(f"m{s}-{p}", "f", names[:3], free, p if task == 1 else None)
             tests |= {name: measured(rng, people[s], courses[p]) for name in names[:3]}
             tests |= {name: measured(rng, people[s], rng.permutation(8).tolist()) for name in names[3:]}
             for heard in [f"{o}-{q}-{k}" for o in range(12, 18) for q in courses for k in range(3)]:
@@ -203,7 +203,7 @@ def world(
     return system, models, trials, tests, types
 
 
-World = tuple[System, dict[str, Model], list[Trial], dict[str, RecordingFeatures], list[str]]
+World = tuple[System, dict[str, TdsvModel], list[Trial], dict[str, RecordingFeatures], list[str]]
 
 
 def test_system_accepts_only_the_right_speaker_with_the_right_words(world: World) -> None:

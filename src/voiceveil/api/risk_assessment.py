@@ -27,7 +27,7 @@ from voiceveil.risk.audio import Recordings, attacks_from_audio
 from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
 from voiceveil.risk.embeddings import Norm, read_table
-from voiceveil.risk.labels import Labels, read_labels
+from voiceveil.risk.labels import AttributeLabels, read_labels
 from voiceveil.risk.sets import ATTACKERS, RiskAttack, attack_from_tables, divide, read_split, split_of_design
 from voiceveil.risk.tables import assessment_records, assessment_table
 from voiceveil.run.cache import Cache
@@ -36,7 +36,7 @@ from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import sha256_file
 from voiceveil.run.outputs import refuse_inputs
 
-__all__ = ["Risk", "RiskSettings", "assess_risk", "assess_settings"]
+__all__ = ["Risk", "RiskOptions", "RiskSettings", "assess_risk", "assess_settings"]
 
 #: Attacker -> the encoder that it has by default.
 _ENCODERS = {
@@ -48,8 +48,34 @@ _ENCODERS = {
 
 
 @dataclass(frozen=True)
+class RiskOptions:
+    """Less common options of :func:`voiceveil.assess_risk`.
+
+    Parameters
+    ----------
+    amounts, unit
+        Without a protocol: least speech of a speaker in A and in B; the unit is ``"minutes"`` or ``"utterances"``.
+    train_similar : sequence of paths
+        Speech anonymized by a similar system, for attackers that train on it.
+    encoders : mapping
+        Attacker -> encoder, see ``voiceveil risk --help``.
+    cache : path, optional
+        SQLite file that keeps embeddings (biometric data) for the next call.
+    progress : bool
+        Show progress on the standard error output.
+    """
+
+    amounts: tuple[float, float] = (2.0, 3.0)
+    unit: Unit = "minutes"
+    train_similar: Sequence[str | Path] = ()
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    cache: str | Path | None = None
+    progress: bool = False
+
+
+@dataclass(frozen=True)
 class RiskSettings:
-    """What is assessed, and how; corpora are given as :func:`voiceveil.open_corpus` takes them.
+    """Recordings and settings of a risk assessment; corpora as :func:`voiceveil.open_corpus` takes them.
 
     Either ``original`` and ``anonymized``, or ``embeddings`` (attacker -> one file with both sets, or A's and B's).
     """
@@ -57,19 +83,14 @@ class RiskSettings:
     original: Sequence[str | Path] = ()
     anonymized: Sequence[str | Path] = ()
     train: Sequence[str | Path] = ()
-    train_similar: Sequence[str | Path] = ()
-    encoders: Mapping[str, str] = field(default_factory=dict)
     embeddings: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     norm: Norm = "check"
     protocol: Path | None = None
-    amounts: tuple[float, float] = (2.0, 3.0)
-    unit: Unit = "minutes"
     labels: Path | None = None
     plan: RiskPlan = field(default_factory=RiskPlan)
     limits: RiskLimits = field(default_factory=RiskLimits)
-    cache: Path | None = None
     jobs: Jobs = 1
-    progress: bool = False
+    options: RiskOptions = field(default_factory=RiskOptions)
 
     def __post_init__(self) -> None:
         check_jobs(self.jobs)
@@ -78,7 +99,7 @@ class RiskSettings:
         if not self.embeddings and self.protocol is None and len(self.original) != 1:
             fix = "give --protocol (`corpus protocol --legal`), or one --original to draw the sets from"
             raise InputError("which utterances are in A and which in B?", fix=fix)
-        for name in (*self.encoders, *self.embeddings):
+        for name in (*self.options.encoders, *self.embeddings):
             if name not in ATTACKERS:
                 raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(name, list(ATTACKERS)))
         if self.limits.length is not None and self.limits.length not in self.plan.lengths:
@@ -89,9 +110,10 @@ class RiskSettings:
         """Refuse to write a report over or into what is read, and over a file that is there."""
         if not report.absolute().parent.is_dir():
             raise InputError("no such folder", where=report.parent, fix="make it first")
-        refuse_inputs(report, [*self.original, *self.anonymized, *self.train, *self.train_similar])
+        refuse_inputs(report, [*self.original, *self.anonymized, *self.train, *self.options.train_similar])
         embeddings = [file for files in self.embeddings.values() for file in files]
-        refuse_same_files([report], lambda: [*embeddings, *filter(None, (self.protocol, self.labels, self.cache))])
+        others = [Path(path) for path in (self.protocol, self.labels, self.options.cache) if path is not None]
+        refuse_same_files([report], lambda: [*embeddings, *others])
         refuse_files([report], overwrite=overwrite)
 
 
@@ -156,52 +178,44 @@ class Risk(Tabular):
 
 
 def assess_risk(
-    original: str | os.PathLike[str],
-    anonymized: str | os.PathLike[str],
+    original: str | Path,
+    anonymized: str | Path,
     *,
-    protocol: str | os.PathLike[str] | None = None,
-    lengths: Sequence[int] = (1, 3, 30),
+    protocol: str | Path | None = None,
+    plan: RiskPlan | None = None,
     limits: RiskLimits | None = None,
-    **options: Any,
+    train: Sequence[str | Path] = (),
+    labels: str | Path | None = None,
+    jobs: Jobs = 1,
+    options: RiskOptions | None = None,
 ) -> Risk:
     """Assess the risk of re-identification: singling out, linkability and inference (Opinion 05/2014).
 
-    The protocol is that of Vauquier et al. 2025, validated by the French data protection authority. It needs two sets
-    of recordings of the same people, A and B. The assessment informs a legal assessment and is none.
+    It follows Vauquier et al. 2025, on two sets of recordings A and B, and does not replace a legal assessment.
 
     Parameters
     ----------
     original, anonymized
-        Corpora as :func:`voiceveil.open_corpus` reads them, with the same ids; the original says who speaks.
+        Corpora as :func:`voiceveil.open_corpus` reads them, with the same ids; the original names the speakers.
     protocol
-        ``protocol.toml`` of ``voiceveil corpus protocol --legal``, which names the sets A and B beside it.
-        Without it the sets are drawn from ``original``.
-    lengths
-        Numbers of utterances per conversation.
+        ``protocol.toml`` of ``voiceveil corpus protocol --legal`` (default: the sets A and B are drawn anew).
+    plan
+        Lengths of the conversations, numbers of speakers, draws and seed (default: those of the paper).
     limits
         Rates that are acceptable at most; the result has a verdict on each.
-    amounts, unit
-        Without ``protocol``: least speech of a speaker in A and in B (default: ``(2, 3)`` ``"minutes"``; the unit may
-        be ``"utterances"``).
-    train, train_similar : sequences of paths
-        Speech anonymized by this system, and by a similar one, for attackers that learn.
-    encoders : mapping
-        Attacker -> encoder, see ``voiceveil risk --help``.
-    labels : path
+    train
+        Speech of other people, anonymized by the same system, for attackers that train on it.
+    labels
         CSV file with a column ``speaker`` or ``utterance`` and attributes whose inference is tried.
-    sizes, enrolled, draws, seed
-        See :class:`voiceveil.risk.RiskPlan`.
-    cache : path
-        SQLite file that keeps embeddings (biometric data) for the next call.
-    jobs : int
-        Number of processes and threads.
-    progress : bool
-        Show progress on the standard error output.
+    jobs
+        Number of processes and threads, or an executor.
+    options
+        Amounts of speech in A and B, encoders, a cache and more: :class:`voiceveil.RiskOptions`.
 
     Returns
     -------
     Risk
-        ``.verdicts``, ``.warnings``, ``.to_frame()``, and ``.report("risk.html")``.
+        Prints a table; ``.verdicts``, ``.warnings``, ``.to_frame()``, ``.report("risk.html")``.
 
     Raises
     ------
@@ -210,28 +224,24 @@ def assess_risk(
 
     Examples
     --------
-    >>> risk = vv.assess_risk("recordings", "hidden")                       # doctest: +SKIP
-    >>> risk.report("risk.html")                                            # doctest: +SKIP
+    >>> vv.assess_risk("recordings", "hidden").report("risk.html")          # doctest: +SKIP
     """
-    planned = {name: options.pop(name) for name in ("sizes", "enrolled", "draws", "seed") if name in options}
-    unknown = [name for name in options if name not in RiskSettings.__dataclass_fields__]
-    if unknown:
-        raise TypeError(f"assess_risk() got an unexpected keyword argument {unknown[0]!r}")
-    for name in ("labels", "cache"):
-        options[name] = None if options.get(name) is None else Path(options[name])
     settings = RiskSettings(
-        original=[os.fspath(original)],
-        anonymized=[os.fspath(anonymized)],
+        [original],
+        [anonymized],
+        train,
         protocol=None if protocol is None else Path(protocol),
-        plan=RiskPlan(lengths=tuple(lengths), **planned),
+        labels=None if labels is None else Path(labels),
+        plan=plan or RiskPlan(),
         limits=limits or RiskLimits(),
-        **options,
+        jobs=jobs,
+        options=options or RiskOptions(),
     )
     return assess_settings(settings)
 
 
 def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
-    """Assess what the settings name; ``command`` is kept in the report as the way to repeat it."""
+    """Assess the recordings or embeddings of the settings; the report shows ``command`` as the way to repeat it."""
     labels = None if settings.labels is None else read_labels(settings.labels)
     checks: list[Check] = []
     if settings.embeddings:
@@ -243,14 +253,13 @@ def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
         settings.plan,
         limits=settings.limits,
         jobs=executor_of(settings.jobs).workers,
-        about=_about(settings, command),
         checks=checks,
-        progress=(lambda text: print_lines(text, file=sys.stderr)) if settings.progress else None,
+        progress=(lambda text: print_lines(text, file=sys.stderr)) if settings.options.progress else None,
     )
-    return Risk(assessment, settings)
+    return Risk(replace(assessment, about=_about(settings, command)), settings)
 
 
-def _from_embeddings(settings: RiskSettings, labels: Labels | None) -> list[RiskAttack]:
+def _from_embeddings(settings: RiskSettings, labels: AttributeLabels | None) -> list[RiskAttack]:
     split = None if settings.protocol is None else read_split(settings.protocol)
     attacks = []
     for name, files in settings.embeddings.items():
@@ -265,10 +274,10 @@ def _from_embeddings(settings: RiskSettings, labels: Labels | None) -> list[Risk
     return attacks
 
 
-def _from_audio(settings: RiskSettings, labels: Labels | None) -> tuple[list[RiskAttack], list[Check]]:
+def _from_audio(settings: RiskSettings, labels: AttributeLabels | None) -> tuple[list[RiskAttack], list[Check]]:
     original, *others = (
         tuple(with_safe_ids(open_corpus(spec)) for spec in specs)
-        for specs in (settings.original, settings.anonymized, settings.train, settings.train_similar)
+        for specs in (settings.original, settings.anonymized, settings.train, settings.options.train_similar)
     )
     recordings = Recordings(_split(settings, original), original, *others)
     known = recordings.known()
@@ -279,9 +288,10 @@ def _from_audio(settings: RiskSettings, labels: Labels | None) -> tuple[list[Ris
         **({} if labels is None else labels.columns(ids, [str(known[id].speaker) for id in ids])),
     }
     attributes = {name: dict(zip(ids, column, strict=True)) for name, column in columns.items() if any(column)}
-    cache = Cache(settings.cache)
+    file = settings.options.cache
+    cache = Cache(None if file is None else Path(file))
     try:
-        context = RunContext(cache, jobs=settings.jobs, progress=settings.progress)
+        context = RunContext(cache, jobs=settings.jobs, progress=settings.options.progress)
         attacks = attacks_from_audio(recordings, _attackers(settings), context, attributes)
         return attacks, check_recordings(recordings, cache)
     finally:
@@ -292,20 +302,20 @@ def _attackers(settings: RiskSettings) -> dict[str, str]:
     """Return attacker -> encoder: all that the recordings allow."""
     names = ["original"] if settings.original else []
     if settings.anonymized:
-        names += ["ignorant", *(["semi-informed"] if settings.train_similar else []), "informed"]
-    return {name: _ENCODERS[name] for name in names} | dict(settings.encoders)
+        names += ["ignorant", *(["semi-informed"] if settings.options.train_similar else []), "informed"]
+    return {name: _ENCODERS[name] for name in names} | dict(settings.options.encoders)
 
 
 def _split(settings: RiskSettings, original: Sequence[Corpus]) -> dict[str, str]:
     """Return utterance id -> "A" or "B"."""
     if settings.protocol is not None:
         return read_split(settings.protocol)
-    a, b = settings.amounts
-    return split_of_design(design_legal_sets(original[0], a=a, b=b, unit=settings.unit, seed=settings.plan.seed))
+    (a, b), unit = settings.options.amounts, settings.options.unit
+    return split_of_design(design_legal_sets(original[0], a=a, b=b, unit=unit, seed=settings.plan.seed))
 
 
 def _about(settings: RiskSettings, command: str) -> dict[str, Any]:
-    """Return what it takes to repeat the assessment."""
+    """Return versions, command and input files, to repeat the assessment."""
     about: dict[str, Any] = {
         "voiceveil": version("voiceveil"),
         "python": platform.python_version(),

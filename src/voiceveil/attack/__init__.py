@@ -1,4 +1,4 @@
-"""Attackers: who is speaking in anonymized recordings, and how often can a machine tell?
+"""Attackers: programs that try to recognize the speakers of anonymized recordings.
 
 Calling the package attacks the sets of a folder: ``vv.attack("data", anon="_b2")``.
 
@@ -9,7 +9,7 @@ Calling the package attacks the sets of a folder: ``vv.attack("data", anon="_b2"
 from __future__ import annotations
 
 from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeech
-from voiceveil.attack.pipeline import AttackResult, AttackRow, run
+from voiceveil.attack.pipeline import AttackOptions, AttackRequest, AttackResult, AttackRow, run
 from voiceveil.attack.recorded_attack import attack
 from voiceveil.attack.registry import AttackerOptions, attackers, make_attackers
 from voiceveil.attack.sets import Condition, TrialSet
@@ -17,6 +17,8 @@ from voiceveil.core.callable_package import make_callable
 from voiceveil.models.speaker.encoders import SpeakerEncoder, TrainingRecord, encoder, encoders
 
 __all__ = [
+    "AttackOptions",
+    "AttackRequest",
     "AttackResult",
     "AttackRow",
     "Attacker",

@@ -33,7 +33,7 @@ from voiceveil.run.progress import Progress
 __all__ = [
     "Adapted",
     "Candidate",
-    "TrainingSet",
+    "LabeledEmbeddings",
     "adapt",
     "candidates",
     "recording_units",
@@ -47,7 +47,7 @@ _FEWEST = 4  # utterances of a speaker who can be enrolled and tested
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingSet:
+class LabeledEmbeddings:
     """Embeddings of training speech, with labels.
 
     Parameters
@@ -156,7 +156,7 @@ class Adapted:
         return self.validation[0][1]
 
 
-def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
+def candidates(training: LabeledEmbeddings) -> tuple[Candidate, ...]:
     """Return the candidates for some training speech, simple ones first."""
     plain: list[Backend] = [Cosine(), Centered(), Wccn(0.05), Wccn(0.3), Lda(20), Lda(60), Plda(60)]
     plain += [Plda(60, by_count=False), MarginSoftmax(), SNorm(Wccn(0.05)), SNorm(Wccn(0.3)), SNorm(Lda(60))]
@@ -170,7 +170,7 @@ def candidates(training: TrainingSet) -> tuple[Candidate, ...]:
 
 
 def adapt(
-    training: TrainingSet,
+    training: LabeledEmbeddings,
     tried: Sequence[Candidate] | None = None,
     *,
     cache: Cache | None = None,
@@ -222,7 +222,7 @@ def adapt(
     )
 
 
-def validate(candidate: Candidate, training: TrainingSet) -> float:
+def validate(candidate: Candidate, training: LabeledEmbeddings) -> float:
     """Return the EER of a candidate on held-out speakers, as a fraction: the mean over folds and genders."""
     vectors = training.vectors(candidate.on_trunk)
     rates = []
@@ -234,7 +234,7 @@ def validate(candidate: Candidate, training: TrainingSet) -> float:
     return float(np.mean(rates))
 
 
-def _folds(training: TrainingSet) -> Iterator[tuple[NDArray[np.bool_], list[Codes]]]:
+def _folds(training: LabeledEmbeddings) -> Iterator[tuple[NDArray[np.bool_], list[Codes]]]:
     """Yield for each fold a mask (n,) of held-out utterances, and the held-out rows of each gender."""
     labels, codes, counts = np.unique(training.speaker, return_inverse=True, return_counts=True)
     gender = np.array([training.gender[codes == i][0] for i in range(len(labels))])

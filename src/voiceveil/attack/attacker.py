@@ -58,7 +58,7 @@ class TrainingSpeech:
 
     @property
     def corpora(self) -> tuple[Corpus, ...]:
-        """All of it."""
+        """All training corpora."""
         return (*self.anonymized, *self.original)
 
 
@@ -184,12 +184,12 @@ class Attacker(ABC):
 
     @property
     def llr(self) -> bool:
-        """Whether scores are log-likelihood ratios (natural logarithm), for which Cllr is defined."""
+        """True if scores are log-likelihood ratios (natural logarithm), for which Cllr is defined."""
         return False
 
     @property
     def needs_training(self) -> bool:
-        """Whether ``fit`` needs anonymized training speech."""
+        """True if ``fit`` needs anonymized training speech."""
         return False
 
     @property
@@ -211,7 +211,11 @@ class Attacker(ABC):
         """Learn from training speech; a second call changes nothing."""
 
     def work(
-        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+        self,
+        sets: Sequence[TrialSet],
+        conditions: Sequence[Condition],
+        training: Mapping[str, Sequence[str]],
+        cache: Cache,
     ) -> Iterator[ModelWork]:
         """Yield the models that ``fit``, ``score`` and the diagnosis will run, and the speech that each processes.
 
@@ -219,8 +223,10 @@ class Attacker(ABC):
         ----------
         sets : sequence of TrialSet
             The sets that will be attacked.
+        conditions : sequence of {"oo", "oa", "aa"}
+            The conditions that the protocol asks for; this attacker attacks under those that are its own.
         training : mapping
-            Names of anonymized training sets -> utterance ids.
+            Names of training sets -> utterance ids.
         cache : Cache
             Results of earlier runs, on which a model may depend.
         """

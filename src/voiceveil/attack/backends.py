@@ -67,17 +67,17 @@ class Backend(Protocol):
 
     @property
     def learns(self) -> bool:
-        """Whether ``fit`` uses the training embeddings."""
+        """True if ``fit`` uses the training embeddings."""
         ...
 
     @property
     def llr(self) -> bool:
-        """Whether scores are log-likelihood ratios (natural logarithm)."""
+        """True if scores are log-likelihood ratios (natural logarithm)."""
         ...
 
     @property
     def affine(self) -> bool:
-        """Whether ``fit`` returns a :class:`Linear` scorer: cosines after an affine map."""
+        """True if ``fit`` returns a :class:`Linear` scorer: cosines after an affine map."""
         ...
 
     def fit(self, embeddings: Floats, speaker: Codes) -> Scorer:
@@ -151,7 +151,7 @@ class Wccn(_Cosines):
     def fit(self, embeddings: Floats, speaker: Codes) -> Linear:
         """Learn mean and whitening."""
         covariances = scatter(embeddings, speaker)
-        return Linear(covariances.mean, np.linalg.cholesky(np.linalg.inv(covariances.shrunk(self.shrinkage))))
+        return Linear(covariances.mean, np.linalg.cholesky(np.linalg.inv(covariances.shrunk_within(self.shrinkage))))
 
 
 @dataclass(frozen=True)

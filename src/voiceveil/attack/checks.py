@@ -25,7 +25,7 @@ from voiceveil.attack.sets import TrialSet
 from voiceveil.audio import MixedDownWarning, Samples, info, load
 from voiceveil.core.checks import Check, failed
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.dsp.degenerate import RATE, band_levels, course_likeness, is_noise, is_silent, same_signal
+from voiceveil.dsp.degenerate import RATE, band_levels, is_noise, is_silent, level_correlation, same_signal
 from voiceveil.metrics import ScoredTrials, estimate, tally
 from voiceveil.metrics.measures import eer as eer_measure
 from voiceveil.run.cache import Cache
@@ -90,7 +90,17 @@ def check_scores(target: ArrayLike, nontarget: ArrayLike, *, low: float | None =
 
 
 def check_trials(trials: ScoredTrials, *, where: str = "", resamples: int = 300, seed: int = 0) -> list[Check]:
-    """Return the failed checks of scored trials, as :func:`check_scores`, with an interval over speakers."""
+    """Return the failed checks of scored trials; see :func:`check_scores`.
+
+    Parameters
+    ----------
+    trials
+        The trials with their scores.
+    where
+        Attacker, condition and set, for the message.
+    resamples, seed
+        Of the bootstrap over speakers, by which the EER is compared with one half.
+    """
     classes = trials.classes()
     low = None
     if metrics.eer(*classes, method="speechbrain") > _ABOVE:
@@ -281,7 +291,7 @@ def _describe_swaps(
     for key, (speech, own) in pairs.items():
         if own is not None and min(len(speech), len(own)) >= _SHORTEST * RATE and len(suspects) < _SUSPECTS:
             levels = band_levels(speech)
-            if course_likeness(levels, band_levels(own)) < _OWN:
+            if level_correlation(levels, band_levels(own)) < _OWN:
                 suspects[key] = levels
     if not suspects:
         return ""
@@ -294,7 +304,7 @@ def _describe_swaps(
         for other in others[:_CANDIDATES]:
             if other not in levels_of:
                 levels_of[other] = band_levels(_read(originals[other]))
-            if course_likeness(levels, levels_of[other]) > _OTHER:
+            if level_correlation(levels, levels_of[other]) > _OTHER:
                 swaps[key] = other
                 break
     if not swaps:

@@ -78,7 +78,16 @@ def from_raw(encoder: SpeakerEncoder, raw: Floats) -> Floats:
 
 
 def embed_raw(utterances: Iterable[Utterance], encoder: SpeakerEncoder, context: RunContext) -> Embedded:
-    """Return the raw vectors of utterances, from the cache where they are known.
+    """Return the raw vectors of utterances: the output of the encoder's trunk, or embeddings if it has no trunk.
+
+    Parameters
+    ----------
+    utterances
+        With distinct ids.
+    encoder
+        The speaker encoder.
+    context
+        Cache and processes.
 
     Raises
     ------
@@ -97,7 +106,7 @@ def embed_raw(utterances: Iterable[Utterance], encoder: SpeakerEncoder, context:
 def embed(
     utterances: Iterable[Utterance], encoder: SpeakerEncoder, context: RunContext, *, trunk: bool = False
 ) -> Embedded:
-    """Return the embeddings of utterances or, with ``trunk``, the output of the trunk."""
+    """Return the embeddings of utterances or, with ``trunk``, the output of the trunk; see :func:`embed_raw`."""
     if trunk and not has_trunk(encoder):
         raise InputError(f"the encoder {encoder.name} has no last layer that can be adapted")
     raw = embed_raw(utterances, encoder, context)
@@ -136,7 +145,19 @@ def enroll(embedded: Embedded, utterances: Mapping[str, Sequence[str]]) -> Enrol
 
 
 def score_trials(trials: Trials, enrolled: Enrolled, test: Embedded, scorer: Scorer) -> Floats:
-    """Return the score of each trial, shape (trials,), in the order of the list."""
+    """Return the score of each trial, shape (trials,), in the order of the list.
+
+    Parameters
+    ----------
+    trials
+        Pairs of an enrolled speaker and a test utterance.
+    enrolled
+        The enrolled speakers.
+    test
+        Embeddings of the test utterances.
+    scorer
+        A fitted back-end.
+    """
     speakers = {speaker: number for number, speaker in enumerate(enrolled.speakers)}
     ids, column = np.unique(trials.utterance, return_inverse=True)
     matrix = scorer(enrolled.means, enrolled.counts, test.of(ids.tolist()))

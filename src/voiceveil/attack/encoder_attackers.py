@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from voiceveil.attack.adaptation import Adapted, TrainingSet, adapt, candidates, recording_units
+from voiceveil.attack.adaptation import Adapted, LabeledEmbeddings, adapt, candidates, recording_units
 from voiceveil.attack.attacker import (
     Attacker,
     Health,
@@ -31,13 +31,40 @@ from voiceveil.models.speaker.encoders import SpeakerEncoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
-__all__ = ["AdaptedAttacker", "EncoderAttacker", "attacked_parts", "training_set"]
+__all__ = ["AdaptedAttacker", "EmbeddingAttacker", "EncoderAttacker", "attacked_parts", "training_set"]
 
 _FEWEST_SPEAKERS = 20  # fewer training speakers do not span the variety of voices
 
 
 @dataclass(eq=False)
-class EncoderAttacker(Attacker):
+class EmbeddingAttacker(Attacker):
+    """Base class of attackers that compare embeddings.
+
+    Parameters
+    ----------
+    encoder : SpeakerEncoder
+        Computes the embeddings.
+    """
+
+    encoder: SpeakerEncoder = field()
+
+    @property
+    def minimum(self) -> float:
+        """Shortest utterance in seconds."""
+        return self.encoder.minimum
+
+    @property
+    def reference(self) -> EncoderAttacker:
+        """The encoder with cosines."""
+        return EncoderAttacker(self.encoder)
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the encoder."""
+        return self.encoder.fingerprint()
+
+
+@dataclass(eq=False)
+class EncoderAttacker(EmbeddingAttacker):
     """Compare embeddings by a given back-end.
 
     Parameters
@@ -48,9 +75,8 @@ class EncoderAttacker(Attacker):
         The back-end; fitted to speech of the kind that the encoder was trained on, if it learns.
     """
 
-    encoder: SpeakerEncoder = field()
     scoring: Backend = field(default_factory=Cosine)
-    training_data: TrainingSet | None = field(default=None, init=False)  # that the back-end was fitted to
+    training_data: LabeledEmbeddings | None = field(default=None, init=False)  # that the back-end was fitted to
     _scorer: Scorer | None = field(default=None, init=False)
 
     @property
@@ -59,28 +85,23 @@ class EncoderAttacker(Attacker):
         return self.encoder.name
 
     @property
-    def minimum(self) -> float:
-        """Shortest utterance in seconds."""
-        return self.encoder.minimum
-
-    @property
     def backend(self) -> str:
         """Name of the back-end."""
         return self.scoring.name
 
     @property
     def llr(self) -> bool:
-        """Whether the back-end gives log-likelihood ratios."""
+        """True if the back-end gives log-likelihood ratios."""
         return self.scoring.llr
 
     @property
     def needs_training(self) -> bool:
-        """Whether the back-end learns from anonymized speech, as the encoder did."""
+        """True if the back-end learns from anonymized speech, as the encoder did."""
         return self.scoring.learns and not self._knows_original
 
     @property
     def reference(self) -> EncoderAttacker:
-        """This attacker."""
+        """The attacker itself."""
         return self
 
     @property
@@ -96,10 +117,6 @@ class EncoderAttacker(Attacker):
         if not anonymized:
             return {}
         return {"aa": "semi-informed" if data == "anonymized" else "similar-system"}
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the encoder."""
-        return self.encoder.fingerprint()
 
     def check_training(self, training: TrainingSpeech) -> None:
         """Raise an ``InputError`` if the back-end learns and has no labeled speech to learn from."""
@@ -126,10 +143,17 @@ class EncoderAttacker(Attacker):
         return _score(trial_set, condition, context, self.encoder, self._scorer, trunk=False)
 
     def work(
-        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+        self,
+        sets: Sequence[TrialSet],
+        conditions: Sequence[Condition],
+        training: Mapping[str, Sequence[str]],
+        cache: Cache,
     ) -> Iterator[ModelWork]:
-        """Yield the encoder, with the attacked speech and, for the diagnosis, the original speech."""
-        yield ModelWork(self.name, audio_model(self.encoder), attacked_parts(sets, [*self.conditions(), "oo"]))
+        """Yield the encoder, with the attacked speech, that of the back-end and, for the diagnosis, the original."""
+        parts = attacked_parts(sets, [*(c for c in self.conditions() if c in conditions), "oo"])
+        if self.scoring.learns:
+            parts += [SpeechPart(name, "o" if self._knows_original else "a", ids) for name, ids in training.items()]
+        yield ModelWork(self.name, audio_model(self.encoder), parts)
 
     def health(self, eer: float | None, reference_eer: float | None) -> Health:
         """Return the signs of health from the encoder's training record and the back-end's training data."""
@@ -155,7 +179,7 @@ class EncoderAttacker(Attacker):
 
 
 @dataclass(eq=False)
-class AdaptedAttacker(Attacker):
+class AdaptedAttacker(EmbeddingAttacker):
     """Adapt to anonymized speech: the back-end that does best on held-out speakers of the training speech.
 
     Parameters
@@ -168,7 +192,6 @@ class AdaptedAttacker(Attacker):
         Choose among back-ends that give log-likelihood ratios.
     """
 
-    encoder: SpeakerEncoder = field()
     similar: bool = False
     llr_only: bool = False
     adapted: Adapted | None = field(default=None, init=False)
@@ -180,39 +203,25 @@ class AdaptedAttacker(Attacker):
         return f"{family}-adapted{self.encoder.name.removeprefix(family)}"
 
     @property
-    def minimum(self) -> float:
-        """Shortest utterance in seconds."""
-        return self.encoder.minimum
-
-    @property
     def backend(self) -> str:
         """Name of the chosen back-end, or "" before ``fit``."""
         return "" if self.adapted is None else self.adapted.candidate.name
 
     @property
     def llr(self) -> bool:
-        """Whether the chosen back-end gives log-likelihood ratios."""
+        """True if the chosen back-end gives log-likelihood ratios."""
         return self.adapted is not None and self.adapted.candidate.backend.llr
 
     @property
     def needs_training(self) -> bool:
-        """Always."""
+        """True: the back-end is always learned."""
         return True
-
-    @property
-    def reference(self) -> EncoderAttacker:
-        """The encoder with cosines."""
-        return EncoderAttacker(self.encoder)
 
     def conditions(self, *, anonymized: bool = True) -> Mapping[Condition, Knowledge]:
         """Return the condition ``aa``, the only one in which adaptation helps."""
         if not anonymized:
             return {}
         return {"aa": "similar-system" if self.similar else "semi-informed"}
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the encoder."""
-        return self.encoder.fingerprint()
 
     def fit(self, training: TrainingSpeech, context: RunContext) -> None:
         """Choose a back-end by cross-validation over training speakers, and fit it to all of them."""
@@ -229,11 +238,15 @@ class AdaptedAttacker(Attacker):
         return _score(trial_set, condition, context, self.encoder, self.adapted.scorer, trunk=trunk)
 
     def work(
-        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+        self,
+        sets: Sequence[TrialSet],
+        conditions: Sequence[Condition],
+        training: Mapping[str, Sequence[str]],
+        cache: Cache,
     ) -> Iterator[ModelWork]:
         """Yield the encoder, with the attacked, the training and, for the diagnosis, the original speech."""
         learned = [SpeechPart(name, "a", ids) for name, ids in training.items()]
-        parts = [*attacked_parts(sets, [*self.conditions(), "oo"]), *learned]
+        parts = [*attacked_parts(sets, [*(c for c in self.conditions() if c in conditions), "oo"]), *learned]
         yield ModelWork(self.name, audio_model(self.encoder), parts)
 
     def health(self, eer: float | None, reference_eer: float | None) -> Health:
@@ -262,7 +275,7 @@ class AdaptedAttacker(Attacker):
         )
 
 
-def training_set(encoder: SpeakerEncoder, corpora: Sequence[Corpus], context: RunContext) -> TrainingSet:
+def training_set(encoder: SpeakerEncoder, corpora: Sequence[Corpus], context: RunContext) -> LabeledEmbeddings:
     """Return the embeddings of training corpora; a speaker of two corpora is one speaker."""
     utterances = [utterance for corpus in corpora for utterance in corpus]
     raw = np.concatenate([embed_raw(corpus, encoder, context).vectors for corpus in corpora])
@@ -271,7 +284,7 @@ def training_set(encoder: SpeakerEncoder, corpora: Sequence[Corpus], context: Ru
     unit = recording_units(utterances)
     sessions = len({u.speaker for u, name in zip(utterances, unit, strict=True) if name != u.id})
     trunk = raw if has_trunk(encoder) else None
-    return TrainingSet(from_raw(encoder, raw), trunk, speaker, gender, unit, sessions)
+    return LabeledEmbeddings(from_raw(encoder, raw), trunk, speaker, gender, unit, sessions)
 
 
 def attacked_parts(sets: Sequence[TrialSet], conditions: Sequence[Condition]) -> list[SpeechPart]:

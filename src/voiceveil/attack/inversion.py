@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from voiceveil.attack.attacker import Attacker, Knowledge, ModelWork, SpeechPart
 from voiceveil.attack.backends import Cosine
 from voiceveil.attack.embedding import Embedded, audio_model, embed, enroll, score_trials
-from voiceveil.attack.encoder_attackers import EncoderAttacker, attacked_parts
+from voiceveil.attack.encoder_attackers import EmbeddingAttacker, attacked_parts
 from voiceveil.attack.registry import AttackerOptions, attackers
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.audio import Samples, Waveform
@@ -142,7 +142,7 @@ class InvertingEncoder:
 
 
 @dataclass(eq=False)
-class InversionAttacker(Attacker):
+class InversionAttacker(EmbeddingAttacker):
     """Estimate McAdams' coefficient of each trial, undo it, and compare with the original enrollment by cosines.
 
     Parameters
@@ -150,8 +150,6 @@ class InversionAttacker(Attacker):
     encoder : SpeakerEncoder
         Computes the embeddings.
     """
-
-    encoder: SpeakerEncoder = field()
 
     @property
     def name(self) -> str:
@@ -168,18 +166,9 @@ class InversionAttacker(Attacker):
         """Cosine."""
         return Cosine().name
 
-    @property
-    def reference(self) -> EncoderAttacker:
-        """The encoder with cosines."""
-        return EncoderAttacker(self.encoder)
-
     def conditions(self, *, anonymized: bool = True) -> Mapping[Condition, Knowledge]:
         """Return the only condition: original enrollment, anonymized trials."""
         return {"oa": "inverting"} if anonymized else {}
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the encoder."""
-        return self.encoder.fingerprint()
 
     def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
         """Return the cosine of each trial, shape (trials,); angles are learned from the original enrollment."""
@@ -192,12 +181,19 @@ class InversionAttacker(Attacker):
         return score_trials(trial_set.trials, enrolled, inverted, scorer)
 
     def work(
-        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+        self,
+        sets: Sequence[TrialSet],
+        conditions: Sequence[Condition],
+        training: Mapping[str, Sequence[str]],
+        cache: Cache,
     ) -> Iterator[ModelWork]:
-        """Yield the encoder, with the original speech, and for each set the encoder of inverted trials."""
+        """Yield the encoder and the counts of angles, with original speech, and the encoder of inverted trials."""
         yield ModelWork(self.encoder.name, audio_model(self.encoder), attacked_parts(sets, ["oo"]))
         for trial_set in sets:
-            inverting = InvertingEncoder(self.encoder, _cached_angles(_learned_from(trial_set), cache))
+            learned_from = _learned_from(trial_set)
+            enrollment = SpeechPart(trial_set.original[0].name, "o", [u.id for u in learned_from])
+            yield ModelWork("pole angles", AngleCounts(), [enrollment])
+            inverting = InvertingEncoder(self.encoder, _cached_angles(learned_from, cache))
             trials = SpeechPart(trial_set.name, "a", list(trial_set.speaker_of))
             yield ModelWork(f"{self.name}, {trial_set.name}", inverting, [trials])
 

@@ -173,10 +173,14 @@ class CueAttacker(Attacker):
         return _score(trial_set, self._cues(enrollment, context), self._cues(trial, context))
 
     def work(
-        self, sets: Sequence[TrialSet], training: Mapping[str, Sequence[str]], cache: Cache
+        self,
+        sets: Sequence[TrialSet],
+        conditions: Sequence[Condition],
+        training: Mapping[str, Sequence[str]],
+        cache: Cache,
     ) -> Iterator[ModelWork]:
         """Yield the cues, with the attacked speech; all cues of an utterance are computed at once."""
-        yield ModelWork("free cues", Cues(), attacked_parts(sets, list(self.conditions())))
+        yield ModelWork("free cues", Cues(), attacked_parts(sets, [c for c in self.conditions() if c in conditions]))
 
     def _cues(self, utterances: Sequence[Utterance], context: RunContext) -> Embedded:
         cues = context.extract(utterances, Cues())

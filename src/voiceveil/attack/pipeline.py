@@ -26,12 +26,11 @@ from voiceveil.core.tables import Table, Tabular
 from voiceveil.corpus import open_corpus
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.models.speaker.covariances import Floats
-from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
-from voiceveil.run.executor import Jobs, check_jobs
+from voiceveil.run.executor import check_jobs
 from voiceveil.stats import Estimate, average
 
-__all__ = ["AttackResult", "AttackRow", "run"]
+__all__ = ["AttackOptions", "AttackRequest", "AttackResult", "AttackRow", "run"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class AttackRow:
     backend : str
         Back-end that computed the scores, e.g. ``cosine``.
     llr : bool
-        Whether scores are log-likelihood ratios, for which Cllr is defined.
+        True if scores are log-likelihood ratios, for which Cllr is defined.
     scores : Path, optional
         The score file.
     """
@@ -144,28 +143,47 @@ class AttackResult(Tabular):
         }
 
 
-def run(
-    data: str | Path,
-    *,
-    anon: str | None = None,
-    attackers: Sequence[str | Attacker] = ("campplus", "free"),
-    sets: Sequence[str] | Mapping[str, str] | None = None,
-    conditions: Sequence[Condition] = CONDITIONS,
-    scoring: Scoring = "cosine",
-    train: Sequence[str | Path] = (),
-    train_original: Sequence[str | Path] = (),
-    similar: bool = False,
-    anon_data: str | Path | None = None,
-    cache: str | Path | Cache | None = None,
-    out: str | Path | None = None,
-    jobs: Jobs = 1,
-    resamples: int = 1000,
-    seed: int = 0,
-    quiet: bool = True,
-) -> AttackResult:
-    """Attack the sets of a folder and return the EERs of each attacker.
+@dataclass(frozen=True)
+class AttackOptions:
+    """Less common options of an attack.
 
-    With ``jobs`` > 1, scripts need the usual ``if __name__ == "__main__":``.
+    Parameters
+    ----------
+    anon_data : path, optional
+        Folder of the anonymized directories, if it is not that of the original ones.
+    conditions : sequence of {"oo", "oa", "aa"}
+        Conditions to attack under; an attacker that has none of them is refused.
+    scoring : {"cosine", "plda"}
+        Back-end of named attackers. PLDA needs training speech of the kind that the encoder was trained on.
+    train_original : sequence of paths
+        Corpora of other speakers, with original speech, that attackers train on.
+    similar : bool
+        The anonymized training speech is of a similar system, not of the one that is attacked.
+    resamples, seed : int
+        Of the bootstrap.
+    cache : path, optional
+        SQLite file that keeps embeddings, which are biometric data, for the next call.
+    overwrite : bool
+        Replace files in the output that no attack has written; never the data.
+    progress : bool
+        Show progress on the standard error output.
+    """
+
+    anon_data: str | Path | None = None
+    conditions: Sequence[Condition] = CONDITIONS
+    scoring: Scoring = "cosine"
+    train_original: Sequence[str | Path] = ()
+    similar: bool = False
+    resamples: int = 1000
+    seed: int = 0
+    cache: str | Path | None = None
+    overwrite: bool = False
+    progress: bool = False
+
+
+@dataclass(frozen=True)
+class AttackRequest:
+    """The speech of an attack and its attackers.
 
     Parameters
     ----------
@@ -177,26 +195,31 @@ def run(
         Names, see :mod:`voiceveil.attack.registry`, or attackers.
     sets : sequence of str or mapping, optional
         Directories of trials, the beginnings of their names, or trial set -> enrollment set; all by default.
-    conditions : sequence of {"oo", "oa", "aa"}
-        Conditions to attack under; an attacker that has none of them is refused.
-    scoring : {"cosine", "plda"}
-        Back-end of named attackers. PLDA needs training speech of the kind that the encoder was trained on.
-    train, train_original : sequence of paths
-        Corpora of other speakers from which attackers learn, anonymized and original.
-    similar : bool
-        ``train`` is anonymized by a similar system, not by the one that is attacked.
-    anon_data : path, optional
-        Folder of the anonymized directories, if it is not ``data``.
-    cache : path or Cache, optional
-        Keeps embeddings, which are biometric data.
+    train : sequence of paths
+        Corpora of other speakers, with anonymized speech, that attackers train on.
+    options : AttackOptions
+        Less common options; cache, overwrite and progress are those of :func:`voiceveil.attack`.
+    """
+
+    data: Path
+    anon: str | None = None
+    attackers: Sequence[str | Attacker] = ("campplus", "free")
+    sets: Sequence[str] | Mapping[str, str] | None = None
+    train: Sequence[str | Path] = ()
+    options: AttackOptions = field(default_factory=AttackOptions)
+
+
+def run(request: AttackRequest, context: RunContext, out: Path | None = None) -> AttackResult:
+    """Attack the sets of a folder and return the EERs of each attacker.
+
+    Parameters
+    ----------
+    request : AttackRequest
+        Speech, attackers and options.
+    context : RunContext
+        Cache and processes. With more than one process, scripts need ``if __name__ == "__main__":``.
     out : path, optional
         Folder for the score files.
-    jobs : int or Executor
-        Processes.
-    resamples, seed : int
-        Of the bootstrap.
-    quiet : bool
-        Show no progress.
 
     Raises
     ------
@@ -204,29 +227,25 @@ def run(
         If data, models or options cannot be used; found before the work begins.
     """
     start = time.monotonic()
-    check_jobs(jobs)
-    chosen = make_attackers(attackers, scoring=scoring, similar=similar)
-    trial_sets = find_sets(Path(data), anon=anon, names=sets, anon_data=None if anon_data is None else Path(anon_data))
-    training = TrainingSpeech(*(tuple(open_corpus(source) for source in side) for side in (train, train_original)))
-    store = cache if isinstance(cache, Cache) else Cache(None if cache is None else Path(cache))
-    try:
-        context = RunContext(store, jobs, progress=not quiet)
-        _check_input(chosen, trial_sets, conditions, training)
-        folder = None if out is None else Path(out)
-        rows, health = [], []
-        checks = check_sets(trial_sets, training.corpora, store)
-        for attacker in chosen:
-            attacker.fit(training, context)
-            scored = _score(attacker, trial_sets, conditions, context)
-            new = [_row(attacker, entry, folder, resamples, seed) for entry in scored]
-            own = [row.eer.value for row in new if row.condition == "aa"]
-            eer = float(np.mean(own)) if own else None
-            rows += new
-            health.append(_diagnose(attacker, eer, scored, training, context))
-            checks += _check_scores(attacker, scored, trial_sets)
-    finally:
-        if not isinstance(cache, Cache):
-            store.close()
+    check_jobs(context.jobs)
+    options = request.options
+    attackers = make_attackers(request.attackers, scoring=options.scoring, similar=options.similar)
+    anon_data = None if options.anon_data is None else Path(options.anon_data)
+    sets = find_sets(request.data, anon=request.anon, names=request.sets, anon_data=anon_data)
+    training = TrainingSpeech(
+        *(tuple(open_corpus(source) for source in side) for side in (request.train, options.train_original))
+    )
+    _check_input(attackers, sets, options.conditions, training)
+    rows, health = [], []
+    checks = check_sets(sets, training.corpora, context.cache)
+    for attacker in attackers:
+        attacker.fit(training, context)
+        scored = _score(attacker, sets, options.conditions, context)
+        new = [_row(attacker, entry, out, options) for entry in scored]
+        own = [row.eer.value for row in new if row.condition == "aa"]
+        rows += new
+        health.append(_diagnose(attacker, float(np.mean(own)) if own else None, scored, training, context))
+        checks += _check_scores(attacker, scored, sets)
     return AttackResult(tuple(rows), tuple(health), time.monotonic() - start, merged(checks))
 
 
@@ -261,8 +280,8 @@ def _check_input(
             raise InputError(f"the attacker {attacker.name} needs anonymized speech", fix="give its suffix with --anon")
         if not any(_conditions(attacker, trial_set, allowed) for trial_set in sets):
             own = ", ".join(attacker.conditions(anonymized=True))
-            what = f"the attacker {attacker.name} attacks under {own} only"
-            raise InputError(what, fix=f"leave it out, or allow more conditions than {', '.join(allowed)}")
+            problem = f"the attacker {attacker.name} attacks under {own} only"
+            raise InputError(problem, fix=f"leave it out, or allow more conditions than {', '.join(allowed)}")
     attacked = _speakers(sets)
     for corpus in training.corpora:
         both = sorted(attacked & set(corpus.speakers()))
@@ -297,7 +316,7 @@ def _score(
     return scored
 
 
-def _row(attacker: Attacker, scored: _Scored, out: Path | None, resamples: int, seed: int) -> AttackRow:
+def _row(attacker: Attacker, scored: _Scored, out: Path | None, options: AttackOptions) -> AttackRow:
     """Write the score file, and return the row with the EER and its interval."""
     trial_set = scored.trial_set
     path = None
@@ -310,7 +329,7 @@ def _row(attacker: Attacker, scored: _Scored, out: Path | None, resamples: int, 
         scored.condition,
         trial_set.name,
         trial_set.gender,
-        estimate(scored.trials, "eer", resamples=resamples, seed=seed),
+        estimate(scored.trials, "eer", resamples=options.resamples, seed=options.seed),
         scored.trials,
         "" if attacker.encoder is None else attacker.encoder.family,
         attacker.backend,

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from voiceveil.attack.pipeline import AttackResult, run
+from voiceveil.attack.attacker import Attacker
+from voiceveil.attack.pipeline import AttackOptions, AttackRequest, AttackResult, run
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap
+from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
+from voiceveil.run.executor import Jobs
 from voiceveil.run.outputs import recorded, refuse_inputs
 
 __all__ = ["attack"]
 
 
 def attack(
-    data: str | os.PathLike[str],
+    data: str | Path,
     *,
     anon: str | None = None,
-    attackers: Sequence[str] = ("campplus", "free"),
-    out: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
-    **options: Any,
+    attackers: str | Sequence[str | Attacker] = ("campplus", "free"),
+    sets: Sequence[str] | Mapping[str, str] | None = None,
+    train: Sequence[str | Path] = (),
+    out: str | Path | None = None,
+    jobs: Jobs = 1,
+    options: AttackOptions | None = None,
 ) -> AttackResult:
-    """Attack anonymized speech: how often does a machine tell who is speaking?
+    """Attack anonymized speech, and measure how often a machine recognizes the speakers.
 
     Parameters
     ----------
@@ -37,12 +41,16 @@ def attack(
         Suffix of the anonymized directories, for example ``"_b2"``; None attacks the original speech alone.
     attackers
         Names of attackers, see ``voiceveil attack --help``.
+    sets
+        Directories of trials, the beginnings of their names, or trial set -> enrollment set (default: all).
+    train
+        Corpora of other speakers, with anonymized speech, that attackers train on.
     out
         Folder for the score files and ``attack.json``. Files in it that no attack has written stop the run.
-    overwrite
-        Replace files in ``out`` that are in the way; never the data.
-    sets, conditions, scoring, train, train_original, similar, anon_data, cache, jobs, resamples, seed, quiet
-        See :func:`voiceveil.attack.pipeline.run`.
+    jobs
+        Number of processes, or an executor. With more than one, scripts need ``if __name__ == "__main__":``.
+    options
+        Conditions, scoring, a cache and more: :class:`voiceveil.AttackOptions`.
 
     Returns
     -------
@@ -59,27 +67,38 @@ def attack(
     >>> result = vv.attack("data", anon="_b2", attackers=["campplus"])      # doctest: +SKIP
     >>> print(result)                                                       # doctest: +SKIP
     """
-    if isinstance(attackers, str):
-        attackers = [attackers]
-    if not attackers:
+    names = [attackers] if isinstance(attackers, str) else attackers
+    if not names:
         raise InputError("no attacker is named", fix="name one, e.g. campplus")
+    request = AttackRequest(Path(data), anon, names, sets, train, options or AttackOptions())
     if out is None:
-        return run(Path(data), anon=anon, attackers=attackers, **options)
+        return _run(request, jobs)
     folder = Path(out)
-    with _results_folder(Path(data), folder, overwrite, options):
-        result = run(Path(data), anon=anon, attackers=attackers, out=folder, **options)
+    with _results_folder(request, folder):
+        result = _run(request, jobs, folder)
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_path(folder / "attack.json") as part:
             part.write_text(json.dumps(result.as_dict(), indent=1) + "\n", encoding="utf-8")
     return result
 
 
+def _run(request: AttackRequest, jobs: Jobs, out: Path | None = None) -> AttackResult:
+    """Open the cache, attack, and close it."""
+    file = request.options.cache
+    cache = Cache(None if file is None else Path(file))
+    try:
+        return run(request, RunContext(cache, jobs, request.options.progress), out)
+    finally:
+        cache.close()
+
+
 @contextmanager
-def _results_folder(data: Path, out: Path, overwrite: bool, options: dict[str, Any]) -> Iterator[None]:
+def _results_folder(request: AttackRequest, out: Path) -> Iterator[None]:
     """Keep the data out of the folder for the results, and replace no file there but its own."""
-    folders = {data, Path(options.get("anon_data") or data)}
+    options = request.options
+    folders = {request.data, Path(options.anon_data or request.data)}
     refuse_overlap(out, [table.parent for folder in folders for table in folder.glob("*/wav.scp")])
-    refuse_inputs(out, [*options.get("train", ()), *options.get("train_original", ())])
+    refuse_inputs(out, [*request.train, *options.train_original])
     targets = [out / "attack.json", *out.glob("*/*.scores")]
-    with recorded(out, {"verb": "attack"}, lambda: targets, overwrite=overwrite):
+    with recorded(out, {"verb": "attack"}, lambda: targets, overwrite=options.overwrite):
         yield

@@ -78,19 +78,19 @@ def make_attackers(
     if scoring not in get_args(Scoring):
         raise InputError(f"unknown scoring {scoring!r}", fix=f"known: {', '.join(get_args(Scoring))}")
     of_encoders = _encoder_factories()
-    made: list[Attacker] = []
+    made_attackers: list[Attacker] = []
     for name in dict.fromkeys(names):
         if isinstance(name, Attacker):
-            made.append(name)
+            made_attackers.append(name)
             continue
         head, _, argument = name.partition(":")
         if head not in of_encoders and head not in attackers:
             raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(head, [*of_encoders, *attackers]))
         factory = of_encoders[head] if head in of_encoders else attackers[head]
-        made += factory(AttackerOptions(argument, scoring, similar))
-    if not made:
+        made_attackers += factory(AttackerOptions(argument, scoring, similar))
+    if not made_attackers:
         raise InputError("no attacker is named", fix="name one, e.g. campplus")
-    return made
+    return made_attackers
 
 
 def _encoder_factories() -> dict[str, Factory]:
@@ -105,5 +105,5 @@ def _make_plain(encoder: str, options: AttackerOptions) -> list[Attacker]:
 
 
 def _make_adapted(encoder: str, options: AttackerOptions) -> list[Attacker]:
-    made = encoders[encoder](options.argument or None)
-    return [AdaptedAttacker(made, similar=options.similar, llr_only=options.scoring == "plda")]
+    speaker_encoder = encoders[encoder](options.argument or None)
+    return [AdaptedAttacker(speaker_encoder, similar=options.similar, llr_only=options.scoring == "plda")]

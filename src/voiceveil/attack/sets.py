@@ -95,22 +95,22 @@ def find_sets(
     if not data.is_dir():
         raise InputError("no such folder", where=data)
     if anon == "":
-        raise InputError("an empty suffix", fix="give the end of the anonymized directories' names, e.g. _b2")
+        raise InputError("the suffix is empty", fix="give the end of the anonymized directories' names, e.g. _b2")
     wanted = names if isinstance(names, Mapping) else {name: _enroll_name(name) for name in _wanted(data, anon, names)}
     home = data if anon_data is None else anon_data
     if anon is not None:
         missing = [name for name in wanted if not (home / f"{name}{anon}").is_dir()]
         if missing:
-            there = [name for name in wanted if name not in missing]
-            fix = _fix_missing(home, missing[0], anon, there)
+            present = [name for name in wanted if name not in missing]
+            fix = _fix_missing(home, missing[0], anon, present)
             raise InputError(f"no anonymized speech {missing[0]}{anon}", where=home, fix=fix)
     return [_read_set(data, home, (enroll, name), anon, opened or {}) for name, enroll in wanted.items()]
 
 
-def _fix_missing(home: Path, name: str, anon: str, there: Sequence[str]) -> str:
+def _fix_missing(home: Path, name: str, anon: str, present: Sequence[str]) -> str:
     """Return what to do about a set without anonymized speech; ``there``: the sets that have it."""
-    if there:
-        return f"anonymize it too, or attack the others alone: --sets {','.join(there)}"
+    if present:
+        return f"anonymize it too, or attack the others alone: --sets {','.join(present)}"
     versions = sorted(path.name for path in home.glob(f"{glob.escape(name)}?*") if path.is_dir())
     return did_you_mean(name + anon, versions) if versions else "anonymize it first: `voiceveil anonymize`"
 

@@ -3,22 +3,36 @@
 Conventions: samples are float32, mono, nominally in [-1, 1], shape (n,); rates are in Hz.
 """
 
+from voiceveil.audio.formats import (
+    VIDEO_SUFFIXES,
+    WRITABLE_SUFFIXES,
+    AudioFormat,
+    Encoding,
+    format_like,
+    is_writable,
+    usual_suffix,
+)
 from voiceveil.audio.reading import AudioInfo, MixedDownWarning, info, load, open_audio, read_blocks
 from voiceveil.audio.waveform import Samples, Waveform, check_waveform, mix_down, resample, to_int16
-from voiceveil.audio.writing import Encoding, create_audio, encoded, save
+from voiceveil.audio.writing import AudioWriter, create_audio, save
 from voiceveil.core.files import AUDIO_SUFFIXES
 
 __all__ = [
     "AUDIO_SUFFIXES",
+    "VIDEO_SUFFIXES",
+    "WRITABLE_SUFFIXES",
+    "AudioFormat",
     "AudioInfo",
+    "AudioWriter",
     "Encoding",
     "MixedDownWarning",
     "Samples",
     "Waveform",
     "check_waveform",
     "create_audio",
-    "encoded",
+    "format_like",
     "info",
+    "is_writable",
     "load",
     "mix_down",
     "open_audio",
@@ -26,4 +40,5 @@ __all__ = [
     "resample",
     "save",
     "to_int16",
+    "usual_suffix",
 ]

@@ -16,7 +16,15 @@ from typing import BinaryIO
 
 from voiceveil.core.errors import InputError
 
-__all__ = ["COPY_AGAIN", "check_flac", "check_mp3", "check_ogg", "estimated_mp3_frame", "refuse_parts"]
+__all__ = [
+    "COPY_AGAIN",
+    "check_flac",
+    "check_mp3",
+    "check_ogg",
+    "estimated_mp3_frame",
+    "refuse_parts",
+    "set_ogg_serial",
+]
 
 COPY_AGAIN = "copy the file again from its source"
 _BLOCK = 1 << 20  # bytes read at once
@@ -43,8 +51,8 @@ def check_ogg(file: BinaryIO, path: Path) -> None:
         head = file.read(_OGG_HEADER)
         if not head.startswith(b"OggS\0"):  # with the only version there is
             if open_streams:
-                what = f"truncated or damaged: at byte {position} a page should begin"
-                raise InputError(what, where=path, fix=COPY_AGAIN)
+                problem = f"truncated or damaged: at byte {position} a page should begin"
+                raise InputError(problem, where=path, fix=COPY_AGAIN)
             break  # something else behind the last page
         lengths = file.read(head[26]) if len(head) == _OGG_HEADER else b""
         position += _OGG_HEADER + len(lengths) + sum(lengths)
@@ -64,14 +72,31 @@ def check_ogg(file: BinaryIO, path: Path) -> None:
         raise InputError("truncated: the last page is missing", where=path, fix=fix)
 
 
+def set_ogg_serial(path: Path, serial: int = 1) -> None:
+    """Give the one stream of an Ogg file a serial number; libsndfile draws one from the clock (RFC 3533, section 6)."""
+    with path.open("r+b") as file:
+        end, position = file.seek(0, os.SEEK_END), 0
+        while position < end:
+            file.seek(position)
+            head = bytearray(file.read(_OGG_HEADER))
+            lengths = file.read(head[26])
+            body = file.read(sum(lengths))
+            head[14:18] = serial.to_bytes(4, "little")
+            head[22:26] = bytes(4)
+            head[22:26] = _crc(head + lengths + body, 32, 0x04C11DB7).to_bytes(4, "little")
+            file.seek(position)
+            file.write(head)
+            position += len(head) + len(lengths) + len(body)
+
+
 def check_flac(file: BinaryIO, path: Path) -> None:
     """Refuse a FLAC file in which a second one begins, or that has more samples than its header counts."""
     file.seek(8)
     counted = int.from_bytes(file.read(18)[-8:]) & (1 << 36) - 1  # of STREAMINFO; 0 if it is not known
     end = _flac_end(file)
     if counted and end is not None and end > counted:
-        what = f"it has {end} samples, but its header counts {counted}"
-        raise InputError(what, where=path, fix=f"write it again: ffmpeg -i {path.name} NEW.flac")
+        problem = f"it has {end} samples, but its header counts {counted}"
+        raise InputError(problem, where=path, fix=f"write it again: ffmpeg -i {path.name} NEW.flac")
     file.seek(4)
     rest = b""
     while block := file.read(_BLOCK):
@@ -126,15 +151,15 @@ def _flac_samples(code: int) -> int:
     return 192 if code == 1 else 576 << code - 2 if code < 6 else 256 << code - 8
 
 
-def _crc(data: bytes, bits: int, polynomial: int) -> int:
-    """Return the cyclic redundancy check of FLAC, of 8 or 16 bits."""
+def _crc(data: bytes | bytearray, bits: int, polynomial: int) -> int:
+    """Return the cyclic redundancy check of FLAC, of 8 or 16 bits, or of Ogg, of 32."""
     value, table, mask = 0, _crc_table(bits, polynomial), (1 << bits) - 1
     for byte in data:
         value = value << 8 & mask ^ table[value >> bits - 8 ^ byte]
     return value
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _crc_table(bits: int, polynomial: int) -> tuple[int, ...]:
     table = []
     for byte in range(256):
@@ -190,8 +215,8 @@ def check_mp3(file: BinaryIO, path: Path, frames: int) -> None:
     samples = _mp3_samples(file)
     if samples is not None and samples[0] > frames + _MP3_TOLERANCE * samples[1]:
         fix = f"make one recording of it: ffmpeg -i {path.name} {path.stem}.wav"
-        what = f"it holds {samples[0]} samples, but its header or size promises {frames}"
-        raise InputError(f"{what}: parts that were joined, or a varying bit rate", where=path, fix=fix)
+        problem = f"it holds {samples[0]} samples, but its header or size promises {frames}"
+        raise InputError(f"{problem}: parts that were joined, or a varying bit rate", where=path, fix=fix)
 
 
 def estimated_mp3_frame(file: BinaryIO) -> int:
@@ -206,13 +231,13 @@ def _mp3_samples(file: BinaryIO) -> tuple[int, int] | None:
     """Return the samples of all frames, and of one; None if the frames cannot be followed to the end."""
     end = file.seek(0, os.SEEK_END)
     position = _behind_tags(file)
-    total, one = 0, 0
+    total, per_frame = 0, 0
     while position < end:
         file.seek(position)
         head = file.read(10)
         frame = _mp3_frame(head)
         if frame is not None:
-            total, one = total + frame.samples, frame.samples
+            total, per_frame = total + frame.samples, frame.samples
             position += frame.size
         elif head.startswith(b"ID3") and len(head) == 10:
             position += _id3_size(head)
@@ -220,7 +245,7 @@ def _mp3_samples(file: BinaryIO) -> tuple[int, int] | None:
             break
         else:
             return None
-    return (total, one) if one else None
+    return (total, per_frame) if per_frame else None
 
 
 def _behind_tags(file: BinaryIO) -> int:

@@ -95,7 +95,7 @@ def _check_chunks(file: BinaryIO, path: Path, form: _Format) -> int | None:
     end = file.seek(0, os.SEEK_END)
     file.seek(4)
     outer = int.from_bytes(file.read(4), form.order)
-    position, size64, found = form.first, 0, False
+    position, size64, has_samples = form.first, 0, False
     head_bytes = len(form.samples) + form.size_bytes
     for _ in range(_MOST_CHUNKS):
         file.seek(position)
@@ -105,15 +105,15 @@ def _check_chunks(file: BinaryIO, path: Path, form: _Format) -> int | None:
         start = position + head_bytes
         if len(head) < head_bytes:
             break
-        if found and (name == form.samples or name in _FORMATS):
+        if has_samples and (name == form.samples or name in _FORMATS):
             raise refuse_parts(path)
-        if found and not _is_name(name[:4]):
+        if has_samples and not _is_name(name[:4]):
             _refuse_unknown(file, path, position, end)
             return None
         if name == b"ds64":  # the true sizes of an RF64 file: of the whole, then of the samples (EBU Tech 3306)
             size64 = int.from_bytes(file.read(16)[8:], form.order)
         elif name == form.samples:
-            found = True
+            has_samples = True
             size = size64 or size
             if size == 0 and form is _WAV:
                 # The whole ends where its samples begin, or has no stated end, and yet there is more.
@@ -121,9 +121,9 @@ def _check_chunks(file: BinaryIO, path: Path, form: _Format) -> int | None:
             if _is_unstated(size) or size >> 62:  # up to the end of the file
                 return None
             if size > end - start:
-                what = f"truncated: {size - (end - start)} of {size} bytes are missing"
-                raise InputError(what, where=path, fix=COPY_AGAIN)
-        elif size > end - start and not found:
+                problem = f"truncated: {size - (end - start)} of {size} bytes are missing"
+                raise InputError(problem, where=path, fix=COPY_AGAIN)
+        elif size > end - start and not has_samples:
             raise InputError("truncated: it ends before its samples", where=path, fix=COPY_AGAIN)
         position = start + size + -size % form.alignment
         if size < 0 or position >= end:
@@ -141,8 +141,8 @@ def _refuse_unknown(file: BinaryIO, path: Path, position: int, end: int) -> None
     file.seek(position)
     begin = file.read(_MOST_UNKNOWN)
     if end - position > _MOST_UNKNOWN and not begin.startswith(_TAGS) and begin.strip(b"\0"):
-        what = f"{end - position} bytes follow the samples that its header counts"
-        raise InputError(what, where=path, fix="its header is wrong: write it again, e.g. with sox --ignore-length")
+        problem = f"{end - position} bytes follow the samples that its header counts"
+        raise InputError(problem, where=path, fix="its header is wrong: write it again, e.g. with sox --ignore-length")
 
 
 def _is_unstated(size: int) -> bool:
@@ -158,8 +158,8 @@ def _check_au(file: BinaryIO, path: Path, order: _ByteOrder) -> None:
     if size == 0xFFFFFFFF:  # unknown: up to the end
         return
     if start + size > end:
-        what = f"truncated: {start + size - end} of {size} bytes are missing"
-        raise InputError(what, where=path, fix=COPY_AGAIN)
+        problem = f"truncated: {start + size - end} of {size} bytes are missing"
+        raise InputError(problem, where=path, fix=COPY_AGAIN)
     file.seek(start + size)
     if file.read(4) in _AU:
         raise refuse_parts(path)

@@ -1,4 +1,4 @@
-"""Read audio files: everything that libsndfile reads (WAV, FLAC, Ogg Vorbis and Opus, MP3, ...), at any rate.
+"""Read audio files at any rate: by libsndfile (WAV, FLAC, Ogg, MP3, ...), or by PyAV what that cannot (M4A, MP4, ...).
 
 Channels are averaged. A truncated or damaged file is an :class:`~voiceveil.core.errors.InputError`, never a shorter
 recording.
@@ -19,14 +19,16 @@ import numpy as np
 
 from voiceveil.audio.compressed_headers import COPY_AGAIN, check_mp3, estimated_mp3_frame
 from voiceveil.audio.headers import complete_file
+from voiceveil.audio.media import MediaFile, media_installed
 from voiceveil.audio.waveform import Samples, Waveform, mix_down
 from voiceveil.core.errors import InputError
-from voiceveil.core.files import FOREIGN_SUFFIXES, open_file
+from voiceveil.core.files import MEDIA_SUFFIXES, open_file
 
 __all__ = ["AudioInfo", "MixedDownWarning", "info", "load", "open_audio", "read_blocks"]
 
 _LONGEST = 1 << 48  # frames; libsndfile gives 2^63 - 1 for a FLAC file that was written to a pipe
 _MOST_IN_MEMORY = 1 << 30  # samples: 18 hours at 16 kHz
+_UNRECOGNIZED = 1  # libsndfile's error for a format that it does not know
 _RATES = (1000, 384_000)  # Hz
 _MOST_CHANNELS = 64
 
@@ -37,11 +39,22 @@ class MixedDownWarning(UserWarning):
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """Sampling rate in Hz, number of channels and length in frames, as the header of a file states them."""
+    """Sampling rate in Hz, number of channels and length in frames, as the header of a file states them.
+
+    ``container``, ``codec``: FFmpeg's names, or libsndfile's format and subtype; ``bit_rate`` in bits per second, 0 if
+    unknown; ``start``: time of the first sample in seconds, on the clock of a video; ``has_picture``: whether it is a
+    video; ``tracks``: number of audio tracks, of which one is read.
+    """
 
     rate: int
     channels: int
     frames: int
+    container: str = ""
+    codec: str = ""
+    bit_rate: int = 0
+    start: float = 0.0
+    has_picture: bool = False
+    tracks: int = 1
 
     @property
     def duration(self) -> float:
@@ -51,7 +64,7 @@ class AudioInfo:
 
 @contextmanager
 def open_audio(path: str | os.PathLike[str], *, header_only: bool = False) -> Iterator[Any]:
-    """Open a file for reading, as a ``soundfile.SoundFile``.
+    """Open a file for reading, as a ``soundfile.SoundFile`` or a :class:`~voiceveil.audio.media.MediaFile`.
 
     Parameters
     ----------
@@ -73,9 +86,10 @@ def open_audio(path: str | os.PathLike[str], *, header_only: bool = False) -> It
             source = stack.enter_context(complete_file(path, header_only=header_only))
             file = stack.enter_context(soundfile.SoundFile(source, closefd=False))
         except (OSError, soundfile.LibsndfileError) as error:
-            foreign = path.suffix.lower() in FOREIGN_SUFFIXES
-            fix = f"convert it first: ffmpeg -i {path.name} {path.stem}.wav" if foreign else ""
-            raise InputError(f"not readable as audio: {_reason(error)}", where=path, fix=fix) from error
+            unrecognized = getattr(error, "code", None) == _UNRECOGNIZED
+            if not unrecognized or not (media_installed() or path.suffix.lower() in MEDIA_SUFFIXES):
+                raise InputError(f"not readable as audio: {_reason(error)}", where=path) from error
+            file = MediaFile(stack.enter_context(open_file(path, "an audio file")), path)
         _check_header(file, path)
         try:
             yield file
@@ -89,26 +103,38 @@ def _check_header(file: Any, path: Path) -> None:
         fix = "write it again to a file, not to a pipe: ffmpeg -i OLD.flac NEW.flac"
         raise InputError("its header does not say how long it is", where=path, fix=fix)
     if not _RATES[0] <= file.samplerate <= _RATES[1]:
-        what = f"a sampling rate of {file.samplerate} Hz; {_RATES[0]} to {_RATES[1]} Hz can be read"
-        raise InputError(what, where=path, fix="its header may be damaged: copy it again, or resample it")
+        problem = f"a sampling rate of {file.samplerate} Hz; {_RATES[0]} to {_RATES[1]} Hz can be read"
+        raise InputError(problem, where=path, fix="its header may be damaged: copy it again, or resample it")
     if file.channels > _MOST_CHANNELS:
-        what = f"{file.channels} channels; up to {_MOST_CHANNELS} can be read"
-        raise InputError(what, where=path, fix="its header may be damaged: copy it again, or extract the speech")
+        problem = f"{file.channels} channels; up to {_MOST_CHANNELS} can be read"
+        raise InputError(problem, where=path, fix="its header may be damaged: copy it again, or extract the speech")
     if file.format == "MP3":
         with open_file(path) as raw:
             check_mp3(raw, path, int(file.frames))
 
 
 def _reason(error: Exception) -> str:
-    """The words of the system or of libsndfile, without its repetition of the path."""
+    """Return the message of the system or of libsndfile, without the path."""
     text = str(getattr(error, "error_string", "") or getattr(error, "strerror", "") or error)
     return text.removeprefix("Error : ").rstrip(".")
 
 
 def info(path: str | os.PathLike[str]) -> AudioInfo:
-    """Return rate, channels and length of a file, from its header."""
+    """Return rate, channels, length and format of a file, from its header."""
     with open_audio(path, header_only=True) as file:
-        return AudioInfo(int(file.samplerate), int(file.channels), int(file.frames))
+        shape = int(file.samplerate), int(file.channels), int(file.frames)
+        if not isinstance(file, MediaFile):
+            return AudioInfo(*shape, str(file.format), str(file.subtype))
+        media = file.info
+        return AudioInfo(
+            *shape,
+            media.container,
+            media.codec,
+            media.bit_rate,
+            media.start,
+            media.video_streams > 0,
+            media.audio_streams,
+        )
 
 
 def load(
@@ -164,7 +190,19 @@ def load(
 def read_blocks(
     file: Any, path: str | os.PathLike[str], *, start: float = 0.0, duration: float | None = None, size: int = 1 << 22
 ) -> Iterator[Samples]:
-    """Yield the samples of an open file, channels averaged, in blocks of at most ``size``; see :func:`load`."""
+    """Yield the samples of an open file, channels averaged.
+
+    Parameters
+    ----------
+    file
+        Of :func:`open_audio`.
+    path
+        Its path, for errors.
+    start, duration
+        Part of the file in seconds; None: to its end.
+    size
+        Samples of a block at most.
+    """
     import soundfile
 
     if not (0 <= start < math.inf and (duration is None or 0 <= duration < math.inf)):
@@ -173,8 +211,8 @@ def read_blocks(
     first = round(start * rate)
     wanted = file.frames - first if duration is None else round(duration * rate)
     if first > file.frames or first + wanted > file.frames + rate // 100:  # segments may overshoot by 10 ms
-        what = f"has {file.frames / rate:g} s, but {start:g} to {(first + wanted) / rate:g} s are asked for"
-        raise InputError(what, where=path)
+        problem = f"has {file.frames / rate:g} s, but {start:g} to {(first + wanted) / rate:g} s are asked for"
+        raise InputError(problem, where=path)
     wanted = min(wanted, file.frames - first)
     if first:
         file.seek(first)
@@ -184,7 +222,7 @@ def read_blocks(
         except soundfile.LibsndfileError as error:
             raise InputError(f"damaged or truncated: {_reason(error)}", where=path, fix=COPY_AGAIN) from error
         if len(data) == 0:
-            if file.format == "MP3" and wanted <= _estimated_frame(path):
+            if file.format == MediaFile.format or (file.format == "MP3" and wanted <= _estimated_frame(path)):
                 return
             raise InputError(f"truncated: {wanted} frames are missing", where=path, fix=COPY_AGAIN)
         wanted -= len(data)

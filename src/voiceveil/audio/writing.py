@@ -1,75 +1,128 @@
-"""Write WAV and FLAC files: complete or not at all, without tags, the same bytes for the same samples."""
+"""Write audio files: complete or not at all, without tags, the same bytes for the same samples.
+
+WAV, FLAC, MP3, Ogg Vorbis, AIFF and other plain formats are written by libsndfile, the others by PyAV (see
+:mod:`voiceveil.audio.media_writing`).
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.audio.compressed_headers import set_ogg_serial
+from voiceveil.audio.formats import SNDFILE, AudioFormat, Encoding, format_of
+from voiceveil.audio.media import require_media
 from voiceveil.audio.waveform import Samples, Waveform, check_waveform, round_to_pcm, to_int16
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 
-__all__ = ["Encoding", "create_audio", "encoded", "save"]
+__all__ = ["AudioWriter", "create_audio", "save"]
 
-Encoding = Literal["int16", "int24"]
+_BLOCK = 1 << 14  # samples: libsndfile's Vorbis encoder takes memory from the stack for all that it is given
 
-# No floating-point files: libsndfile puts a time stamp into them (the PEAK chunk).
-_SUBTYPES = {"int16": "PCM_16", "int24": "PCM_24"}
-_FORMATS = {".wav": "WAV", ".flac": "FLAC"}
+
+class AudioWriter(Protocol):
+    """A file that is being written."""
+
+    def write(self, samples: Samples) -> None:
+        """Write the next mono samples, (n,) float32; those outside [-1, 1] are clipped."""
+        ...
 
 
 def save(path: str | os.PathLike[str], wave: Waveform, *, encoding: Encoding = "int16") -> str:
-    """Write WAV or FLAC (by the suffix), atomically and without tags; returns the file's sha256.
+    """Write a file in the format of its suffix, atomically and without tags, and return its sha256.
 
-    16-bit PCM unless told otherwise. Samples that are not finite are an ``InputError``, and so is a FLAC without any;
-    those outside [-1, 1] are clipped.
+    Parameters
+    ----------
+    path
+        The suffix decides the format: ``.wav``, ``.flac``, ``.mp3``, ``.m4a``, ...
+    wave
+        Samples outside of [-1, 1] are clipped. A rate that the format does not have is raised to the next one.
+    encoding
+        Depth of PCM.
+
+    Raises
+    ------
+    InputError
+        If samples are not finite, or a FLAC would have none.
     """
-    import soundfile
-
     check_waveform(wave)
     if not np.isfinite(wave.samples).all():
         raise InputError("samples that are not finite cannot be written", where=path)
-    if len(wave) == 0 and Path(path).suffix.lower() == ".flac":  # its header would say that the length is unknown
-        raise InputError("FLAC cannot hold a recording of no samples", where=path, fix="write WAV")
-    buffer = io.BytesIO()
-    with soundfile.SoundFile(buffer, "w", **_output_format(Path(path), wave.rate, encoding)) as file:
-        file.write(encoded(wave.samples, encoding))
+    format = format_of(Path(path), wave.rate, encoding=encoding)
     with atomic_path(path) as part:
-        part.write_bytes(buffer.getbuffer())
-    return hashlib.sha256(buffer.getbuffer()).hexdigest()
+        with _open(part, format, None, 0.0) as file:
+            file.write(wave.resampled(format.rate).samples)
+        with part.open("rb") as written:
+            return hashlib.file_digest(written, "sha256").hexdigest()
 
 
 @contextmanager
-def create_audio(path: str | os.PathLike[str], rate: int, *, encoding: Encoding = "int16") -> Iterator[Any]:
-    """Open a ``soundfile.SoundFile`` to write :func:`encoded` blocks into; it appears when the block ends well."""
+def create_audio(
+    path: str | os.PathLike[str], format: AudioFormat, *, picture: Path | None = None, start: float = 0.0
+) -> Iterator[AudioWriter]:
+    """Open a file to write mono samples into; it appears when the block ends well.
+
+    Parameters
+    ----------
+    path
+        The file.
+    format
+        Its format, from :mod:`voiceveil.audio.formats`.
+    picture
+        Media file whose video streams are copied bit for bit.
+    start
+        Time of the first sample in seconds, on the clock of ``picture``.
+    """
+    with atomic_path(path) as part, _open(part, format, picture, start) as file:
+        yield file
+
+
+@contextmanager
+def _open(path: Path, format: AudioFormat, picture: Path | None, start: float) -> Iterator[AudioWriter]:
     import soundfile
 
-    layout = _output_format(Path(path), rate, encoding)
-    with atomic_path(path) as part:
-        try:
-            with soundfile.SoundFile(os.fsencode(part), "w", **layout) as file:
-                yield file
-        except soundfile.LibsndfileError as error:  # libsndfile does not tell why a write failed
-            full = os.statvfs(part.parent).f_bavail == 0
-            raise OSError(errno.ENOSPC if full else errno.EIO, "no space left" if full else str(error)) from error
+    if format.is_media:
+        require_media(path)
+        from voiceveil.audio.media_writing import create_media
+
+        with create_media(path, format, picture=picture, start=start) as media:
+            yield media
+        return
+    layout = {"channels": format.channels, "subtype": format.codec, "format": SNDFILE[format.suffix][0]}
+    try:
+        with soundfile.SoundFile(os.fsencode(path), "w", format.rate, **layout) as file:
+            yield _SoundFileWriter(file)
+            if file.format == "FLAC" and file.frames == 0:  # its header would say that the length is unknown
+                raise InputError("FLAC cannot hold a recording of no samples", where=path, fix="write WAV")
+        if layout["format"] == "OGG":
+            set_ogg_serial(path)
+    except soundfile.LibsndfileError as error:  # libsndfile does not tell why a write failed
+        full = os.statvfs(path.parent).f_bavail == 0
+        code = errno.ENOSPC if full else errno.EIO
+        raise OSError(code, os.strerror(code) if full else str(error)) from error
 
 
-def encoded(samples: Samples, encoding: Encoding) -> NDArray[Any]:
-    """Return samples as integers for libsndfile, whose own rounding differs between versions and scales by 2^n - 1."""
-    return to_int16(samples) if encoding == "int16" else round_to_pcm(samples, 24).astype(np.int32) << 8
+class _SoundFileWriter:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, samples: Samples) -> None:
+        for start in range(0, len(samples), _BLOCK):
+            block = _encoded(samples[start : start + _BLOCK], self._file.subtype)
+            self._file.write(np.repeat(block[:, np.newaxis], self._file.channels, axis=1))
 
 
-def _output_format(path: Path, rate: int, encoding: Encoding) -> dict[str, Any]:
-    kind = _FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise InputError(f"cannot write {path.suffix or 'a file without suffix'}", where=path, fix="use .wav or .flac")
-    return {"samplerate": rate, "channels": 1, "subtype": _SUBTYPES[encoding], "format": kind}
+def _encoded(samples: Samples, subtype: str) -> NDArray[Any]:
+    """Return samples as libsndfile takes them: its own rounding differs between versions and scales by 2^n - 1."""
+    if subtype == "PCM_24":
+        return round_to_pcm(samples, 24).astype(np.int32) << 8
+    return np.clip(samples, -1, 1) if subtype in {"VORBIS", "MPEG_LAYER_III"} else to_int16(samples)

@@ -1,7 +1,7 @@
-"""Anonymize audio files, folders, Kaldi directories, manifests or named corpora.
+"""Anonymize audio and video files, folders, Kaldi directories, manifests or named corpora.
 
-The output has the layout of the input. An interrupted run is resumed by the same command. Recordings that cannot be
-read are reported, the others are anonymized, and the exit code is 1.
+The output has the layout of the input; files and folders of files keep their formats. An interrupted run is resumed by
+the same command. Recordings that cannot be read are reported, the others are anonymized, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.audio import AUDIO_SUFFIXES, is_writable
 from voiceveil.cli.options import (
     add_executor,
     add_jobs,
@@ -27,19 +27,22 @@ from voiceveil.cli.options import (
     chosen_jobs,
 )
 from voiceveil.cli.parser import UsageError
-from voiceveil.core.errors import InputError
+from voiceveil.cli.pipes import PIPE, piped
+from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import Corpus
 from voiceveil.corpus.folder import read_files
 from voiceveil.corpus.readers import find_reader
 from voiceveil.systems import Anonymizer, Summary, anonymize
+from voiceveil.systems.contract import default_system, find_system
 from voiceveil.systems.release import FIELDS, Release
-from voiceveil.systems.resolve import default_system, find_system
 
 EXAMPLES = """\
 examples:
-  voiceveil anonymize interview.wav hidden.wav
-  voiceveil anonymize *.wav -o hidden/
+  voiceveil anonymize interview.mp4                                 writes interview.anonymized.mp4
+  voiceveil anonymize interview.m4a hidden.wav
+  voiceveil anonymize *.m4a -o hidden/
+  voiceveil anonymize - - < interview.m4a > hidden.m4a
   voiceveil anonymize recordings/ hidden/ --jobs 4
   voiceveil anonymize recordings/ hidden/ --set privacy=1 --level speaker --key-file secret.key
   voiceveil anonymize recordings/ hidden/ --system b2 --set alpha=0.6,0.8
@@ -50,19 +53,22 @@ examples:
   voiceveil anonymize recordings/ hidden/ --publish release       see docs/guide/anonymize.md, "Before you publish"
   voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/how-to/cluster.md
 """
+_ANONYMIZED = ".anonymized"
 AFTER_INTERRUPTION = "; the same command resumes the run (at speaker level only with --seed or --key-file)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "%(prog)s IN [IN ...] -o OUT [options]\n       %(prog)s IN OUT [options]"
+    parser.usage = "%(prog)s IN [IN ...] -o OUT [options]\n       %(prog)s IN [OUT] [options]"
     parser.add_argument(
         "inputs",
         nargs="+",
         metavar="IN",
-        help="audio files, folders, Kaldi directories, .csv/.jsonl manifests, or NAME:PATH for a named corpus",
+        help="audio or video files, folders, Kaldi directories, .csv/.jsonl manifests, NAME:PATH for a named corpus, "
+        "or - for the standard input",
     )
-    add_out(parser, "output folder; for one audio file also a name that ends in .wav or .flac", metavar="OUT")
+    text = "output folder; for one file also a file name, whose suffix decides the format, or - for the standard output"
+    add_out(parser, f"{text} (default for files: NAME.anonymized.SUFFIX beside each)", metavar="OUT")
     parser.add_argument(
         "--system",
         metavar="NAME",
@@ -85,10 +91,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="keyed",
         help="official: the random sequences of the challenge's own scripts (default: keyed)",
     )
+    _add_output(parser)
+    add_progress(parser)
+    add_json(parser, "the summary")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """Declare format, names and release of the output."""
     audio = parser.add_argument_group("audio")
-    audio.add_argument("--rate", type=int, metavar="HZ", help="sampling rate of the output (default: the system's)")
-    audio.add_argument("--format", choices=["wav", "flac"], help="file format of the output (default: wav)")
-    audio.add_argument("--encoding", choices=["int16", "int24"], default="int16", help="sample format (default: int16)")
+    usual = "default: that of the input; for corpora with tables"
+    audio.add_argument("--rate", type=int, metavar="HZ", help=f"sampling rate of the output ({usual}, the system's)")
+    formats = "wav, flac, mp3, m4a, mp4, mkv, ..."
+    audio.add_argument("--format", metavar="NAME", help=f"file format of the output: {formats} ({usual}, wav)")
+    audio.add_argument("--encoding", choices=["int16", "int24"], help=f"depth of PCM ({usual}, int16)")
+    audio.add_argument(
+        "--keep-timing",
+        action=argparse.BooleanOptionalAction,
+        help="change neither tempo nor rhythm (default: for videos)",
+    )
     parser.add_argument(
         "--feature-cache",
         type=Path,
@@ -116,40 +136,85 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"metadata in the release, of {','.join(FIELDS)}; '' for none (default: text; at speaker level also "
         "speaker, as a pseudonym)",
     )
-    add_progress(parser)
-    add_json(parser, "the summary")
 
 
 def run(args: argparse.Namespace) -> int:
     """Anonymize every input; return 1 if an utterance failed."""
-    inputs, out = _inputs_and_output(args.inputs, args.out)
+    inputs, out = _inputs_and_output(args)
     system = _system(args)
     publish = _release(args)
-    sources = list(_sources(inputs, out))
-    if publish is not None and len(sources) > 1:
-        raise InputError("--publish takes one input, or several audio files", fix="run the command once for each")
-    options: dict[str, Any] = {
-        name: getattr(args, name)
-        for name in ("level", "seed", "key_file", "key_namespace", "draws", "rate", "format", "encoding", "suffix",
-                     "overwrite", "feature_cache", "quiet")
-    }  # fmt: skip
-    summaries = []
-    with chosen_jobs(args) as jobs:
-        for source, output in sources:
-            summary = anonymize(source, output, system=system, jobs=jobs, publish=publish, **options)
-            summaries.append(summary)
-            _print_summary(summary, system, args, asked=publish is not None)
-    return 1 if any(summary.failures for summary in summaries) else 0
+    if out is None:
+        return _run_beside(inputs, system, args)
+    with piped(inputs, out, args.format) as (paths, output):
+        sources = list(_sources(paths, output))
+        if publish is not None and len(sources) > 1:
+            raise InputError("--publish takes one input, or several audio files", fix="run the command once for each")
+        failed = False
+        with chosen_jobs(args) as jobs:
+            for source, target in sources:
+                summary = anonymize(source, target, system=system, jobs=jobs, publish=publish, **_options(args))
+                _print_summary(summary, system, args, to_stderr=str(out) == PIPE)
+                failed = failed or bool(summary.failures)
+    return int(failed)
 
 
-def _inputs_and_output(inputs: Sequence[str], out: Path | None) -> tuple[list[str], Path]:
-    """Return the inputs, and the output: --out, or the second of two paths."""
-    if out is not None:
-        return list(inputs), out
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of :func:`voiceveil.anonymize` that the arguments give."""
+    names = ("level", "seed", "key_file", "key_namespace", "draws", "rate", "format", "encoding", "keep_timing",
+             "suffix", "overwrite", "feature_cache", "quiet")  # fmt: skip
+    return {name: getattr(args, name) for name in names}
+
+
+def _run_beside(inputs: Sequence[str], system: Anonymizer, args: argparse.Namespace) -> int:
+    """Anonymize files into files beside them; one that fails does not stop the others."""
+    if args.publish is not None:
+        raise UsageError("--publish needs an output", fix="add -o OUT")
+    failed = False
+    for path in map(Path, inputs):
+        if len(inputs) > 1 and path.stem.endswith(_ANONYMIZED):
+            print_lines(f"voiceveil: passed over, as it is a result: {path}", file=sys.stderr)
+            continue
+        try:
+            summary = anonymize(path, beside(path, args.format), system=system, **_options(args))
+        except OutputError:
+            raise
+        except InputError as error:
+            if len(inputs) == 1:
+                raise
+            print_lines(f"voiceveil: failed: {error}", file=sys.stderr)
+            failed = True
+        else:
+            _print_summary(summary, system, args)
+    return int(failed)
+
+
+def beside(path: Path, format: str | None = None) -> Path:
+    """Return the default output for a file: ``interview.anonymized.mp4`` for ``interview.mp4``."""
+    suffix = f".{format}" if format else path.suffix if is_writable(path) else ".wav"
+    return path.with_name(f"{path.stem}{_ANONYMIZED}{suffix}")
+
+
+def _inputs_and_output(args: argparse.Namespace) -> tuple[list[str], Path | None]:
+    """Return the inputs, and the output: --out, or the second of two paths, or None for files beside the inputs."""
+    inputs: list[str] = list(args.inputs)
+    if args.out is not None:
+        return inputs, args.out
     if len(inputs) == 2:
-        return [inputs[0]], Path(inputs[1])
-    what = "no output is given" if len(inputs) == 1 else f"{len(inputs)} paths are given, but no output"
-    raise UsageError(what, fix="add -o OUT")
+        if not args.overwrite and all(Path(path).is_file() for path in inputs):
+            fix = "to anonymize both, give -o FOLDER; to replace the second, --overwrite"
+            raise InputError("this file exists, and the second of two paths is the output", where=inputs[1], fix=fix)
+        return inputs[:1], Path(inputs[1])
+    if inputs == [PIPE]:
+        return inputs, Path(PIPE)
+    if any(not is_recording(path) and (Path(path).exists() or ":" in path) for path in inputs):
+        message = "no output is given" if len(inputs) == 1 else f"{len(inputs)} paths are given, but no output"
+        raise UsageError(message, fix="add -o OUT")
+    return inputs, None
+
+
+def is_recording(path: str) -> bool:
+    """Return whether a path is a file with the suffix of a recording."""
+    return Path(path).is_file() and Path(path).suffix.lower() in AUDIO_SUFFIXES
 
 
 def _sources(inputs: Sequence[str], out: Path) -> Iterator[tuple[str | Corpus, Path]]:
@@ -159,7 +224,7 @@ def _sources(inputs: Sequence[str], out: Path) -> Iterator[tuple[str | Corpus, P
         return
     if out.suffix.lower() in AUDIO_SUFFIXES and not out.is_dir():
         raise InputError("several inputs need an output folder, not a file", where=out, fix="give -o FOLDER")
-    files = [Path(path) for path in inputs if Path(path).is_file() and Path(path).suffix.lower() in AUDIO_SUFFIXES]
+    files = [Path(path) for path in inputs if is_recording(path)]
     if files:
         yield read_files(files), out
     for path in inputs:
@@ -191,15 +256,15 @@ def _release(args: argparse.Namespace) -> Release | None:
     return Release(args.publish, args.publish_map, fields)
 
 
-def _print_summary(summary: Summary, system: Anonymizer, args: argparse.Namespace, *, asked: bool) -> None:
+def _print_summary(summary: Summary, system: Anonymizer, args: argparse.Namespace, *, to_stderr: bool = False) -> None:
     """Print the summary of a run, and what to do before its result is published."""
     seeded = args.seed is not None or args.draws == "official"
-    advice = _advice(summary, system, key_file=args.key_file, seeded=seeded, asked=asked)
+    advice = _advice(summary, system, key_file=args.key_file, seeded=seeded, asked=args.publish is not None)
+    stream = sys.stderr if to_stderr else sys.stdout
     if args.json:
-        print(json.dumps({**asdict(summary), "before_publishing": advice}, default=str))
+        print(json.dumps({**asdict(summary), "before_publishing": advice}, default=str), file=stream)
     else:
-        print(summary)
-        print_lines(*advice)
+        print_lines(*([] if to_stderr and args.quiet else [*str(summary).splitlines(), *advice]), file=stream)
 
 
 def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seeded: bool, asked: bool) -> list[str]:
@@ -223,7 +288,7 @@ def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seed
         ]
     if "text" in release.fields:
         private.append("  read the texts: the words can identify the speaker (--publish-fields '' leaves them out)")
-    if system.keeps_length:
+    if summary.keeps_length:
         private.append(
             f"  {system.name} keeps the length of each recording: whoever knows the original lengths can match them"
         )

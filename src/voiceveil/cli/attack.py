@@ -1,4 +1,4 @@
-"""Attack anonymized speech: how often can an attacker tell who speaks?
+"""Attack anonymized speech: measure how well an attacker recognizes the speakers.
 
 DATA holds Kaldi directories in the challenges' layout: NAME_enrolls and NAME_trials_PART are the original speech, the
 same names with the suffix of --anon the anonymized one. The table has an equal error rate (EER) with its 95% interval
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from voiceveil.cli.options import (
     add_attackers,
@@ -28,6 +28,9 @@ from voiceveil.cli.options import (
 )
 from voiceveil.cli.sanity import print_checks
 
+if TYPE_CHECKING:
+    from voiceveil.evaluation.attack_rules import AttackRules
+
 HELP = "attack anonymized speech: EER of ignorant, lazy-informed and semi-informed attackers"
 EXAMPLES = """\
 attackers:
@@ -35,6 +38,7 @@ attackers:
   campplus-adapted    the same, adapted to anonymized speech of other speakers (--train): semi-informed
   trained:FOLDER      an encoder of `voiceveil train asv`, trained from scratch (ecapa) or from CAM++
                       (campplus-tuned); trained-adapted:FOLDER learns a back-end for it (--train)
+  speechbrain:FOLDER  the 2024 challenge's own encoder, exp/asv_orig or exp/asv_anon<suffix> as its scripts left them
   moonshine-adapted   statistics of a layer of a speech recognizer, with a back-end learned in the same way (--train)
   mcadams-inversion   estimates McAdams' coefficient of b2, b2-2022, b2-2020 and d1 from the audio, undoes it, and
                       compares with original enrollment by CAM++ (or mcadams-inversion:ENCODER)
@@ -93,40 +97,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Attack and print."""
-    from voiceveil.attack import attack
+    """Attack, and print the table of EERs."""
+    from voiceveil.attack import AttackOptions, attack
 
+    rules = _rules(args)
     with chosen_jobs(args) as jobs:
         result = attack(
             args.data,
             anon=args.anon,
             attackers=_listed(args.attackers),
-            out=args.out,
-            overwrite=args.overwrite,
-            **_rules(args),
+            sets=rules.sets,
             train=args.train,
-            train_original=args.train_original,
-            similar=args.similar,
-            anon_data=args.anon_data,
-            cache=args.cache,
+            out=args.out,
             jobs=jobs,
-            resamples=args.resamples,
-            seed=args.seed,
-            quiet=args.quiet or args.json,
+            options=AttackOptions(
+                anon_data=args.anon_data,
+                conditions=rules.conditions,
+                scoring=rules.scoring,
+                train_original=args.train_original,
+                similar=args.similar,
+                resamples=args.resamples,
+                seed=args.seed,
+                cache=args.cache,
+                overwrite=args.overwrite,
+                progress=not (args.quiet or args.json),
+            ),
         )
     print(result.to_json() if args.json else result)
     print_checks(result.checks)
     return 0
 
 
-def _rules(args: argparse.Namespace) -> dict[str, Any]:
-    """Return sets, conditions and scoring: as the protocol says, if there is one, and as the options say."""
-    names = _listed(args.sets or "")
-    if args.protocol is None:
-        return {"sets": names or None, "scoring": args.scoring or "cosine"}
-    from voiceveil.evaluation.attack_rules import attack_rules
+def _rules(args: argparse.Namespace) -> AttackRules:
+    """Return sets, conditions and scoring: those of the protocol, if there is one, and of the options."""
+    from voiceveil.evaluation.attack_rules import AttackRules, attack_rules
     from voiceveil.evaluation.protocol import load_protocol
 
+    names = _listed(args.sets or "")
+    if args.protocol is None:
+        return AttackRules(names or None, scoring=args.scoring or "cosine")
     return attack_rules(load_protocol(args.protocol), args.data, names, args.scoring)
 
 

@@ -8,19 +8,14 @@ Scores and transcripts can be invented: with --require-audio the board attacks a
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from voiceveil.cli.options import add_former_name
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
-from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
-
-if TYPE_CHECKING:
-    from voiceveil.apps.board.store import Store
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -39,11 +34,39 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The actions and their options."""
+    """Declare the actions and their options."""
     actions = parser.add_subparsers(
         dest="action", required=True, metavar="create|team|revoke|serve|verify|submissions|remove"
     )
-    create = actions.add_parser("create", help="make the folder of a contest")
+    _add_create(actions.add_parser("create", help="make the folder of a contest"))
+    _add_teams(actions)
+    serve = actions.add_parser("serve", help="serve a board until Ctrl-C")
+    _add_contest(serve)
+    add_serving_arguments(serve)
+    serve.add_argument(
+        "--no-worker", action="store_true", help="verify nothing in this process: `voiceveil board verify` does it"
+    )
+    verify = actions.add_parser("verify", help="verify all submissions that wait, then end; `serve` does it as well")
+    _add_contest(verify)
+    verify.add_argument("--retry", action="store_true", help="also verify submissions whose verification failed before")
+    submissions = actions.add_parser("submissions", help="list all scored submissions with their ids")
+    _add_contest(submissions)
+    remove = actions.add_parser("remove", help="take a submission off the board; the team sees the reason")
+    _add_contest(remove)
+    remove.add_argument("id", metavar="ID", help="see `voiceveil board submissions`")
+    remove.add_argument("--reason", required=True, help="what the team reads in its history")
+
+
+def _add_contest(parser: argparse.ArgumentParser) -> None:
+    """Declare the contest and its database."""
+    parser.add_argument("contest", type=Path, metavar="CONTEST", help="folder of the contest")
+    parser.add_argument(
+        "--database", metavar="PATH|URL", help="SQLite file or postgresql://... (default: CONTEST/board.sqlite)"
+    )
+
+
+def _add_create(create: argparse.ArgumentParser) -> None:
+    """Declare the options of `board create`."""
     create.add_argument("contest", type=Path, metavar="CONTEST", help="a new folder")
     create.add_argument(
         "--protocol",
@@ -68,6 +91,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--total", type=int, default=10, metavar="N", help="submissions of a team in total (default: %(default)s)"
     )
+    _add_verification(create)
+
+
+def _add_verification(create: argparse.ArgumentParser) -> None:
+    """Declare how `board create` has submissions verified and ranked."""
     create.add_argument("--require-audio", action="store_true", help="refuse submissions without the anonymized audio")
     create.add_argument(
         "--verify",
@@ -94,9 +122,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="systems that are not verified get no place, or one behind all that are (default: verified-only with "
         "--verify)",
     )
+
+
+def _add_teams(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare `board team` and `board revoke`."""
     team = actions.add_parser("team", help="add a team, and print its link and token")
-    team.add_argument("contest", type=Path, metavar="CONTEST")
-    team.add_argument("name", metavar="NAME")
+    _add_contest(team)
+    team.add_argument("name", metavar="NAME", help="name of the team")
     team.add_argument(
         "--url", default="http://127.0.0.1:8000", metavar="URL", help="address where the board will be served"
     )
@@ -104,29 +136,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--days", type=float, default=90.0, metavar="N", help="days that the token is valid (default: %(default)g)"
     )
     revoke = actions.add_parser("revoke", help="make the tokens of a team, or a single token, invalid at once")
-    revoke.add_argument("contest", type=Path, metavar="CONTEST")
+    _add_contest(revoke)
     whose = revoke.add_mutually_exclusive_group(required=True)
     whose.add_argument("--team", metavar="NAME", help="all tokens of this team so far; its figures stay on the board")
     whose.add_argument("--token", metavar="TOKEN", help="this token, or the token of this link")
-    serve = actions.add_parser("serve", help="serve a board until Ctrl-C")
-    serve.add_argument("contest", type=Path, metavar="CONTEST")
-    add_serving_arguments(serve)
-    serve.add_argument(
-        "--no-worker", action="store_true", help="verify nothing in this process: `voiceveil board verify` does it"
-    )
-    verify = actions.add_parser("verify", help="verify all submissions that wait, then end; `serve` does it as well")
-    verify.add_argument("contest", type=Path, metavar="CONTEST")
-    verify.add_argument("--retry", action="store_true", help="also verify submissions whose verification failed before")
-    submissions = actions.add_parser("submissions", help="list all scored submissions with their ids")
-    submissions.add_argument("contest", type=Path, metavar="CONTEST")
-    remove = actions.add_parser("remove", help="take a submission off the board; the team sees the reason")
-    remove.add_argument("contest", type=Path, metavar="CONTEST")
-    remove.add_argument("id", metavar="ID", help="see `voiceveil board submissions`")
-    remove.add_argument("--reason", required=True, help="what the team reads in its history")
-    for action in (team, revoke, serve, verify, submissions, remove):
-        action.add_argument(
-            "--database", metavar="PATH|URL", help="SQLite file or postgresql://... (default: CONTEST/board.sqlite)"
-        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -147,82 +160,56 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.contest import Contest, create_contest
-    from voiceveil.apps.board.lists import check_data, find_split
-    from voiceveil.core.output_guard import refuse_overlap
+    from voiceveil.apps.board.administration import new_contest, set_up_contest
 
-    split = args.split or find_split(args.protocol, args.data)
-    verify = _number_or_word(args.verify or ("all" if args.require_audio else "none"))
-    attackers = tuple(name.strip() for name in args.attackers.split(",") if name.strip())
-    contest = Contest(
-        args.protocol, args.data, split, args.title, args.daily, args.total,
-        require_audio=args.require_audio, verify=verify, attackers=attackers, recognizer=args.recognizer,
-        rank=args.rank or ("verified-first" if verify == "none" else "verified-only"),
-    )  # fmt: skip
-    check_data(contest)
-    refuse_overlap(args.contest, [path for path in args.data.iterdir() if path.is_dir()])
-    if contest.is_verified:
-        from voiceveil.apps.board.verification import check_models
-
-        check_models(contest)
-    create_contest(args.contest, contest)
-    print_lines(f"the contest ranks on the {split} data of {args.protocol}")
+    contest = new_contest(
+        args.protocol,
+        args.data,
+        split=args.split,
+        require_audio=args.require_audio,
+        verify=int(args.verify) if args.verify and args.verify.isdecimal() else args.verify,
+        rank=args.rank,
+        title=args.title,
+        daily=args.daily,
+        total=args.total,
+        attackers=tuple(name.strip() for name in args.attackers.split(",") if name.strip()),
+        recognizer=args.recognizer,
+    )
+    set_up_contest(args.contest, contest)
+    print_lines(f"the contest ranks on the {contest.split} data of {args.protocol}")
     print_lines(f"{args.contest / 'contest.toml'}: the rules, to be edited before the board is served")
     return 0
 
 
-def _number_or_word(text: str) -> str | int:
-    return int(text) if text.isdecimal() else text
-
-
 def _team(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.app import NAME, team_token
-    from voiceveil.apps.web.tokens import Seal, read_key
+    from voiceveil.apps.board.administration import add_team
 
-    store = _store(args)
-    if not NAME.fullmatch(args.name):
-        raise InputError(f"a team {args.name!r}", fix="letters, digits, blanks and . _ + -, at most 40")
-    if not 0 < args.days <= 36500:
-        raise InputError(f"--days {args.days:g}", fix="give a positive number, at most 36500")
-    new = store.add_team(args.name)
-    token = team_token(Seal(read_key(args.contest / "key")), args.name, time.time() + 86400 * args.days)
-    print_lines(f"{args.name}{'' if new else ' (known already; this is another token)'}")
-    print_lines(f"link: {args.url.rstrip('/')}/team/{token}", f"token: {token}")
+    team = add_team(args.contest, args.name, url=args.url, days=args.days, database=args.database)
+    print_lines(f"{args.name}{'' if team.is_new else ' (known already; this is another token)'}")
+    print_lines(f"link: {team.link}", f"token: {team.token}")
     return 0
 
 
 def _revoke(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.contest import Contest
-    from voiceveil.apps.board.store import Store
-    from voiceveil.apps.web.database import open_database
-    from voiceveil.apps.web.tokens import Revocations, Seal, open_own_token, read_key
+    from voiceveil.apps.board.administration import revoke_team, revoke_team_token
 
-    Contest.load(args.contest)
-    database = open_database(args.database or args.contest / "board.sqlite")
     if args.token is not None:
-        said = open_own_token(Seal(read_key(args.contest / "key")), "team", args.token)
-        Revocations(database).revoke_token(said)
-        print_lines(f"revoked: one token of {said['team']}")
-    elif not Store(database).has_team(args.team):
-        raise InputError(f"unknown team {args.team!r}", fix="give the name that `voiceveil board team` was given")
+        team = revoke_team_token(args.contest, args.token, args.database)
+        print_lines(f"revoked: one token of {team}")
     else:
-        Revocations(database).revoke_holder(args.team)
+        revoke_team(args.contest, args.team, args.database)
         print_lines(f"revoked: all tokens of {args.team} so far; `voiceveil board team` makes a new one")
     return 0
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.app import open_board
-    from voiceveil.apps.board.contest import Contest
-    from voiceveil.apps.board.worker import background_worker
-    from voiceveil.core.locking import exclusive_lock
+    from voiceveil.apps.board.administration import running_board
 
-    contest = Contest.load(args.contest)  # before the lock, which makes the folder
-    verified = contest.is_verified and not args.no_worker
-    worker = background_worker(args.contest, args.database) if verified else nullcontext()
-    # The port first: an address in use must not end in the folder of uploads being emptied.
-    with exclusive_lock(args.contest, "another server"), bound_socket(args) as bound, worker:
-        serve_app(args, open_board(args.contest, args.database), bound, f"serving {args.contest} on")
+    with (
+        bound_socket(args) as bound,
+        running_board(args.contest, args.database, verify=not args.no_worker) as app,
+    ):
+        serve_app(args, app, bound, f"serving {args.contest} on")
     return 0
 
 
@@ -234,32 +221,22 @@ def _verify(args: argparse.Namespace) -> int:
     return 0
 
 
-def _store(args: argparse.Namespace) -> Store:
-    from voiceveil.apps.board.contest import Contest
-    from voiceveil.apps.board.store import Store
-    from voiceveil.apps.web.database import open_database
-
-    Contest.load(args.contest)  # an error if there is none
-    return Store(open_database(args.database or args.contest / "board.sqlite"))
-
-
 def _submissions(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.leaderboard import Entry
+    from voiceveil.apps.board.administration import submission_entries
 
-    store = _store(args)
-    verifications = store.verifications()
-    for one in store.scored():
-        when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.made))
-        status = Entry(one, verifications.get(one.id)).status()
-        print_lines(f"{one.id}  {when} UTC  {one.team}/{one.system}  {status}")
+    entries = submission_entries(args.contest, args.database)
+    if not entries:
+        print_lines("no scored submissions", file=sys.stderr)
+    for entry in entries:
+        submission = entry.submission
+        date = time.strftime("%Y-%m-%d %H:%M", time.gmtime(submission.submitted))
+        print_lines(f"{submission.id}  {date} UTC  {submission.team}/{submission.system}  {entry.status()}")
     return 0
 
 
 def _remove(args: argparse.Namespace) -> int:
-    from voiceveil.apps.board.worker import take_from_queue
+    from voiceveil.apps.board.administration import remove_submission
 
-    if not _store(args).remove(args.id, args.reason):
-        raise InputError(f"no scored submission {args.id!r}", fix="see `voiceveil board submissions CONTEST`")
-    take_from_queue(args.contest, args.id)
+    remove_submission(args.contest, args.id, args.reason, args.database)
     print_lines(f"{args.id} is removed from the board; it still counts as one of the team's submissions")
     return 0

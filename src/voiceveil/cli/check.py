@@ -11,7 +11,7 @@ from voiceveil.cli.options import (
     add_json,
     add_system_parameters,
 )
-from voiceveil.systems.resolve import find_system
+from voiceveil.systems.contract import find_system
 
 EXAMPLES = """\
 examples:

@@ -23,6 +23,13 @@ For zsh, also add `source ~/.voiceveil.zsh` to ~/.zshrc.
 """
 
 
+#: Loads the completion system of zsh, unless ~/.zshrc has done so, and its emulation of bash's.
+_ZSH = (
+    "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }",
+    "autoload -Uz bashcompinit && bashcompinit",
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("shell", choices=SHELLS, help="the shell to print a script for")
@@ -37,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Command:
-    """A command such as ("corpus", "check"): what may follow it, and the values of its options and first argument."""
+    """A command such as ("corpus", "check") with its subcommands, options and the values that are known."""
 
     path: tuple[str, ...]
     below: dict[str, str]  # name -> help
@@ -82,7 +89,7 @@ def _choices(action: argparse.Action, path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _bash(commands: list[_Command], *, zsh: bool) -> str:
     paths = "|".join(f'"{" ".join(("voiceveil", *command.path))}"' for command in commands if command.path)
-    lines = ["autoload -U +X bashcompinit && bashcompinit"] if zsh else []
+    lines = list(_ZSH) if zsh else []
     lines += [
         "_voiceveil() {",
         '    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
@@ -125,7 +132,7 @@ def _fish(commands: list[_Command]) -> str:
         for name, text in command.below.items():
             lines.append(f"complete -c voiceveil -n '{where}' -f -a {name} -d {_quoted(text)}")
         for value in command.arguments:
-            lines.append(f"complete -c voiceveil -n '{where}' -a {value}")
+            lines.append(f"complete -c voiceveil -n '{where}' -f -a {value}")
         for option, text in command.options.items():
             values = f" -x -a {_quoted(' '.join(command.values[option]))}" if option in command.values else ""
             lines.append(f"complete -c voiceveil -n '{where}' -l {option[2:]}{values} -d {_quoted(text)}")

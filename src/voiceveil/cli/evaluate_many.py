@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 
 from voiceveil.api.evaluating import (
-    EvaluationSettings,
     evaluate_systems,
     plan_evaluation,
     protocol_systems,
@@ -20,6 +19,7 @@ from voiceveil.api.evaluating import (
 )
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
+from voiceveil.evaluation.settings import EvaluationSettings
 from voiceveil.report.comparison import Comparison
 
 __all__ = ["run_many"]
@@ -36,7 +36,7 @@ def run_many(args: argparse.Namespace, settings: EvaluationSettings) -> int:
         return _plan_many(systems, settings, args.jobs)
     comparison = evaluate_systems(settings, systems)
     faults = [row for row in comparison.rows if row.fault]
-    if not settings.progress:
+    if not settings.options.progress:
         print_lines(*(f"{row.system}: {row.fault}" for row in faults), file=sys.stderr)
     if args.json:
         print((systems_folder(settings) / "comparison.json").read_text(encoding="utf-8"), end="")

@@ -10,10 +10,8 @@ import argparse
 import csv
 import sys
 import time
-from collections.abc import Callable, Iterable
-from itertools import chain
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from voiceveil.cli.options import (
     add_out,
@@ -23,9 +21,6 @@ from voiceveil.cli.options import (
 from voiceveil.cli.serving import add_serving_arguments, bound_socket, serve_app
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
-
-if TYPE_CHECKING:
-    from voiceveil.apps.listen.study import Study
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -45,28 +40,41 @@ AFTER_INTERRUPTION = "; every answer that was acknowledged is stored"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The actions and their options."""
+    """Declare the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="design|invite|revoke|serve|analyze")
     _add_design(actions.add_parser("design", help="make a balanced study from corpora"))
+    _add_invitations(actions)
+    serve = actions.add_parser("serve", help="serve a study until Ctrl-C")
+    _add_study(serve)
+    _add_database(serve)
+    add_serving_arguments(serve)
+    _add_analyze(actions.add_parser("analyze", help="write report.html, analysis.json and CSV tables"))
+
+
+def _add_study(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, metavar="STUDY", help="folder of the study")
+
+
+def _add_invitations(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare `listen invite` and `listen revoke`."""
     invite = actions.add_parser("invite", help="write a signed link for each evaluator, as CSV")
-    invite.add_argument("study", type=Path, metavar="STUDY")
+    _add_study(invite)
     invite.add_argument("--url", required=True, metavar="URL", help="address where the study will be served")
     invite.add_argument(
         "--days", type=float, default=30.0, metavar="N", help="days that a link is valid (default: %(default)g)"
     )
     invite.add_argument("--evaluators", nargs="+", metavar="NAME", help="only these (default: all)")
     revoke = actions.add_parser("revoke", help="make links invalid at once; answers stay")
-    revoke.add_argument("study", type=Path, metavar="STUDY")
+    _add_study(revoke)
     whose = revoke.add_mutually_exclusive_group(required=True)
     whose.add_argument("--evaluators", nargs="+", metavar="NAME", help="all links of these evaluators so far")
     whose.add_argument("--links", nargs="+", metavar="LINK", help="only these links")
     _add_database(revoke)
-    serve = actions.add_parser("serve", help="serve a study until Ctrl-C")
-    serve.add_argument("study", type=Path, metavar="STUDY")
-    _add_database(serve)
-    add_serving_arguments(serve)
-    analyze = actions.add_parser("analyze", help="write report.html, analysis.json and CSV tables")
-    analyze.add_argument("study", type=Path, metavar="STUDY")
+
+
+def _add_analyze(analyze: argparse.ArgumentParser) -> None:
+    """Declare the options of `listen analyze`."""
+    _add_study(analyze)
     _add_database(analyze)
     add_out(analyze, "folder for the analysis (default: STUDY/analysis)")
     analyze.add_argument(
@@ -86,7 +94,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_design(parser: argparse.ArgumentParser) -> None:
-    """The options of `listen design`."""
+    """Declare the options of `listen design`."""
     from voiceveil.apps.listen.study import RATINGS, TASKS
 
     parser.add_argument("study", type=Path, metavar="STUDY", help="a new folder")
@@ -101,7 +109,13 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
         metavar="CORPUS",
         help="recordings to compare with in the similarity task (default: --original)",
     )
-    parser.add_argument("--tasks", nargs="+", default=list(RATINGS), metavar="TASK", help=f"of {', '.join(TASKS)}")
+    parser.add_argument(
+        "--tasks",
+        nargs="+",
+        default=list(RATINGS),
+        metavar="TASK",
+        help=f"tasks of the study, of {', '.join(TASKS)} (default: {' '.join(RATINGS)})",
+    )
     parser.add_argument(
         "--evaluators", type=int, default=12, metavar="N", help="number of evaluators (default: %(default)s)"
     )
@@ -131,6 +145,9 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action."""
+    from voiceveil.apps.web.server import need_web
+
+    need_web()
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
         "design": _design,
         "invite": _invite,
@@ -138,17 +155,13 @@ def run(args: argparse.Namespace) -> int:
         "serve": _serve,
         "analyze": _analyze,
     }
-    from voiceveil.apps.web.server import need_web
-
-    need_web()
     return actions[args.action](args)
 
 
 def _design(args: argparse.Namespace) -> int:
-    from voiceveil.apps.listen.design import Plan, design_study
-    from voiceveil.run.outputs import refuse_inputs
+    from voiceveil.apps.listen.design import StudyPlan, design_from_specs
 
-    plan = Plan(
+    plan = StudyPlan(
         evaluators=args.evaluators,
         raters=args.raters,
         sessions=args.sessions,
@@ -161,88 +174,57 @@ def _design(args: argparse.Namespace) -> int:
         seed=args.seed,
         name=args.study.resolve().name,
     )
-    named: dict[str, list[str]] = {}
-    for spec in args.system:
-        name, equals, path = spec.partition("=")
-        if not equals or not name or not path:
-            raise InputError(f"{spec!r} names no system", fix="--system NAME=CORPUS")
-        named.setdefault(name, []).append(path)
-    refuse_inputs(args.study, [*args.original, *(args.enroll or []), *chain.from_iterable(named.values())])
-    systems = {name: _joined(paths) for name, paths in named.items()}
-    enroll = _joined(args.enroll) if args.enroll else None
-    study = design_study(args.study, _joined(args.original), systems, plan, enroll=enroll)
+    study = design_from_specs(args.study, args.original, _systems(args.system), plan, enroll=args.enroll or [])
     kinds = [item.kind for item in study.items.values()]
     counts = ", ".join(f"{kinds.count(k)} {k} items" for k in ("rating", "preference", "panel") if k in kinds)
-    print_lines(f"{args.study}: {len(study.evaluators)} evaluators, {counts}, {len(study.recordings)} recordings")
     print_lines(
+        f"{args.study}: {len(study.evaluators)} evaluators, {counts}, {len(study.recordings)} recordings",
         f"words of the pages: {args.study / 'texts.toml'} (edit them, above all the purpose and the contact)",
         f"next: voiceveil listen invite {args.study} --url URL; voiceveil listen serve {args.study}",
     )
     return 0
 
 
+def _systems(specs: list[str]) -> dict[str, list[str]]:
+    """Return name -> corpora from NAME=CORPUS."""
+    systems: dict[str, list[str]] = {}
+    for spec in specs:
+        name, _, corpus = spec.partition("=")
+        if not name or not corpus:
+            raise InputError(f"--system {spec} names no system", fix="write --system NAME=CORPUS")
+        systems.setdefault(name, []).append(corpus)
+    return systems
+
+
 def _level(text: str) -> float | None:
     try:
-        level = None if text == "keep" else float(text)
+        return None if text == "keep" else float(text)
     except ValueError:
-        level = 0.0
-    if level is not None and not -60.0 <= level <= -10.0:
-        raise InputError(f"a level of {text}", fix="dB of full scale between -60 and -10, or keep")
-    return level
-
-
-def _joined(specs: Iterable[str]) -> Any:
-    """Several corpora as one."""
-    from voiceveil.corpus import Corpus, open_corpus
-
-    corpora = [open_corpus(spec) for spec in specs]
-    return Corpus(corpora[0].name, tuple(utterance for corpus in corpora for utterance in corpus))
+        raise InputError(f"--level {text} is not a number", fix="give dB of full scale, or keep") from None
 
 
 def _invite(args: argparse.Namespace) -> int:
-    from voiceveil.apps.listen.app import invitation
-    from voiceveil.apps.listen.study import Study
-    from voiceveil.apps.web.tokens import Seal, read_key
+    from voiceveil.apps.listen.invitations import invite_evaluators
 
-    study = Study.load(args.study)
-    if not 0 < args.days <= 36500:
-        raise InputError(f"--days {args.days:g}", fix="give a positive number, at most 36500")
-    if not args.url.startswith(("http://", "https://")):
-        raise InputError(f"--url {args.url!r}", fix="begin with https:// (or http:// on your own machine)")
-    seal, until = Seal(read_key(args.study / "key")), time.time() + 86400 * args.days
+    invitations = invite_evaluators(args.study, args.url, args.days, args.evaluators)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["evaluator", "link", "expires"])
-    for name in _known_evaluators(study, args.evaluators or study.evaluators):
-        link = f"{args.url.rstrip('/')}/i/{invitation(seal, name, until)}"
-        writer.writerow([name, link, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))])
+    for invitation in invitations:
+        expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(invitation.expires))
+        writer.writerow([invitation.evaluator, invitation.link, expires])
     return 0
 
 
-def _known_evaluators(study: Study, names: Iterable[str]) -> list[str]:
-    """Return the names; ``InputError`` at the first that is not of the study."""
-    from voiceveil.core.registry import did_you_mean
-
-    for name in names:
-        if name not in study.evaluators:
-            raise InputError(f"unknown evaluator {name!r}", fix=did_you_mean(name, list(study.evaluators)))
-    return list(names)
-
-
 def _revoke(args: argparse.Namespace) -> int:
-    from voiceveil.apps.listen.study import Study
-    from voiceveil.apps.web.database import open_database
-    from voiceveil.apps.web.tokens import Revocations, Seal, open_own_token, read_key
+    from voiceveil.apps.listen.invitations import revoke_evaluators, revoke_links
 
-    study, seal = Study.load(args.study), Seal(read_key(args.study / "key"))
-    evaluators = _known_evaluators(study, args.evaluators or [])
-    links = [open_own_token(seal, "invitation", link) for link in args.links or []]
-    revocations = Revocations(open_database(args.database or args.study / "answers.sqlite"))
-    for name in evaluators:
-        revocations.revoke_holder(name)
+    if args.links:
+        for evaluator in revoke_links(args.study, args.links, args.database):
+            print_lines(f"revoked: one link of {evaluator}")
+        return 0
+    revoke_evaluators(args.study, args.evaluators, args.database)
+    for name in args.evaluators:
         print_lines(f"revoked: all links of {name} so far; `voiceveil listen invite` makes new ones")
-    for said in links:
-        revocations.revoke_token(said)
-        print_lines(f"revoked: one link of {said['evaluator']}")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Anonymize live speech: through a pipe, between audio devices, or in a browser.
 
-Each session gets one pseudo-speaker, drawn from a fresh key that is never stored. The delay is 20 ms, and one block;
-it is printed, with the time that blocks took and how many were late, on stderr.
+Each session gets one pseudo-speaker, drawn from a fresh key that is never stored. The delay is 20 ms plus one block; it
+is printed on stderr, at the end with the time that blocks took and the number of late ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from voiceveil.systems.keys import Key
 EXAMPLES = """\
 examples:
   voiceveil live --serve                                        open the page that it names, and speak
-  voiceveil live --devices                                      what there is
+  voiceveil live --devices                                      list the audio devices
   voiceveil live --input "USB Microphone" --output "Loopback"
   arecord -f S16_LE -r 16000 -c 1 | voiceveil live --stdin --stdout | aplay -f S16_LE -r 16000 -c 1
   ffmpeg -i talk.mp4 -ar 16000 -ac 1 -f s16le - | voiceveil live --stdin --stdout > talk.raw
@@ -68,16 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Go the way that was asked for."""
+    """Anonymize between the input and output that were asked for."""
     if args.devices:
         from voiceveil.apps.live.devices import list_devices
 
         print(list_devices())
         return 0
-    ways = {"--stdin and --stdout": args.stdin or args.stdout, "--input and --output": args.input or args.output}
-    chosen = [way for way, wanted in {**ways, "--serve": args.serve}.items() if wanted]
-    if len(chosen) != 1 or args.stdin != args.stdout or (args.input is None) != (args.output is None):
-        raise InputError("nothing to do" if not chosen else "not one whole way", fix="--stdin --stdout, or --serve")
+    _check_ways(args)
     system = live_system(args.system, args.set)
     key = _key(args)
     if args.serve:
@@ -102,6 +99,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_ways(args: argparse.Namespace) -> None:
+    """Raise ``InputError`` unless exactly one way of input and output is given."""
+    fix = "give --stdin --stdout, or --input DEVICE --output DEVICE, or --serve"
+    ways = [args.stdin or args.stdout, args.input or args.output, args.serve]
+    if not any(ways):
+        raise InputError("no input and output are given", fix=fix)
+    if sum(map(bool, ways)) > 1:
+        raise InputError("several inputs or outputs are given", fix=fix)
+    if args.stdin != args.stdout or (args.input is None) != (args.output is None):
+        raise InputError("an input without its output, or an output without its input, is given", fix=fix)
+
+
 def _key(args: argparse.Namespace) -> Key | None:
     """Return the key to repeat a session with, None for a fresh one."""
     if args.key_file is not None:
@@ -109,13 +118,13 @@ def _key(args: argparse.Namespace) -> Key | None:
     if args.seed is not None:
         return Key.from_seed(args.seed, namespace=args.key_namespace or "")
     if args.key_namespace is not None:
-        raise InputError("--key-namespace without a key to repeat", fix="add --key-file, or --seed")
+        raise InputError("--key-namespace is given without a key", fix="add --key-file, or --seed")
     return None
 
 
 def _block(milliseconds: float, rate: int) -> int:
     if not 1 <= milliseconds <= 1000:
-        raise InputError(f"--block {milliseconds:g}", fix="1 to 1000 milliseconds")
+        raise InputError(f"--block {milliseconds:g} is out of range", fix="give 1 to 1000 milliseconds")
     return round(milliseconds * rate / 1000)
 
 
@@ -128,7 +137,7 @@ def _serve(args: argparse.Namespace, system: Anonymizer, key: Key | None) -> int
     from voiceveil.apps.live.app import LiveApp, largest_message
 
     if args.sessions < 1:
-        raise InputError(f"--sessions {args.sessions}", fix="give at least 1")
+        raise InputError(f"--sessions {args.sessions} is out of range", fix="give at least 1")
     app = LiveApp(system, key=key, most=args.sessions).starlette()
     with bound_socket(args) as bound:
         serve_app(args, app, bound, f"{system.name}: speak into", message_bytes=largest_message(system))

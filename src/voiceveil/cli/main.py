@@ -4,11 +4,11 @@ A verb is a module ``voiceveil.cli.<verb>`` with
 
 * ``EXAMPLES``: the end of its ``--help``;
 * ``add_arguments(parser)``;
-* ``AFTER_INTERRUPTION``, if it can be resumed: what to say about that after Ctrl-C;
+* ``AFTER_INTERRUPTION``, if it can be resumed: end of the message after Ctrl-C;
 * ``run(args) -> int``: the exit code.
 
 Exit codes: 0 done, 1 bad input or failed items, 2 wrong usage; 130 after Ctrl-C, as shells expect. Only the module of
-the verb that is asked for is imported, so that each starts fast.
+the given verb is imported, so that each starts fast.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from voiceveil.cli.extras import EXTRAS
 from voiceveil.cli.parser import Parser, UsageError
 from voiceveil.cli.streams import prepare_streams, silence_stdout
 from voiceveil.core.activity import watch
 from voiceveil.core.errors import InputError
+from voiceveil.core.extras import EXTRAS
 from voiceveil.core.registry import did_you_mean
 from voiceveil.core.terminal import print_styled, safe_streams
 from voiceveil.run.progress import StatusLines, progress_style

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +27,6 @@ __all__ = [
     "add_system_parameters",
     "add_train",
     "chosen_jobs",
-    "default_jobs",
-    "training_files",
 ]
 
 Parser = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -50,12 +47,6 @@ def add_jobs(parser: Parser, *, default: int = 1, default_text: str = "1") -> No
     """Declare --jobs: the number of worker processes."""
     text = f"worker processes (default: {default_text})"
     parser.add_argument("-j", "--jobs", type=int, default=default, metavar="N", help=text)
-
-
-def default_jobs() -> int:
-    """Return one process for each core that this process may use, eight at most."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(8, cores)
 
 
 def add_seed(parser: Parser, purpose: str, *, default: int | None = 0) -> None:
@@ -156,8 +147,3 @@ def chosen_jobs(args: argparse.Namespace) -> Iterator[Jobs]:
 
     with ray_executor(args.address) as executor:
         yield executor
-
-
-def training_files(out: Path) -> list[Path]:
-    """Return the files that a training writes into its folder."""
-    return [out / name for name in ("model.safetensors", "record.json", "checkpoint.safetensors")]

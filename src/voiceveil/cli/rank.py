@@ -42,7 +42,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Declare the arguments."""
     parser.add_argument("results", nargs="+", metavar="RESULTS", help="results of one system each, or NAME=PATH")
     parser.add_argument(
         "--protocol", metavar="NAME|FILE.toml", help="the rules to rank by (default: the protocol of the results)"
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, rank, draw, print."""
+    """Rank the systems, write the plot if asked for, and print the ranking."""
     if args.svg is not None:
         refuse_same_files([args.svg], lambda: map(_path, args.results))
         refuse_files([args.svg], overwrite=args.overwrite)
@@ -175,10 +175,9 @@ def _notes(ranking: Ranking) -> list[str]:
             )
     for minimum, systems in ranking.team_limit.items():
         limit = ranking_rules(ranking.protocol).systems_per_team
-        what = (
-            f"of more than {limit} systems of a team, only the best by {' and by '.join(map(_title, ranking.places))}"
-        )
-        notes.append(f"EER from {100 * minimum:g}%: {what} are ranked, not {', '.join(systems)}")
+        metrics = " and by ".join(map(_title, ranking.places))
+        rule = f"of more than {limit} systems of a team, only the best by {metrics} are ranked"
+        notes.append(f"EER from {100 * minimum:g}%: {rule}, not {', '.join(systems)}")
     if len({standing.evaluator for standing in ranking.standings}) > 1:
         notes.append("the systems were attacked by different attackers: their EERs do not compare")
     if any(placing.tied_with for table in ranking.places.values() for rows in table.values() for placing in rows):

@@ -1,7 +1,7 @@
 """Write the report of an evaluation: one self-contained HTML file, for experts and decision makers.
 
 RESULTS is the folder that `voiceveil evaluate` has written, its results.json, or an official result file (which has
-figures only). Nothing is measured again, so that it takes seconds.
+figures only). It takes seconds, as nothing is measured again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Declare the arguments."""
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder of an evaluation, or a results file")
     add_out(parser, "the page to write (default: report.html beside RESULTS)", metavar="FILE")
     add_overwrite(parser)
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page and say where it is."""
+    """Write the page and print its path."""
     from voiceveil.report.page import Options, write_report
 
     options = Options(title=args.title, compare=args.compare, audio=args.audio, overwrite=args.overwrite)

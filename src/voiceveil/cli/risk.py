@@ -2,7 +2,7 @@
 
 The protocol is that of Vauquier et al. 2025, validated by the French data protection authority. It needs two sets of
 recordings of the same people, A and B, which `voiceveil corpus protocol --legal` designs and writes down; without
---protocol they are drawn from --original. It informs a legal assessment and is none.
+--protocol they are drawn from --original. It informs a legal assessment and does not replace one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="anonymized recordings with the same ids; repeatable",
     )
     add_train(given, "speech of other speakers, anonymized by this system, which attackers learn from")
-    add_train(given, "the same, anonymized by a similar system", name="--train-similar")
+    add_train(given, "speech of other speakers, anonymized by a similar system", name="--train-similar")
     given.add_argument("--encoder", action="append", default=[], metavar="ATTACKER=ENCODER", help="see below")
     add_cache(given)
     vectors = parser.add_argument_group("from embeddings")
@@ -87,6 +87,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="check",
         help="normalization of the vectors (default: %(default)s)",
     )
+    _add_plan(parser)
+    _add_limits(parser)
+    parser.add_argument(
+        "--report", type=Path, metavar="HTML", help="write a report for decision makers as one HTML file"
+    )
+    add_overwrite(parser, "replace the file of --report if there is one")
+    add_jobs(parser)
+    add_executor(parser)
+    add_progress(parser)
+    add_json(parser, "the result, with rates as fractions,")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    """Declare the numbers of the assessment."""
     plan = parser.add_argument_group("protocol (defaults: those of --protocol, else the paper's)")
     plan.add_argument(
         "--protocol",
@@ -101,11 +115,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plan.add_argument("--draws", type=int, metavar="N", help="random draws of utterances (5)")
     add_seed(plan, "all draws")
     plan.add_argument("--labels", type=Path, metavar="CSV", help="columns speaker or utterance, and attributes")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """Declare the limits that decide on the exit code."""
     gate = parser.add_argument_group(
         "limits: exit code 1 if the upper end of a 95% interval is above one, or a check fails"
     )
     gate.add_argument("--max-linkability", type=float, metavar="RATE", help="largest linkability, e.g. 0.05")
-    gate.add_argument("--max-singling-out", type=float, metavar="RATE")
+    gate.add_argument("--max-singling-out", type=float, metavar="RATE", help="largest singling-out rate, e.g. 0.05")
     gate.add_argument(
         "--max-inference", type=float, metavar="RATE", help="largest unweighted average recall of an inferred attribute"
     )
@@ -116,19 +134,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of speakers to judge at, the nearest measured (default: the largest)",
     )
     gate.add_argument("--at-length", type=int, metavar="L", help="conversation length to judge at (default: the worst)")
-    parser.add_argument(
-        "--report", type=Path, metavar="HTML", help="write a report for decision makers as one HTML file"
-    )
-    add_overwrite(parser, "replace the file of --report if there is one")
-    add_jobs(parser)
-    add_executor(parser)
-    add_progress(parser)
-    add_json(parser, "the result, with rates as fractions,")
 
 
 def run(args: argparse.Namespace) -> int:
     """Assess, print, write the report; 1 if a limit is exceeded, or cannot be judged."""
-    from voiceveil.api.risk_assessment import RiskSettings, assess_settings
+    from voiceveil.api.risk_assessment import RiskOptions, RiskSettings, assess_settings
     from voiceveil.risk import RiskLimits
 
     embeddings = _pairs(args.embeddings, "--embeddings")
@@ -137,8 +147,6 @@ def run(args: argparse.Namespace) -> int:
             original=args.original,
             anonymized=args.anonymized,
             train=args.train,
-            train_similar=args.train_similar,
-            encoders=_pairs(args.encoder, "--encoder"),
             embeddings={name: [Path(file) for file in files.split(",")] for name, files in embeddings.items()},
             norm=args.norm,
             protocol=args.protocol,
@@ -147,9 +155,13 @@ def run(args: argparse.Namespace) -> int:
             limits=RiskLimits(
                 args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length
             ),
-            cache=args.cache,
             jobs=jobs,
-            progress=not (args.quiet or args.json),
+            options=RiskOptions(
+                train_similar=args.train_similar,
+                encoders=_pairs(args.encoder, "--encoder"),
+                cache=args.cache,
+                progress=not (args.quiet or args.json),
+            ),
         )
         if args.report is not None:
             settings.refuse_report(args.report, overwrite=args.overwrite)
@@ -187,7 +199,7 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} {text}: not whole numbers", fix="e.g. 1,3,30") from None
+        raise InputError(f"{option} {text} is not a list of whole numbers", fix="write e.g. 1,3,30") from None
 
 
 def _pairs(given: list[str], option: str) -> dict[str, str]:
@@ -198,6 +210,6 @@ def _pairs(given: list[str], option: str) -> dict[str, str]:
         if not equals or not value:
             raise InputError(f"{option} {text}", fix="write ATTACKER=VALUE, e.g. informed=...")
         if name in pairs:
-            raise InputError(f"{option}: the attacker {name} is there twice")
+            raise InputError(f"{option} names the attacker {name} twice", fix="give each attacker once")
         pairs[name] = value
     return pairs

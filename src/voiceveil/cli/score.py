@@ -35,7 +35,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="score files; the others are compared with the first")
     parser.add_argument("--trials", metavar="FILE", help="trial list: `<speaker> <utterance> target|nontarget`")
     parser.add_argument("--utt2spk", metavar="FILE", help="speakers of the trial utterances: `<utterance> <speaker>`")
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute and print."""
+    """Compute the metrics and print them with their intervals."""
     metrics = None if args.metrics is None else [name.strip() for name in args.metrics.split(",") if name.strip()]
     settings = ScoreSettings(
         files=args.files,
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plain(value: Estimate | Zebra) -> dict[str, Any]:
-    """The results that JSON does not know."""
+    """Return an estimate as plain values for JSON."""
     if isinstance(value, Zebra):
         return {"value": value.individual, "tag": value.tag, "unit": "log10"}
     return value.as_dict()
@@ -112,7 +112,7 @@ def _print(results: list[dict[str, Any]], differences: list[dict[str, Any]], arg
         print_lines(f"{difference['file']} minus {difference['minus']}:")
         rows = []
         for name, entry in difference["metrics"].items():
-            scale, unit = (100.0, " %") if entry["result"].unit == "%" else (1.0, "")
+            scale, unit = (100.0, "%") if entry["result"].unit == "%" else (1.0, "")
             least = entry["detectable"]
             power = "" if least is None else f"detectable with 80% power: {least * scale:.2g}{unit}"
             rows.append((name, str(entry["result"]), power))
@@ -129,5 +129,5 @@ def _show(result: Estimate | Zebra) -> str:
 
 def _table(rows: list[tuple[str, str, str]]) -> None:
     widths = [max(len(row[k]) for row in rows) for k in (0, 1)] if rows else [0, 0]
-    for name, value, how in rows:
-        print_lines(f"  {name:<{widths[0]}}  {value:<{widths[1]}}  {how}")
+    for name, value, remark in rows:
+        print_lines(f"  {name:<{widths[0]}}  {value:<{widths[1]}}  {remark}")

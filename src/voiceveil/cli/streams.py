@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full or without a reader: no command ends in the middle because of them."""
+"""Standard streams that may be closed, full or without a reader: they must not end a command in the middle."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["prepare_streams", "silence_stdout"]
 
 
 class _Tolerant(io.FileIO):
-    """A file whose writes never fail: what cannot be said on stderr is not worth the work of a run."""
+    """A file whose writes never fail: a message that is lost must not cost the work of a run."""
 
     def write(self, data: Any) -> int:
-        """Write the bytes, or lose them."""
+        """Write the bytes, or drop them if that fails."""
         try:
             return super().write(data) or 0
         except OSError:
@@ -23,28 +23,28 @@ class _Tolerant(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Open closed streams on the null device, and have nothing that is written to stderr raise an exception.
+    """Open closed streams on the null device, and let writes to stderr never raise an exception.
 
-    A descriptor below 3 that stays closed would be given to the next file that is opened: what a library prints would
-    go into the user's data.
+    The next file that is opened would get a closed descriptor below 3, and the messages of a library would then go into
+    the user's data.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest descriptor that is free
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free descriptor
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
-    if sys.stderr is None or sys.stderr is sys.__stderr__:  # one that somebody put there instead stays
+    if sys.stderr is None or sys.stderr is sys.__stderr__:  # a replaced stream stays
         encoding = None if sys.stderr is None else sys.stderr.encoding
         sys.stderr = io.TextIOWrapper(_Tolerant(2, "w", closefd=False), encoding, write_through=True)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # file names need not be text
+        if isinstance(stream, io.TextIOWrapper):  # file names may hold bytes that are no text
             stream.reconfigure(errors="backslashreplace")
 
 
 def silence_stdout() -> None:
-    """Send what is still to be written to stdout to the null device, so that Python can end without an error."""
+    """Redirect stdout to the null device, so that Python ends without an error about what is still to be written."""
     with suppress(OSError, ValueError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stdout.flush()

@@ -1,9 +1,9 @@
-"""Pack a submission to the VoicePrivacy 2024 Challenge, or check one without trusting it.
+"""Pack a submission to the VoicePrivacy Challenge 2022, 2024 or 2026, or check one without trusting it.
 
 RESULTS is the folder that `voiceveil evaluate --out` has made. The archive holds the result files in the layout of the
-challenge and the anonymized speech; the same results give the same bytes. `--check` goes through an archive, anybody's,
-as a stream: every utterance of the original sets in DATA must be there, in the right form; every EER and WER is
-computed again from the scores and transcripts. Exit code 1 if something is wrong with it.
+challenge and the anonymized speech; the same results give the same bytes. `--check` reads an archive without unpacking
+it: every utterance of the original sets in DATA must be in it, in the right format, and every EER and WER is computed
+again from the scores and transcripts. Exit code 1 if the archive has a fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from voiceveil.official.submission.packing import Packed, pack
 EXAMPLES = """\
 examples:
   voiceveil submit results/b2
-  voiceveil submit results/b2 --out b2-dev.tar.gz --partial
+  voiceveil submit results/b2 --out b2-dev.tar.gz --partial --unofficial
   voiceveil submit --check results/b2/submission_b2.tar.gz --data data
   voiceveil submit --check results/b2/submission_b2.tar.gz --data data --json
 """
@@ -52,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--partial", action="store_true", help="accept that whole sets, and the figures that need them, are missing"
     )
     parser.add_argument(
+        "--unofficial",
+        action="store_true",
+        help="pack figures that are not by the challenge's own evaluators; every name in the archive says so",
+    )
+    parser.add_argument(
         "--tolerance",
         type=float,
         default=0.25,
@@ -65,14 +70,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack or check."""
     if (args.results is None) == (args.check is None):
-        raise InputError("one of a folder of results and --check ARCHIVE is needed")
+        raise InputError("give either a folder of results or --check ARCHIVE")
     if args.check is None:
-        packed = pack(args.results, args.out, partial=args.partial, overwrite=args.overwrite, quiet=args.quiet)
+        packed = pack(
+            args.results,
+            args.out,
+            partial=args.partial,
+            unofficial=args.unofficial,
+            overwrite=args.overwrite,
+            quiet=args.quiet,
+        )
         print(json.dumps(packed.as_dict(), indent=2) if args.json else _packed_text(packed))
         return 0
     if args.data is None:
         raise InputError("an archive is checked against the original sets", fix="give their folder: --data DATA")
-    verdict = check(
+    report = check(
         args.check,
         args.data,
         protocol=args.protocol,
@@ -80,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
         tolerance=args.tolerance,
         quiet=args.quiet,
     )
-    print(json.dumps(verdict.as_dict(), indent=2) if args.json else _verdict_text(verdict))
-    return 0 if verdict.is_good else 1
+    print(json.dumps(report.as_dict(), indent=2) if args.json else _report_text(report))
+    return 0 if report.is_good else 1
 
 
 def _packed_text(packed: Packed) -> str:
@@ -91,12 +103,12 @@ def _packed_text(packed: Packed) -> str:
     return "\n".join(map(escaped, lines))
 
 
-def _verdict_text(verdict: SubmissionReport) -> str:
-    lines = [f"{name}: {there} of {wanted} utterances" for name, (there, wanted) in verdict.sets.items()]
-    lines.append(f"{verdict.hours:.2f} hours of speech; {verdict.recomputed} stated numbers compared")
-    lines += [f"note: {note}" for note in verdict.notes]
-    lines += [f"WRONG: {fault}" for fault in verdict.faults[:_SHOWN]]
-    if len(verdict.faults) > _SHOWN:
-        lines.append(f"... and {len(verdict.faults) - _SHOWN} more; --json lists all")
-    lines.append(f"{verdict.archive}: {'good' if verdict.is_good else f'{len(verdict.faults)} fault(s)'}")
+def _report_text(report: SubmissionReport) -> str:
+    lines = [f"{name}: {present} of {expected} utterances" for name, (present, expected) in report.sets.items()]
+    lines.append(f"{report.hours:.2f} hours of speech; {report.recomputed} stated numbers compared")
+    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"WRONG: {fault}" for fault in report.faults[:_SHOWN]]
+    if len(report.faults) > _SHOWN:
+        lines.append(f"... and {len(report.faults) - _SHOWN} more; --json lists all")
+    lines.append(f"{report.archive}: {'good' if report.is_good else f'{len(report.faults)} fault(s)'}")
     return "\n".join(map(escaped, lines))

@@ -16,17 +16,21 @@ from dataclasses import asdict
 from typing import Any
 
 from voiceveil.cli.options import add_json
+from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines, print_styled
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.resource_rules import resource_faults
 from voiceveil.systems import systems
-from voiceveil.systems.contract import Anonymizer
-from voiceveil.systems.measured import measured
+from voiceveil.systems.contract import DEFAULT_SYSTEM, Anonymizer, find_system
+from voiceveil.systems.listing import measured
 from voiceveil.systems.parameters import describe
-from voiceveil.systems.resolve import DEFAULT_SYSTEM
 
 EXAMPLES = """\
 examples:
   voiceveil systems                 all systems on one screen
   voiceveil systems veil            one system, with its parameters and how it was measured
+  voiceveil systems veil --resources                       training data and pretrained models behind it
+  voiceveil systems veil --resources --protocol vpc2022    the same, checked against the rules of a challenge
   voiceveil systems --json          for programs
 """
 _NO_FIGURES = ("-", "-", "-", "-")
@@ -35,11 +39,23 @@ _NO_FIGURES = ("-", "-", "-", "-")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="show this system with its parameters")
+    parser.add_argument(
+        "--resources", action="store_true", help="show the training data and pretrained models behind the system NAME"
+    )
+    parser.add_argument(
+        "--protocol",
+        metavar="NAME|FILE.toml",
+        help="with --resources: exit code 1 if the protocol does not allow one of them",
+    )
     add_json(parser, "the list")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the list, or one system."""
+    if args.resources:
+        return _resources(args)
+    if args.protocol is not None:
+        raise InputError("--protocol without --resources", fix="add --resources")
     names = [args.name] if args.name else sorted(systems, key=_order)
     if args.json:
         print(json.dumps([_row(name) for name in names], indent=2))
@@ -48,6 +64,29 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_list(names)
     return 0
+
+
+def _resources(args: argparse.Namespace) -> int:
+    """Print the training resources of a system, and those that a protocol does not allow."""
+    if not args.name:
+        raise InputError("--resources without a system", fix="name one: voiceveil systems veil --resources")
+    chosen = find_system(args.name)
+    resources = chosen.resources()
+    faults = [] if args.protocol is None else resource_faults(load_protocol(args.protocol), chosen)
+    if args.json:
+        rows = None if resources is None else [asdict(resource) for resource in resources]
+        print(json.dumps({"system": chosen.name, "resources": rows, "not_allowed": faults}, indent=2))
+        return 1 if faults else 0
+    if not resources:
+        print_lines(f"{chosen.name}: " + ("not declared" if resources is None else "no part of it is trained"))
+    for resource in resources or ():
+        print_lines(
+            f"{resource.name} ({resource.kind}{f', {resource.source}' if resource.source else ''}): "
+            f"{', '.join(resource.used_in)}"
+        )
+    for fault in faults:
+        print_lines(f"not allowed: {fault}")
+    return 1 if faults else 0
 
 
 def _order(name: str) -> tuple[bool, bool, bool, float, str]:
@@ -98,9 +137,9 @@ def _print_system(name: str) -> None:
     rows = [("source", cls.source), ("sampling rate", f"{cls.rate} Hz"), ("weights", _weights(cls))]
     figures = measured().get(name)
     if figures is not None:
-        who = ("women ", "men ") if len(figures.eer) == 2 else ("",)
+        groups = ("women ", "men ") if len(figures.eer) == 2 else ("",)
         original = f"original speech {figures.original_wer}; " if figures.original_wer else ""
-        eer = ", ".join(f"{group}{rate}" for group, rate in zip(who, figures.eer, strict=True))
+        eer = ", ".join(f"{group}{rate}" for group, rate in zip(groups, figures.eer, strict=True))
         rows += [
             ("EER", f"{eer}; attacker {figures.attacker} ({figures.knowledge})"),
             ("WER", f"{figures.wer}; {original}{figures.recognizer}"),

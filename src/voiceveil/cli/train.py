@@ -6,13 +6,9 @@ import argparse
 from pathlib import Path
 from types import ModuleType
 
-from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_pool, train_synthesis
-from voiceveil.cli.options import (
-    training_files,
-)
-from voiceveil.core.output_guard import refuse_overlap
-from voiceveil.run.outputs import recorded, refuse_inputs
-from voiceveil.training.synthesis_modules import MODULES
+from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_network, train_pool
+from voiceveil.training.network_recipes import NETWORK_RECIPES
+from voiceveil.training.training_run import check_output, recorded_training
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -22,7 +18,7 @@ _KINDS: dict[str, tuple[str, ModuleType]] = {
     "asr": (train_asr.HELP, train_asr),
     "pool": (train_pool.HELP, train_pool),
     "autoencoder": (train_autoencoder.HELP, train_autoencoder),
-    **{name: (module.help, train_synthesis) for name, module in MODULES.items()},
+    **{name: (recipe.help, train_network) for name, recipe in NETWORK_RECIPES.items()},
 }
 
 EXAMPLES = """\
@@ -38,7 +34,7 @@ AFTER_INTERRUPTION = "; the same command resumes the run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """One sub-command for each kind of network."""
+    """Declare a sub-command for each kind of network."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     for name, (text, module) in _KINDS.items():
         sub = kinds.add_parser(
@@ -54,12 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train; return the exit code."""
     corpora = [args.data] if isinstance(args.data, str) else args.data
-    for folder in filter(None, (args.out, getattr(args, "features", None))):
-        refuse_inputs(folder, corpora)
     models = [Path(path) for path in (getattr(args, "start", None), getattr(args, "model", None)) if path]
-    refuse_overlap(args.out, [model for model in models if model.is_dir()])
+    check_output(args.out, corpora, features=getattr(args, "features", None), models=models)
     train = _KINDS[args.kind][1].run
-    if args.kind in ("asr", "pool"):  # these look by themselves
+    if args.kind in ("asr", "pool"):  # these guard their output themselves
         return int(train(args))
-    with recorded(args.out, None, lambda: training_files(args.out), overwrite=args.overwrite):
+    with recorded_training(args.out, overwrite=args.overwrite):
         return int(train(args))

@@ -7,18 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 
-from voiceveil.cli.options import (
-    add_device,
-    add_json,
-    add_out,
-    add_progress,
-    add_seed,
-)
-from voiceveil.core.errors import InputError
+from voiceveil.cli.options import add_device, add_json, add_out, add_progress, add_seed
 from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import open_corpus
+from voiceveil.training.training_run import TrainingRun
 
 HELP = "fine-tune a CTC recognizer on a corpus with transcripts"
 EXAMPLES = """\
@@ -57,32 +50,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, then measure if asked to."""
-    from voiceveil.models.asr.ctc import CTC
-    from voiceveil.models.asr.recognition import recognizer, references, transcribe, word_error_rate
-    from voiceveil.run.context import RunContext
-    from voiceveil.training.asr import Recipe, train_ctc
+    """Train, and print the loss and, with --dev, the WER."""
+    from voiceveil.training.asr import CtcRecipe, train_and_measure, trainable_recognizer
 
-    recipe = Recipe(
+    recipe = CtcRecipe(
         args.epochs, args.learning_rate, args.batch_seconds, not args.train_front, args.seed, args.checkpoint_every
     )
-    corpus, dev = open_corpus(args.data), open_corpus(args.dev) if args.dev else None
-    if dev is not None:
-        references(dev)  # a corpus without text is found now, not after hours
-    start = recognizer(f"ctc:{args.model}", online=args.online)
-    if not isinstance(start, CTC):
-        raise InputError("a CTC model that reads no waveforms cannot be trained yet", where=args.model)
-    result = train_ctc(
-        replace(start, device=args.device), corpus, args.out, recipe, overwrite=args.overwrite, quiet=args.quiet
+    result = train_and_measure(
+        trainable_recognizer(args.model, device=args.device, online=args.online),
+        open_corpus(args.data),
+        args.out,
+        recipe,
+        TrainingRun(overwrite=args.overwrite, quiet=args.quiet),
+        dev=open_corpus(args.dev) if args.dev else None,
     )
-    wer = None
-    if dev is not None:
-        wer = word_error_rate(
-            dev, transcribe(dev, CTC(args.out.resolve(), device=args.device), RunContext(progress=not args.quiet))
-        ).wer
     if args.json:
         summary = {"folder": str(result.folder), "steps": len(result.losses), "loss": result.losses[-1]}
-        summary |= {"left_out": list(result.left_out), "wer": None if wer is None else wer.as_dict()}
+        summary |= {"left_out": list(result.left_out), "wer": None if result.wer is None else result.wer.as_dict()}
         print(json.dumps(summary))
         return 0
     if result.left_out:
@@ -90,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             f"{len(result.left_out)} utterance(s) left out, too short for their words: {result.left_out[0]} ..."
         )
     print_lines(f"{len(result.losses)} steps, loss {result.losses[0]:.3f} -> {result.losses[-1]:.3f}")
-    if wer is not None:
-        print_lines(f"WER on {args.dev}: {wer}")
+    if result.wer is not None:
+        print_lines(f"WER on {args.dev}: {result.wer}")
     print_lines(f"recognizer: ctc:{result.folder}")
     return 0

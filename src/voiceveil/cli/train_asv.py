@@ -2,7 +2,8 @@
 
 For a semi-informed attacker the corpus is a training set that was anonymized with the system under attack: say so with
 --trained-on anonymized. The same command resumes an interrupted training. The output folder then holds
-model.safetensors and record.json; use it as `trained:FOLDER` wherever a speaker encoder is asked for.
+model.safetensors and record.json; use it as `trained:FOLDER` wherever a speaker encoder is asked for. The official
+recipe of ecapa writes the folder of the 2024 challenge instead: `speechbrain:FOLDER`.
 """
 
 from __future__ import annotations
@@ -12,17 +13,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from voiceveil.cli.options import (
-    add_device,
-    add_jobs,
-    add_json,
-    add_out,
-    add_progress,
-    add_seed,
-)
-from voiceveil.core.terminal import print_lines
+from voiceveil.cli.options import add_out
+from voiceveil.cli.train_options import add_data, add_run, training_run
+from voiceveil.core.terminal import clock, print_lines
 from voiceveil.corpus import open_corpus
-from voiceveil.training.asv import AsvSettings, TrainingRun, train_asv
+from voiceveil.training.asv import AsvSettings, train_asv
 from voiceveil.training.asv_recipes import RECIPES
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
@@ -41,20 +36,15 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     models = sorted({model for model, _ in RECIPES})
-    parser.add_argument(
-        "--data",
-        nargs="+",
-        required=True,
-        metavar="CORPUS",
-        help="corpora of speech, given as for `voiceveil anonymize`",
-    )
+    add_data(parser)
     add_out(parser, "folder for model.safetensors and record.json", required=True)
     parser.add_argument("--model", choices=models, default="ecapa", help="architecture (default: ecapa)")
     parser.add_argument(
         "--recipe",
         choices=["fixed", "official"],
         default="fixed",
-        help="official: the hyperparameters of the challenge, whose learning rate never peaks (default: fixed)",
+        help="official: as the challenge trains it, with a learning rate that never peaks; of ecapa it writes the "
+        "folder of the challenge, for speechbrain:FOLDER (default: fixed)",
     )
     parser.add_argument(
         "--trained-on",
@@ -62,33 +52,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="original",
         help="what the data are: original speech (default), that of the system to attack, or of one like it",
     )
-    parser.add_argument("--epochs", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--seconds-per-chunk", type=float, metavar="S", help="default: the recipe's")
+    parser.add_argument("--epochs", type=int, metavar="N", help="passes over the speech (default: the recipe's)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="chunks in a batch (default: the recipe's)")
+    parser.add_argument(
+        "--seconds-per-chunk", type=float, metavar="S", help="length of a chunk (default: the recipe's)"
+    )
     parser.add_argument("--channels", type=int, metavar="N", help="width of the network (default: the published one)")
     parser.add_argument(
         "--validation-speakers", type=int, metavar="N", help="speakers held out to measure the EER (default: a tenth)"
     )
-    add_seed(parser, "the training")
-    add_device(parser)
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the training (default: 1)")
-    add_jobs(parser)
+    add_run(parser)
     parser.add_argument(
         "--features",
         type=Path,
         metavar="DIR",
         help="folder that keeps the features for later runs (default: they are removed at the end)",
     )
-    parser.add_argument(
-        "--checkpoint-every", type=float, default=120.0, metavar="S", help="seconds between checkpoints (default: 120)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="start again where another training left its results")
-    add_progress(parser)
-    add_json(parser, "the record of the training")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, and tell what came of it."""
+    """Train, and print the size, the data, the accuracy and the EER."""
     settings = AsvSettings(
         model=args.model,
         recipe=args.recipe,
@@ -100,32 +83,33 @@ def run(args: argparse.Namespace) -> int:
         trained_on=args.trained_on,
         seed=args.seed,
     )
-    run_options = TrainingRun(
-        device=args.device,
-        threads=args.threads,
-        jobs=args.jobs,
-        features=args.features,
-        checkpoint_every=args.checkpoint_every,
-        overwrite=args.overwrite,
-        quiet=args.quiet,
-    )
-    record = train_asv([open_corpus(spec) for spec in args.data], args.out, settings, run_options)
+    record = train_asv([open_corpus(spec) for spec in args.data], args.out, settings, training_run(args))
     print_lines(*([json.dumps(record)] if args.json else _lines(record, args.out)))
     return 0
 
 
 def _lines(record: dict[str, Any], out: Path) -> list[str]:
-    """The record as a person reads it."""
+    """Return the lines that summarize a record."""
     settings = record["settings"]
     lines = [
         f"{settings['model']}, {record['parameters'] / 1e6:.2f} million parameters, recipe "
         f"{settings['recipe']['name']}, {record['steps']} steps",
-        f"trained on {record['speakers']} speakers, {record['utterances']} utterances, {record['hours']:.2f} h of "
-        f"{record['data']} speech",
-        f"epoch {record['best_epoch']} is kept: {record['accuracy']:.1%} of the training chunks are recognized",
+        f"trained on {record['speakers']} speakers, {record['utterances']} utterances, "
+        f"{clock(3600 * record['hours'])} (h:mm:ss) of {record['data']} speech",
     ]
-    if record["validation_eer"] is None:
-        lines.append("validation EER unknown: too few speakers to keep some from training")
+    official = record.get("encoder") == "speechbrain"
+    if official and record["accuracy"] is not None:
+        lines.append(
+            f"epoch {record['best_epoch']}, the last: {record['accuracy']:.1%} of the development chunks are recognized"
+        )
+    elif not official:
+        lines.append(
+            f"epoch {record['best_epoch']} is kept: {record['accuracy']:.1%} of the training chunks are recognized"
+        )
+    if official:
+        lines.append("validation EER unknown: the official recipe trains on all speakers")
+    elif record["validation_eer"] is None:
+        lines.append("validation EER unknown: too few speakers to hold some out")
     else:
         lines.append(
             f"EER {record['validation_eer']:.1%} on {record['validation_utterances']} utterances of "
@@ -136,4 +120,4 @@ def _lines(record: dict[str, Any], out: Path) -> list[str]:
             f"WARNING: the learning rate got to {record['highest_learning_rate']:.3g} and never came down from a peak: "
             "a weak attacker overstates privacy"
         )
-    return [*lines, f"encoder: trained:{out}"]
+    return [*lines, f"encoder: {record.get('encoder', 'trained')}:{out}"]

@@ -1,1 +1,1 @@
-"""Foundations without a word about speech: errors, registries, files, documents, archives, checks."""
+"""Foundations that do not depend on speech: errors, registries, files, documents, archives, checks."""

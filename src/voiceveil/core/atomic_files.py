@@ -67,7 +67,7 @@ def _guard_of(path: Path) -> Guard | None:
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
+    """Yield a temporary path beside ``path``; it replaces ``path`` if the block succeeds, and is removed otherwise."""
     with scratch_path(path) as part:
         yield part
         guard = _guard_of(Path(path))
@@ -78,7 +78,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def scratch_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary file in the folder of ``path``, which is made if need be; it is gone when the block ends.
+    """Yield a temporary file in the folder of ``path``, which is created if missing; it is removed at the end.
 
     Failure to write (no space, no permission) is an :class:`OutputError`.
     """

@@ -1,7 +1,8 @@
 """Packages that share their name with a public function, such as ``voiceveil.systems`` and ``vv.systems()``.
 
-Importing ``voiceveil.systems.contract`` makes Python bind the package as the attribute ``systems`` of ``voiceveil``: a
-function of that name would not last there. Instead the package itself is callable and has the function's signature.
+Importing ``voiceveil.systems.contract`` makes Python bind the package as the attribute ``systems`` of ``voiceveil``,
+where it would replace a function of that name. Instead the package itself is callable, with the signature and the
+documentation of the function.
 """
 
 from __future__ import annotations
@@ -30,7 +31,21 @@ class CallablePackage(ModuleType):
 
 
 def make_callable(package: str, function: Callable[..., Any]) -> None:
-    """Make the package of this name, which is being imported, callable as ``function``."""
+    """Make a package callable as ``function``; called while the package is imported.
+
+    Parameters
+    ----------
+    package
+        Full name of the package.
+    function
+        The function; ``help(package)`` shows its signature and docstring.
+    """
     module = sys.modules[package]
     module.__class__ = CallablePackage
     module.__dict__["call"] = function
+    summary, _, rest = (inspect.getdoc(function) or "").partition("\n")
+    parameters = list(inspect.signature(function).parameters.values())
+    lines = [str(parameter) for parameter in parameters]
+    if any(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
+        lines.insert(sum(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters), "*")
+    module.__doc__ = "\n".join([summary, "", f"{package}(", *(f"    {line}," for line in lines), ")", rest])

@@ -54,7 +54,7 @@ class _CompileListener(_numba.core.event.Listener):  # type: ignore[name-defined
         report_status("compiling (only the first time on this computer)")
 
     def on_end(self, event: Any) -> None:
-        """Nothing to tell."""
+        """Do nothing."""
 
 
 _numba.core.event.register("numba:compile", _CompileListener())

@@ -58,19 +58,19 @@ Where = str | PathLike[str] | None
 
 
 def read_json(path: Path, *, largest: int = LARGEST, nan: bool = False, fix: str = "") -> Any:
-    """Return the value of a JSON file; ``nan`` as for :func:`parse_json`."""
+    """Return the value of a JSON file of at most ``largest`` bytes; see :func:`parse_json`."""
     return parse_json(_content(path, largest, fix), where=path, nan=nan, fix=fix)
 
 
 def read_toml(path: Path, *, largest: int = 1 << 20, fix: str = "") -> dict[str, Any]:
-    """Return the table of a TOML file."""
+    """Return the table of a TOML file of at most ``largest`` bytes; errors end with ``fix``."""
     content = _content(path, largest, fix)
     try:
-        found = tomllib.loads(content.decode("utf-8"))
-        _check_values(found)
+        document = tomllib.loads(content.decode("utf-8"))
+        _check_values(document)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {_reason(error)}", where=path, fix=fix) from error
-    return found
+    return document
 
 
 def parse_json(
@@ -84,8 +84,21 @@ def parse_json(
 ) -> Any:
     """Return the value of JSON text.
 
-    ``surrogates``: allow text with the lone surrogates by which Python holds file names that are not UTF-8.
-    ``nan``: allow NaN and Infinity, which Python writes for numbers that are not finite.
+    Parameters
+    ----------
+    data
+        The text.
+    where, line, fix
+        Of the error, see :class:`~voiceveil.core.errors.InputError`.
+    surrogates
+        Allow lone surrogates, by which Python represents file names that are not UTF-8.
+    nan
+        Allow NaN and Infinity, which Python writes for numbers that are not finite.
+
+    Raises
+    ------
+    InputError
+        If it is not JSON, or exceeds the limits of this module.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8", "surrogatepass" if surrogates else "strict")
@@ -112,11 +125,11 @@ def _reason(error: Exception) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {_shown(next(name for name in names if names.count(name) > 1))} is there twice")
-    return found
+    return document
 
 
 def _whole(digits: str) -> int:
@@ -141,7 +154,7 @@ _WITH_NAN = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole)
 
 
 def _check_values(document: Any, *, surrogates: bool = False) -> None:
-    """Raise a ``ValueError`` at what is nested too deeply, too large a number, or no Unicode text."""
+    """Raise a ``ValueError`` for values nested too deeply, too large numbers, and text that is not Unicode."""
     level, depth = [document], 0
     while level:
         if depth > DEEPEST:
@@ -187,8 +200,21 @@ def build(kind: type[T], value: Any, *, where: Where = None, unknown: bool = Fal
 
     Known types: ``str``, ``int``, ``float`` (finite), ``Extended``, ``bool``, ``None``, ``Any``, ``Literal``, unions,
     ``tuple``, ``list``, ``Sequence``, ``dict``, ``Mapping`` and dataclasses; any other type if the value has it already
-    (``datetime`` of TOML, ``Path``). ``unknown``: pass over keys that are no field.
+    (``datetime`` of TOML, ``Path``).
 
+    Parameters
+    ----------
+    kind
+        The dataclass.
+    value
+        A parsed document.
+    where, fix
+        Of the error, see :class:`~voiceveil.core.errors.InputError`.
+    unknown
+        Ignore keys that are not fields, instead of refusing them.
+
+    Examples
+    --------
     >>> @dataclasses.dataclass
     ... class Point:
     ...     x: float
@@ -198,12 +224,12 @@ def build(kind: type[T], value: Any, *, where: Where = None, unknown: bool = Fal
     voiceveil.core.errors.InputError: a.json: x is '1', but must be a number
     """
     try:
-        found: T = _built(kind, value, "", unknown)
+        document: T = _built(kind, value, "", unknown)
     except _Mismatch as error:
         raise InputError(str(error), where=where, fix=error.fix or fix) from None
     except InputError as error:  # of a dataclass that checks itself
         raise InputError(error.what, where=where, fix=error.fix or fix) from error
-    return found
+    return document
 
 
 def _built(kind: Any, value: Any, place: str, unknown: bool) -> Any:
@@ -214,15 +240,15 @@ def _built(kind: Any, value: Any, place: str, unknown: bool) -> Any:
     names = [field.name for field in wanted]
     strange = [name for name in value if name not in names]
     if strange and not unknown:
-        what = f"unknown key {_shown(strange[0])}{f' in {place}' if place else ''}"
-        raise _Mismatch(what, did_you_mean(strange[0][:100], names))
-    found = {}
+        problem = f"unknown key {_shown(strange[0])}{f' in {place}' if place else ''}"
+        raise _Mismatch(problem, did_you_mean(strange[0][:100], names))
+    values = {}
     for field in wanted:
         if field.name in value:
-            found[field.name] = _checked(hints[field.name], value[field.name], _inside(place, field.name), unknown)
+            values[field.name] = _checked(hints[field.name], value[field.name], _inside(place, field.name), unknown)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise _Mismatch(f"{_inside(place, field.name)} is missing")
-    return kind(**found)
+    return kind(**values)
 
 
 @lru_cache(maxsize=64)
@@ -241,7 +267,7 @@ def _checked(hint: Any, value: Any, place: str, unknown: bool) -> Any:
     if origin in (Union, types.UnionType):
         return _one_of(arguments, value, place, unknown)
     if origin is Literal:
-        if not any(value == one and type(value) is type(one) for one in arguments):
+        if not any(value == choice and type(value) is type(choice) for choice in arguments):
             raise _WrongType(place, value, _named(hint))
         return value
     if dataclasses.is_dataclass(hint):

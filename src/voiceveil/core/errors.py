@@ -35,11 +35,11 @@ class InputError(ValueError):
 
 
 class OutputError(InputError):
-    """Nothing can be written where the user wants it (no space, no permission): a batch stops at the first."""
+    """An output cannot be written (no space, no permission): a batch stops at the first such error."""
 
 
 def is_memory_error(error: Exception) -> bool:
-    """Return whether the memory was exhausted: torch and ONNX Runtime have no exception of their own for it."""
+    """Return whether an exception means that the memory was exhausted, also one of torch or ONNX Runtime."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and ("allocate memory" in text or "out of memory" in text)

@@ -19,8 +19,8 @@ from voiceveil.core.errors import InputError
 
 __all__ = [
     "AUDIO_SUFFIXES",
-    "FOREIGN_SUFFIXES",
     "LONGEST_LINE",
+    "MEDIA_SUFFIXES",
     "bounded_lines",
     "exists",
     "file_stamp",
@@ -33,10 +33,28 @@ __all__ = [
 
 Line = TypeVar("Line", bytes, str, covariant=True)
 
-#: Recordings that libsndfile cannot read. They are searched for all the same, so that none is passed over in silence.
-FOREIGN_SUFFIXES = frozenset({".m4a", ".aac", ".mp4", ".webm", ".wma", ".amr", ".3gp"})
-#: Endings of the names of recordings.
-AUDIO_SUFFIXES = FOREIGN_SUFFIXES | {
+#: Suffixes of videos and of recordings that are read by PyAV.
+MEDIA_SUFFIXES = frozenset(
+    {".m4a", ".m4b", ".aac", ".wma", ".amr", ".mka", ".ac3", ".ape", ".wv"}
+    | {
+        ".mp4",
+        ".m4v",
+        ".mov",
+        ".3gp",
+        ".3g2",
+        ".webm",
+        ".mkv",
+        ".avi",
+        ".wmv",
+        ".mpg",
+        ".mpeg",
+        ".mts",
+        ".m2ts",
+        ".flv",
+    }
+)
+#: Suffixes of recordings, with or without a picture.
+AUDIO_SUFFIXES = MEDIA_SUFFIXES | {
     ".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"
 }  # fmt: skip
 #: Bytes of the largest file that is read into memory at once, unless the caller allows more.
@@ -77,8 +95,8 @@ def open_file(path: str | os.PathLike[str], kind: str = "a file") -> io.Buffered
     except FileNotFoundError as error:
         raise InputError(f"no such {kind.partition(' ')[2]}", where=shortened(path)) from error
     except OSError as error:
-        what, fix = _REASONS.get(error.errno or 0, (f"cannot read this file: {error.strerror or error}", ""))
-        raise InputError(what, where=shortened(path), fix=fix) from error
+        problem, fix = _REASONS.get(error.errno or 0, (f"cannot read this file: {error.strerror or error}", ""))
+        raise InputError(problem, where=shortened(path), fix=fix) from error
     except ValueError as error:
         if isinstance(error, InputError):
             raise
@@ -93,7 +111,7 @@ def _refuse_special(status: os.stat_result, path: str | os.PathLike[str], kind: 
 
 
 def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:
-    """Refuse what looks like a regular file but is made by the kernel on the fly; ``/dev/shm`` holds real ones."""
+    """Refuse files that the kernel makes on the fly, as in ``/proc``; ``/dev/shm`` holds real files."""
     try:
         real = str(Path(f"/proc/self/fd/{handle}").readlink())
     except OSError:  # a system without /proc
@@ -103,13 +121,13 @@ def _refuse_kernel(handle: int, path: str | os.PathLike[str]) -> None:
 
 
 def shortened(path: str | os.PathLike[str]) -> str:
-    """Return the path as an error shows it: one of thousands of characters in part."""
+    """Return the path for an error message; the middle of a very long one is left out."""
     text = os.fspath(path)
     return text if len(text) <= 1000 else f"{text[:200]}...{text[-100:]}"
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Return whether something is there; False for a path that no file can have (``Path.exists`` may raise then)."""
+    """Return whether the path exists; False for an impossible path, for which ``Path.exists`` may raise."""
     return os.path.exists(path)  # noqa: PTH110
 
 
@@ -119,10 +137,10 @@ def resolved(path: str | os.PathLike[str]) -> Path:
 
 
 def file_stamp(status: os.stat_result) -> str:
-    """Return what changes when a file is written to or replaced: size, times of modification and change, inode.
+    """Return values that change when a file is written or replaced: size, times of modification and change, inode.
 
-    Size and time of modification alone stay the same when a copy with the old time (``cp -p``, ``rsync -t``, ``tar``)
-    takes the place of a file.
+    Size and time of modification alone would not change if a copy with the old time (``cp -p``, ``rsync -t``, ``tar``)
+    replaced the file.
     """
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
@@ -133,8 +151,8 @@ def read_bytes(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> by
         try:
             data = file.read(at_most + 1)
         except OSError as error:
-            what = f"cannot read this file: {error.strerror or error}"
-            raise InputError(what, where=shortened(path)) from error
+            problem = f"cannot read this file: {error.strerror or error}"
+            raise InputError(problem, where=shortened(path)) from error
     if len(data) > at_most:
         raise InputError(f"larger than {_amount(at_most)}, which is more than such a file holds", where=path)
     return data
@@ -153,7 +171,7 @@ def read_text(path: str | os.PathLike[str], *, at_most: int = MOST_BYTES) -> str
 
 
 class _Lines(Protocol[Line]):
-    """What has lines: a file of bytes or of text, or a compressed one."""
+    """An open file that yields lines: of bytes or of text, possibly compressed."""
 
     def readline(self, size: int, /) -> Line:
         """Return the rest of a line, up to ``size``."""

@@ -1,4 +1,4 @@
-"""Refuse to write where data of the user's lies: checks to make before an output is opened.
+"""Checks before an output is opened, so that no data of the user are overwritten.
 
 1. An output that is the input data, holds some of it, or lies in it is refused, ``--overwrite`` or not.
 2. A file that exists where one is to be written, and that the program has not recorded as its own, stops the run
@@ -33,10 +33,16 @@ _ELSEWHERE = "give an output outside of the data"
 
 
 def refuse_overlap(output: Path, inputs: Iterable[Path], recordings: Iterable[Path] = ()) -> None:
-    """Raise ``InputError`` if the output (a file or folder) is, holds or lies in one of the input files or folders.
+    """Raise ``InputError`` if the output overlaps with the input.
 
-    ``recordings``: folders of recordings that a list names. They may lie anywhere, and the output may lie beside or
-    below them, but it must not hold them.
+    Parameters
+    ----------
+    output
+        File or folder to be written.
+    inputs
+        Files and folders that the output must not be, contain or lie in.
+    recordings
+        Folders of recordings that a list names: the output may lie beside or below them, but must not contain them.
     """
     out = resolved(output)
     for path in inputs:
@@ -58,22 +64,24 @@ def folder_of(recording: Path) -> Path:
 
 
 def refuse_same_files(targets: Iterable[Path], sources: Callable[[], Iterable[Path]]) -> None:
-    """Raise ``InputError`` if a file to be written is a file of the input, be it by a link; memory stays flat.
+    """Raise ``InputError`` if a file to be written is a file of the input, also through links.
 
-    ``sources`` is called, and its files are looked at, only if a target exists.
+    Memory does not grow with the number of files. ``sources`` is called only if a target exists.
     """
-    there = DiskDict()
+    targets_by_inode = DiskDict()
     for target in targets:
         if (inode := _inode(target)) is not None:
-            there[inode] = str(target)
-    for source in sources() if there else ():
-        if (inode := _inode(source)) is not None and inode in there:
-            what = "the output would replace the input" + ("" if there[inode] == str(source) else f" {source}")
-            raise InputError(what, where=there[inode], fix="give another output")
+            targets_by_inode[inode] = str(target)
+    for source in sources() if targets_by_inode else ():
+        if (inode := _inode(source)) is not None and inode in targets_by_inode:
+            problem = "the output would replace the input" + (
+                "" if targets_by_inode[inode] == str(source) else f" {source}"
+            )
+            raise InputError(problem, where=targets_by_inode[inode], fix="give another output")
 
 
 def _inode(path: Path) -> str | None:
-    """Device and inode of the file, behind links; None if there is none."""
+    """Return device and inode of the file that a path leads to; None if there is none."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -82,10 +90,17 @@ def _inode(path: Path) -> str | None:
 
 
 def refuse_files(targets: Iterable[Path], *, overwrite: bool, audio: bool = False) -> None:
-    """Raise ``InputError`` if a target exists, for outputs without a ledger, unless ``overwrite``.
+    """Raise ``InputError`` if a target exists; for outputs without a ledger.
 
-    Below a folder that is :func:`recorded`, its own files may be replaced all the same. An output that is no audio
-    (``audio=False``) is refused where it has the name of a recording, ``overwrite`` or not: it would replace one.
+    Parameters
+    ----------
+    targets
+        Files to be written. Files of the program itself below a folder that is :func:`recorded` may be replaced.
+    overwrite
+        Allow other files to be replaced as well.
+    audio
+        The targets are audio files. Other targets with the suffix of an audio file are refused, even with
+        ``overwrite``: they would replace a recording.
     """
     named = list(targets)
     for target in named if not audio else ():
@@ -96,7 +111,7 @@ def refuse_files(targets: Iterable[Path], *, overwrite: bool, audio: bool = Fals
 
 
 def refuse_existing(targets: Iterable[Path], is_ours: Callable[[Path], bool], what: str = _NOT_OURS) -> None:
-    """Raise ``InputError`` if a target exists and is not ours: it names the first one and says how many there are."""
+    """Raise ``InputError`` if targets exist for which ``is_ours`` is False; it names the first and their number."""
     first, count = None, 0
     for target in targets:
         if os.path.lexists(target) and not is_ours(target):
@@ -115,13 +130,13 @@ def refuse_no_folder(folder: Path) -> None:
 
 
 class _Anything:
-    """Lets every file be replaced: the user has said so."""
+    """Allows every file to be replaced, as the user has asked for it."""
 
     def before_replace(self, part: Path, path: Path) -> None:
-        """Allow it."""
+        """Allow the replacement."""
 
     def owns(self, path: Path) -> bool:
-        """No file is recorded."""
+        """Return False: no file is recorded."""
         return False
 
     def may_replace(self, path: Path) -> bool:
@@ -131,6 +146,6 @@ class _Anything:
 
 @contextmanager
 def replacing(folder: Path, *, overwrite: bool) -> Iterator[None]:
-    """Let the block replace and remove the files that it writes below ``folder``, if the user says ``--overwrite``."""
+    """Allow the block to replace and remove files below ``folder`` if ``overwrite`` is True."""
     with guarded(folder, _Anything()) if overwrite else nullcontext():
         yield

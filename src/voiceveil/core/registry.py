@@ -26,7 +26,7 @@ def did_you_mean(name: str, known: list[str]) -> str:
 
 
 class Registry(Generic[T]):
-    """Named things of one kind, found in our own modules, in entry points, or added by a decorator.
+    """Named items of one kind, from modules of this package, from entry points, or added by a decorator.
 
     ``modules`` are imported only when a name is first looked up, so that declaring a registry costs nothing.
     """
@@ -40,7 +40,7 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator: ``@systems.register("b2")``. A name can be taken once."""
+        """Return a decorator that adds an item, as in ``@systems.register("b2")``; a name can be used once."""
 
         def add(item: T) -> T:
             if name in self._items:
@@ -75,7 +75,7 @@ class Registry(Generic[T]):
         self._loaded = True  # only now: a module that failed to import fails again, and is not just unknown
 
     def _from_point(self, point: EntryPoint) -> T:
-        """Import a third party's item, when it is asked for: a broken package takes nothing else with it."""
+        """Import a third party's item when it is first used, so that a broken package affects no other item."""
         try:
             item: T = point.load()
         except Exception as error:  # anything can happen while a module is imported

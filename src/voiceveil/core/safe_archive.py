@@ -51,7 +51,7 @@ _DAMAGED = "is it complete? copy it again from its source"
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may hold; the defaults leave room for all the speech of the challenge, twice."""
+    """Limits of an archive; the defaults allow twice the speech of the challenge."""
 
     members: int = 300_000
     total: int = 200 << 30  # unpacked
@@ -80,7 +80,7 @@ class Member:
         self._left = self.size
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; none at the end. A member that ends too early is an ``InputError``."""
+        """Return up to ``size`` bytes, none at the end; a member that ends too early is an ``InputError``."""
         wanted = min(size, self._left)
         with _faults_of(self.archive, f"{self.name}: "):
             data = self._source.read(wanted) if wanted else b""
@@ -90,7 +90,7 @@ class Member:
         return data
 
     def blocks(self) -> Iterator[bytes]:
-        """What is left of the content, a block at a time."""
+        """Yield the rest of the content in blocks."""
         while data := self.read(_CHUNK):
             yield data
 
@@ -112,7 +112,7 @@ def read_members(path: Path, limits: Limits | None = None) -> Iterator[Member]:
 
 @contextmanager
 def _faults_of(path: Path | None, member: str = "") -> Iterator[None]:
-    """Whatever goes wrong in the block is an ``InputError`` about this archive."""
+    """Turn errors of the block into an ``InputError`` about this archive."""
     try:
         yield
     except InputError as error:
@@ -126,7 +126,7 @@ def _faults_of(path: Path | None, member: str = "") -> Iterator[None]:
 
 
 class _Counted:
-    """A stream that is read in order and keeps an eye on the ratio of compression."""
+    """A stream that is read in order and limits the ratio of compression."""
 
     def __init__(self, stream: BinaryIO | gzip.GzipFile, packed: BinaryIO, limits: Limits) -> None:
         self._stream, self._packed, self._limits = stream, packed, limits
@@ -134,7 +134,7 @@ class _Counted:
         self.member = "the beginning"
 
     def read(self, size: int) -> bytes:
-        """Exactly ``size`` bytes, fewer only at the end of the stream."""
+        """Return exactly ``size`` bytes, fewer only at the end of the stream."""
         parts = []
         while size > 0 and (data := self._stream.read(min(size, _CHUNK))):
             parts.append(data)
@@ -144,7 +144,7 @@ class _Counted:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Pass over ``size`` bytes."""
+        """Skip ``size`` bytes."""
         while size > 0 and (data := self.read(min(size, _CHUNK))):
             size -= len(data)
         if size > 0:
@@ -153,13 +153,13 @@ class _Counted:
 
 def _check_ratio(name: str, unpacked: int, packed: int, limits: Limits) -> None:
     if unpacked - limits.free > limits.ratio * packed:
-        what = f"{name}: {unpacked} bytes out of {packed}, more than {limits.ratio:g} times as many"
-        raise InputError(what, fix="no speech and no table packs so well: this is no submission")
+        problem = f"{name}: {unpacked} bytes out of {packed}, more than {limits.ratio:g} times as many"
+        raise InputError(problem, fix="no speech and no table packs so well: this is no submission")
 
 
 @dataclass
 class _Names:
-    """The names so far; what would be the same file on some disk is refused."""
+    """The names so far; names that are the same file on some file systems are refused."""
 
     limits: Limits
     seen: dict[str, str] = field(default_factory=dict)
@@ -167,11 +167,11 @@ class _Names:
     total: int = 0
 
     def add(self, name: str, size: int) -> None:
-        """One more file."""
+        """Check and store the name of a file."""
         key = _key(name)
         if key in self.seen:
-            what = "is there twice" if self.seen[key] == name else f"is the same as {self.seen[key]} on some disks"
-            raise InputError(f"{name}: {what}", fix="each file once")
+            problem = "is there twice" if self.seen[key] == name else f"is the same as {self.seen[key]} on some disks"
+            raise InputError(f"{name}: {problem}", fix="each file once")
         parents = ["/".join(key.split("/")[:k]) for k in range(1, key.count("/") + 1)]
         if key in self.folders or any(parent in self.seen for parent in parents):
             raise InputError(f"{name}: a file in the place of a folder", fix="give it another name")
@@ -183,8 +183,8 @@ class _Names:
         if len(self.seen) > self.limits.members:
             raise InputError(f"{name}: more than {self.limits.members} files", fix="this is no submission")
         if size < 0 or self.total > self.limits.total:
-            what = f"{name}: of {size} bytes, with which the archive has more than {self.limits.total}"
-            raise InputError(what, fix="this is no submission")
+            problem = f"{name}: of {size} bytes, with which the archive has more than {self.limits.total}"
+            raise InputError(problem, fix="this is no submission")
 
 
 def _key(name: str) -> str:
@@ -192,7 +192,7 @@ def _key(name: str) -> str:
 
 
 def _safe_name(raw: bytes, limits: Limits) -> str:
-    """The name of a member, without ``./`` before it and ``/`` behind; what could lead out of a folder is refused."""
+    """Return the name of a member without leading ``./`` and final ``/``; names that leave the folder are refused."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -210,8 +210,8 @@ def _safe_name(raw: bytes, limits: Limits) -> str:
     if len(name) > limits.name:
         raise InputError(f"{name[:80]!r}...: a name of {len(name)} characters", fix="rename the file")
     if len(parts) > limits.depth:
-        what = f"{name[:80]!r}...: {len(parts)} levels deep, more than {limits.depth}"
-        raise InputError(what, fix="pack it in the layout of the challenge")
+        problem = f"{name[:80]!r}...: {len(parts)} levels deep, more than {limits.depth}"
+        raise InputError(problem, fix="pack it in the layout of the challenge")
     return name
 
 
@@ -240,8 +240,8 @@ def _tar_members(stream: _Counted, limits: Limits, path: Path) -> Iterator[Membe
         size = _number(extended["size"], 10, safe) if "size" in extended else size
         extended = {}
         if kind in _REFUSED or kind not in (b"0", b"\0", b"5", b"7"):
-            what = _REFUSED.get(kind, f"of the unknown type {kind!r}")
-            raise InputError(f"{safe}: {what}", fix="a submission holds regular files and folders alone")
+            problem = _REFUSED.get(kind, f"of the unknown type {kind!r}")
+            raise InputError(f"{safe}: {problem}", fix="a submission holds regular files and folders alone")
         if kind == b"5" or name.endswith(b"/"):
             if size:
                 raise InputError(f"{safe}: a folder with content", fix="this is no submission")
@@ -253,7 +253,7 @@ def _tar_members(stream: _Counted, limits: Limits, path: Path) -> Iterator[Membe
 
 
 def _tar_header(header: bytes) -> tuple[bytes, bytes, int]:
-    """Type, name and size of a header block (POSIX 1003.1, ustar)."""
+    """Return type, name and size of a header block (POSIX 1003.1, ustar)."""
     if len(header) < _BLOCK:
         raise InputError("not a tar archive, or one that is cut off", fix=_DAMAGED)
     stated = _number(header[148:156], 8, "a header")
@@ -276,7 +276,7 @@ def _number(text: bytes, base: int, where: str) -> int:
 
 def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
     """Return the records ``<length> <key>=<value>`` of an extended header that matter: path and size."""
-    found: dict[str, bytes] = {}
+    headers: dict[str, bytes] = {}
     start = records = 0
     while start < len(data):
         records += 1
@@ -293,9 +293,9 @@ def _pax(data: bytes, after: str, is_global: bool) -> dict[str, bytes]:
         if key in (b"path", b"size", b"linkpath") or key.startswith(b"GNU.sparse"):
             if is_global or key not in (b"path", b"size"):
                 raise InputError(f"after {after}: a header that sets {key.decode('ascii', 'replace')!r}", fix=_DAMAGED)
-            found[key.decode()] = value[:-1]
+            headers[key.decode()] = value[:-1]
         start += length
-    return found
+    return headers
 
 
 def _zip_members(file: BinaryIO, limits: Limits, path: Path) -> Iterator[Member]:
@@ -325,8 +325,8 @@ def _zip_members(file: BinaryIO, limits: Limits, path: Path) -> Iterator[Member]
 
 
 def _check_overlap(kept: list[tuple[str, zipfile.ZipInfo]]) -> None:
-    """Each file has bytes of its own: a bomb lets many share the same ones (Fifield, WOOT 2019)."""
-    ordered = sorted(kept, key=lambda one: one[1].header_offset)
+    """Refuse files that share bytes, by which zip bombs work (Fifield, WOOT 2019)."""
+    ordered = sorted(kept, key=lambda pair: pair[1].header_offset)
     for (name, info), (_, following) in pairwise(ordered):
         if info.header_offset + _LOCAL_HEADER + info.compress_size > following.header_offset:
             raise InputError(f"{name}: shares its bytes with another file", fix="this is no submission")

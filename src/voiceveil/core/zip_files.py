@@ -61,7 +61,7 @@ def check_zip(file: BinaryIO, *, zip64: bool = False) -> int:
 
 
 def read_npz(path: Path, *, largest: int) -> dict[str, NDArray[Any]]:
-    """Name -> array; a ``ValueError`` if the file is no such, or would take more than ``largest`` bytes.
+    """Return name -> array; a ``ValueError`` if the file is not an ``.npz``, or needs more than ``largest`` bytes.
 
     An ``InputError``, which is one, if it cannot be opened.
     """

@@ -48,11 +48,18 @@ def check(
     enroll: Corpus | str | Path | None = None,
     audio: bool = True,
 ) -> list[Fault]:
-    """Return every fault of a corpus (or of what ``open_corpus`` takes), notes included.
+    """Return all faults and notes of a corpus.
 
-    ``rate``: the sampling rate in Hz that each file should have. ``enroll``: the corpus with the enrollment
-    utterances, where they stand in a directory of their own; the trials are checked against it. ``audio=False``
-    leaves the audio files unopened.
+    Parameters
+    ----------
+    corpus
+        A corpus, or a path that ``open_corpus`` takes.
+    rate
+        Sampling rate in Hz that each file should have.
+    enroll
+        Corpus with the enrollment utterances, if they are not in ``corpus``; the trials are checked against it.
+    audio
+        Also open the audio files.
     """
     reading = read_tolerantly(corpus, enroll=enroll)
     return [*reading.faults, *(audio_faults(reading, rate) if audio else ())]
@@ -102,8 +109,14 @@ def audio_faults(
 ) -> Iterator[Fault]:
     """Yield the faults of the audio files in the order of the utterances.
 
-    ``rate``: the sampling rate that every file should have, in Hz. ``progress`` is called with the number of utterances
-    that are done.
+    Parameters
+    ----------
+    reading
+        The corpus with the places of its utterances.
+    rate
+        Sampling rate in Hz that each file should have.
+    progress
+        Called with the number of finished utterances.
     """
     files: dict[Path, tuple[float, str, str]] = {}
     for number, utterance in enumerate(reading.corpus, start=1):

@@ -15,9 +15,18 @@ FORMATS = ("kaldi", "csv", "jsonl", "lhotse")
 
 
 def write_corpus(corpus: Corpus, out: Path, to: str, *, overwrite: bool = False) -> list[Path]:
-    """Write ``corpus``: kaldi and lhotse into the directory ``out``, csv and jsonl into the file ``out``.
+    """Write the metadata of a corpus, and return the paths of the files.
 
-    A file that is there is an ``InputError`` before anything is written, unless ``overwrite``.
+    Parameters
+    ----------
+    corpus
+        The corpus.
+    out
+        A directory for ``kaldi`` and ``lhotse``, a file for ``csv`` and ``jsonl``.
+    to
+        The format.
+    overwrite
+        Replace existing files; otherwise one is an ``InputError`` before anything is written.
     """
     from voiceveil.core.output_guard import refuse_files, replacing
 

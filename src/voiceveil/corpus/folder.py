@@ -1,12 +1,14 @@
 """A plain folder of audio, or one audio file.
 
-The utterance id is the path below the folder without its suffix, with ``/``; the speaker is the first sub-folder,
-None for files that lie directly in the folder. Hidden files and folders are passed over.
+The utterance id is the path below the folder without its suffix, with ``/``; with it where two files differ in their
+suffixes only. The speaker is the first sub-folder, None for files that lie directly in the folder. Hidden files and
+folders are passed over.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,41 +29,48 @@ def read_folder(path: Path, report: Report = strict) -> Corpus:
         return Corpus(path.stem, (Utterance(path.stem, path),), kind="file", root=path.parent)
     if _holds_kaldi(path, report):
         return Corpus(path.resolve().name, (), root=path)
-    utterances: dict[str, Utterance] = {}
-    for file in walk_files(path, AUDIO_SUFFIXES, report):
-        relative = file.relative_to(path)
-        key = relative.with_suffix("").as_posix()
-        if not key.isprintable():
-            problem = f"a file name with unprintable characters: {key!r}"
-            report(Fault(file, None, problem, fix="rename it: not every format can hold it", note=True))
-        if key in utterances:
-            other = utterances[key].path.name
-            report(Fault(file, None, f"{other} beside it has the same id {key}", fix="remove or rename one of them"))
-        else:
-            speaker = relative.parts[0] if len(relative.parts) > 1 else None
-            utterances[key] = Utterance(key, file, speaker=speaker)
+    files = [file.relative_to(path) for file in walk_files(path, AUDIO_SUFFIXES, report)]
+    utterances = []
+    for id, file in zip(_ids(files), files, strict=True):
+        if not id.isprintable():
+            problem = f"a file name with unprintable characters: {id!r}"
+            report(Fault(path / file, None, problem, fix="rename it: not every format can hold it", note=True))
+        speaker = file.parts[0] if len(file.parts) > 1 else None
+        utterances.append(Utterance(id, path / file, speaker=speaker))
     if not utterances:
         known = " ".join(sorted(AUDIO_SUFFIXES))
         report(Fault(path, None, "no audio in this folder", fix=f"files with these suffixes are looked for: {known}"))
-    return Corpus(path.resolve().name, tuple(utterances.values()), root=path)
+    return Corpus(path.resolve().name, tuple(utterances), root=path)
 
 
 def read_files(paths: Sequence[Path]) -> Corpus:
-    """Return a corpus of audio files, whose ids are their names without the suffix; its name is that of their folder.
+    """Return a corpus of audio files (``kind`` is then "files"), named after their folder.
+
+    Their ids are their names without the suffix.
 
     Raises
     ------
     InputError
-        If two files would have the same id.
+        If two files have the same name.
     """
-    utterances: dict[str, Utterance] = {}
-    for path in paths:
-        other = utterances.setdefault(path.stem, Utterance(path.stem, path)).path
+    names: dict[str, Path] = {}
+    for path in dict.fromkeys(paths):
+        other = names.setdefault(path.name, path)
         if other != path:
             problem = f"{other} has the same name: both would be written to one file"
             raise InputError(problem, where=path, fix="rename one of them, or anonymize them into two folders")
+    ids = _ids([Path(name) for name in names])
     name = Path(os.path.commonpath([path.resolve().parent for path in paths])).name
-    return Corpus(name, tuple(utterances.values()))
+    utterances = tuple(Utterance(id, path) for id, path in zip(ids, names.values(), strict=True))
+    return Corpus(name, utterances, kind="files")
+
+
+def _ids(files: Sequence[Path]) -> list[str]:
+    """Return the paths without suffixes, but with them where these alone tell two files apart."""
+    stems = Counter(file.with_suffix("") for file in files)
+    taken = set(files)
+    unique = (stems[stem] == 1 and stem not in taken for stem in (file.with_suffix("") for file in files))
+    return [(file.with_suffix("") if plain else file).as_posix() for file, plain in zip(files, unique, strict=True)]
 
 
 def _holds_kaldi(path: Path, report: Report) -> bool:

@@ -6,7 +6,8 @@
     enrolls     <utterance>                          these have the role "enroll"
     trials      <speaker> <utterance> target|nontarget   the other utterances then have the role "trial"
 
-A ``wav.scp`` line that ends in ``|`` is a shell command: it is refused and never run. A relative path starts
+A ``wav.scp`` line that ends in ``|`` is a shell command, which is never run: the two commands of the challenges that do
+nothing but decode a file are read as its path (:func:`.paths.decoded_path`), others are refused. A relative path starts
 from the directory itself, from one of the three folders above it (the official layout is ``data/<set>/wav``, written
 from the folder that holds ``data``), or from the working directory; a path that is two different files is refused
 (:mod:`.paths`). Keys are written sorted as ``LC_ALL=C sort`` does; trials keep their order.
@@ -25,12 +26,12 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import LONGEST_LINE
 from voiceveil.corpus.faults import Fault, Report, strict
 from voiceveil.corpus.ids import id_lines, id_map, safe_id, with_safe_ids
-from voiceveil.corpus.lines import Table, gender_of, is_id, read_lines, read_table, write_lines, write_table
+from voiceveil.corpus.lines import LineTable, gender_of, is_id, read_lines, read_table, write_lines, write_table
 from voiceveil.corpus.model import Corpus, Trials, Utterance, paused_collector
-from voiceveil.corpus.paths import PathFinder, relative_below
+from voiceveil.corpus.paths import PathFinder, decoded_path, relative_below
 from voiceveil.corpus.readers import corpora
 
-__all__ = ["Segment", "Tables", "assemble", "kaldi_files", "read_kaldi", "read_tables", "write_kaldi"]
+__all__ = ["Segment", "Tables", "assemble", "kaldi_files", "read_kaldi", "read_tables", "read_trials", "write_kaldi"]
 
 UTTERANCE_TABLES = {"text": "text", "utt2emo": "emotion", "utt2phrase": "phrase", "utt2subset": "subset"}
 FILES = ("wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "spk2fold", "utt2dur", *UTTERANCE_TABLES, "enrolls")
@@ -54,7 +55,7 @@ class Tables:
     """The parsed files of a Kaldi directory; lines that cannot be parsed were reported and left out."""
 
     directory: Path
-    files: dict[str, Table] = field(default_factory=dict)
+    files: dict[str, LineTable] = field(default_factory=dict)
     segments: dict[str, Segment] | None = None
     trials: Trials | None = None
     trial_lines: list[int] = field(default_factory=list)
@@ -85,7 +86,7 @@ def read_tables(directory: Path, report: Report) -> Tables:
     if "segments" in tables.files:
         tables.segments = _segments(tables.files["segments"], report)
     if os.path.lexists(directory / "trials"):
-        tables.trials, tables.trial_lines = _trials(directory / "trials", report)
+        tables.trials, tables.trial_lines = read_trials(directory / "trials", report)
     return tables
 
 
@@ -99,6 +100,9 @@ def _drop_bad_values(tables: Tables, report: Report) -> None:
             report(Fault(tables.files[name].path, tables.files[name].lines[key], problem.format(key, values[key]), fix))
             del values[key]
 
+    files = tables.get("wav.scp")
+    for key, value in files.items():
+        files[key] = (decoded_path(value) or value) if value[-1] == "|" else value
     drop("wav.scp", lambda value: "|" in (value[0], value[-1]), "{} is a shell command, which is never run", PIPE_FIX)
     drop("wav.scp", lambda value: "\0" in value, "{} has a path with a zero byte", "write its path")
     for name in ("utt2spk", "spk2fold", "utt2emo", "utt2phrase", "utt2subset"):
@@ -116,7 +120,7 @@ def _seconds(text: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _segments(table: Table, report: Report) -> dict[str, Segment]:
+def _segments(table: LineTable, report: Report) -> dict[str, Segment]:
     segments = {}
     for key, value in table.values.items():
         fields = value.split()
@@ -131,7 +135,8 @@ def _segments(table: Table, report: Report) -> dict[str, Segment]:
     return segments
 
 
-def _trials(path: Path, report: Report) -> tuple[Trials, list[int]]:
+def read_trials(path: Path, report: Report) -> tuple[Trials, list[int]]:
+    """Return the trials of a file, and the number of the line of each."""
     enroll, utterance, target, lines = [], [], [], []
     for number, line in read_lines(path, report):
         fields = line.split()
@@ -207,15 +212,26 @@ def kaldi_files(directory: Path) -> tuple[Path, ...]:
 
 
 def write_kaldi(corpus: Corpus, directory: Path, audio: Mapping[str, Path] | None = None) -> None:
-    """Write the metadata of ``corpus`` as a Kaldi directory; each file appears when it is complete.
+    """Write the metadata of a corpus as a Kaldi directory; each file appears when it is complete.
 
-    ``audio`` tells where the audio of each utterance is now, as a file of its own; utterances that it does not name
-    are left out. Without it the corpus's own files (and segments) are written. Paths below the directory are written
-    relative to it, others absolute. A file of the directory that the corpus has no data for is removed if the program
-    has recorded it as its own (see :mod:`voiceveil.core.atomic_files`), and an ``InputError`` before anything is
-    written if not.
+    Paths below the directory are written relative to it, others absolute. Ids that these files cannot hold are replaced
+    (:mod:`.ids`); ``.voiceveil/ids.tsv`` maps them to the original ones.
 
-    Ids that cannot stand in these files are replaced (:mod:`.ids`); ``.voiceveil/ids.tsv`` tells what they were.
+    Parameters
+    ----------
+    corpus
+        The corpus.
+    directory
+        Created if missing. Its files that the corpus has no data for are removed if the program has recorded them as
+        its own (:mod:`voiceveil.core.atomic_files`).
+    audio
+        Utterance id -> a file with its audio alone; other utterances are left out. By default the corpus's own files
+        and segments are used.
+
+    Raises
+    ------
+    InputError
+        If a file of the user is in the way, before anything is written.
     """
     directory = Path(directory)
     renamed = id_map(corpus)

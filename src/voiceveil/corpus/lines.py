@@ -16,7 +16,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import LONGEST_LINE, bounded_lines, open_file
 from voiceveil.corpus.faults import Fault, Report
 
-__all__ = ["Table", "gender_of", "is_id", "read_lines", "read_table", "write_lines", "write_table"]
+__all__ = ["LineTable", "gender_of", "is_id", "read_lines", "read_table", "write_lines", "write_table"]
 
 _BLANKS = " \t\r"
 _ID = r"[^\s\x00-\x1f\x7f\ud800-\udfff]+"
@@ -27,7 +27,7 @@ _GENDERS = {"f": "f", "female": "f", "m": "m", "male": "m", "female_feminine": "
 
 
 @dataclass
-class Table:
+class LineTable:
     """The parsed lines ``<key> <value>`` of a file: key -> value and key -> line number, in file order."""
 
     path: Path
@@ -49,9 +49,9 @@ def gender_of(text: str) -> str | None:
 
 
 def read_lines(path: Path, report: Report, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line that holds something, without the blanks after it.
+    """Yield number and text, without trailing blanks, of each line that is not blank.
 
-    A line of more than ``longest`` bytes ends the reading.
+    Faults go to ``report``. A line of more than ``longest`` bytes ends the reading.
     """
     for number, data in enumerate(_raw_lines(path, report, longest), start=1):
         line = _decode(data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data)
@@ -82,13 +82,13 @@ def _decode(line: bytes) -> str | None:
         return None
 
 
-def read_table(path: Path, report: Report, *, empty_values: bool = False, longest: int = LONGEST_LINE) -> Table:
+def read_table(path: Path, report: Report, *, empty_values: bool = False, longest: int = LONGEST_LINE) -> LineTable:
     """Read ``<key> <value>`` lines; everything after the first blanks is the value.
 
     Faults: a line that starts with a blank, a key that occurs twice (the first one stays), a key without value
     unless ``empty_values``. Keys that are not sorted are a note.
     """
-    table = Table(path)
+    table = LineTable(path)
     values, lines = table.values, table.lines
     previous = ""
     unsorted = 0

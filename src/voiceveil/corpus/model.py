@@ -47,7 +47,7 @@ class Utterance:
 
     @property
     def is_segment(self) -> bool:
-        """Whether the utterance is a part of its file."""
+        """True if the utterance is a part of its file."""
         return self.start > 0 or self.duration is not None
 
 

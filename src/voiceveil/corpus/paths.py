@@ -8,15 +8,36 @@ for example one of this project and one of another, it is an ``InputError``: no 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from voiceveil.core.errors import InputError
 
-__all__ = ["PathFinder", "relative_below"]
+__all__ = ["PathFinder", "decoded_path", "relative_below"]
 
 _FIX = "move or rename one of them, write absolute paths, or run from another working directory"
+
+# One word without characters that mean something to a shell, and not an option.
+_WORD = r"(?P<path>[^\s\-|&;<>()$`\\\"'*?\[\]#~=%!{}][^\s|&;<>()$`\\\"'*?\[\]#~!{}]*)"
+# Options of sox that keep the samples of 16 kHz mono speech: repeatable dither, bits, encoding, rate, channels.
+_SOX_OPTIONS = r"(?: (?:-R|-b (?:16|24|32)|-e signed-integer|-r (?:16000|16k)|-c 1))*"
+_DECODERS = (re.compile(rf"flac -c -d -s {_WORD} \|"), re.compile(rf"sox {_WORD} -t wav{_SOX_OPTIONS} - \|"))
+
+
+def decoded_path(command: str) -> str | None:
+    """Return the file that a command of a ``wav.scp`` decodes, or None for any command that may do more.
+
+    >>> decoded_path("flac -c -d -s corpora/LibriSpeech/dev-clean/84/121123/84-121123-0000.flac |")
+    'corpora/LibriSpeech/dev-clean/84/121123/84-121123-0000.flac'
+    >>> decoded_path("sox wav/a.wav -t wav -R -b 16 - |")
+    'wav/a.wav'
+    >>> decoded_path("sox wav/a.wav -t wav - speed 1.1 |") is None
+    True
+    """
+    match = next(filter(None, (decoder.fullmatch(command) for decoder in _DECODERS)), None)
+    return None if match is None else match["path"]
 
 
 class PathFinder:

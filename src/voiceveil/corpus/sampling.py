@@ -25,7 +25,7 @@ _LIBRISPEECH_ID = re.compile(r"(\d+)-\d+-\d+")
 
 
 def shuffled(names: Iterable[str], seed: int, purpose: str) -> list[str]:
-    """Return the names in a random order that depends on seed and purpose.
+    """Return the names in a random order that depends on seed and purpose, not on the given order.
 
     Examples
     --------

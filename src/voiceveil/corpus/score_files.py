@@ -83,11 +83,11 @@ def read_scores(path: FilePath, key: TrialKey) -> Floats:
     pairs = key.pair
     if np.array_equal(pair, pairs):
         return score
-    ours, theirs = np.argsort(pairs), np.argsort(pair)
-    if not np.array_equal(pairs[ours], pair[theirs]):
+    expected_order, given_order = np.argsort(pairs), np.argsort(pair)
+    if not np.array_equal(pairs[expected_order], pair[given_order]):
         _explain_mismatch(file, pair, key)
     aligned = np.empty(len(key))
-    aligned[ours] = score[theirs]
+    aligned[expected_order] = score[given_order]
     return aligned
 
 

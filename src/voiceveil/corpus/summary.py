@@ -11,7 +11,7 @@ from voiceveil.audio import info
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Corpus, Utterance
 
-__all__ = ["Summary", "TrialCount", "summarize"]
+__all__ = ["CorpusSummary", "TrialCount", "set_sizes", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TrialCount:
 
 
 @dataclass(frozen=True)
-class Summary:
+class CorpusSummary:
     """Counts of a corpus; ``speakers`` by gender; ``hours`` is None if a length is neither stated nor readable."""
 
     name: str
@@ -47,10 +47,10 @@ class Summary:
         return sum(self.speakers.values())
 
 
-def summarize(corpus: Corpus, *, audio: bool = True) -> Summary:
+def summarize(corpus: Corpus, *, audio: bool = True) -> CorpusSummary:
     """Return the counts of a corpus; lengths that are not stated are read from audio headers if ``audio`` is True."""
     genders = Counter(utterances[0].gender or "?" for utterances in corpus.by_speaker.values())
-    return Summary(
+    return CorpusSummary(
         name=corpus.name,
         kind=corpus.kind,
         utterances=len(corpus),
@@ -111,3 +111,12 @@ def _trials(corpus: Corpus) -> tuple[TrialCount, ...]:
         )
         for gender, counts in sorted(rows.items(), key=lambda row: row[0] or "~")
     )
+
+
+def set_sizes(corpus: Corpus) -> str:
+    """Return the numbers of speakers, utterances and trials of a set as a phrase."""
+    text = f"{len(corpus.by_speaker)} speakers, {len(corpus)} utterances"
+    if corpus.trials is None:
+        return text
+    target = int(corpus.trials.target.sum())
+    return f"{text}, {target} target and {len(corpus.trials) - target} nontarget trials"

@@ -17,9 +17,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Trials, Utterance
 from voiceveil.corpus.sampling import Sessions, shuffled, shuffled_utterances
 
-__all__ = ["RECORD", "Design", "design_trials", "set_name", "write_design"]
+__all__ = ["RECORD", "Design", "design_trials", "make_set", "product_trials", "set_name", "write_design"]
 
 #: The file beside the sets that records how they were drawn.
 RECORD = "design.json"
@@ -51,73 +51,83 @@ class Design:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
-def design_trials(
-    corpus: Corpus,
-    *,
-    name: str | None = None,
-    enroll: int = 10,
-    seed: int = 0,
-    trials: int | None = None,
-    impostors: int = 0,
-    session: str = "auto",
-    pooled: bool = False,
-) -> Design:
+@dataclass(frozen=True)
+class TrialPlan:
+    """Sizes of the sets of a trial design.
+
+    Parameters
+    ----------
+    enroll : int
+        Enrollment utterances of each speaker.
+    trials : int, optional
+        At most this many trial utterances of each speaker; None: all.
+    impostors : int
+        This many speakers of each gender are drawn to be in trials only.
+    session : str
+        The session of an utterance, see :class:`~voiceveil.corpus.sampling.Sessions`.
+    pooled : bool
+        Ignore genders: one trial set, ``<name>_trials``.
+    """
+
+    enroll: int = 10
+    trials: int | None = None
+    impostors: int = 0
+    session: str = "auto"
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        trials = 1 if self.trials is None else self.trials
+        _check_counts(enroll=(self.enroll, 1), trials=(trials, 1), impostors=(self.impostors, 0))
+
+
+def design_trials(corpus: Corpus, plan: TrialPlan | None = None, *, name: str | None = None, seed: int = 0) -> Design:
     """Divide a corpus into the sets ``<name>_enrolls``, ``<name>_trials_f`` and ``<name>_trials_m``.
 
     Parameters
     ----------
     corpus
-        Utterances with speakers, and with genders unless ``pooled``.
+        Utterances with speakers, and with genders unless the plan is pooled.
+    plan
+        Sizes of the sets.
     name
         The first part of the sets' names; None: the name of the corpus.
-    enroll
-        Enrollment utterances of each speaker.
     seed
         Of all draws.
-    trials
-        At most this many trial utterances of each speaker; None: all.
-    impostors
-        This many speakers of each gender are drawn to be in trials only.
-    session
-        The session of an utterance, see :class:`~voiceveil.corpus.sampling.Sessions`.
-    pooled
-        Ignore genders: one trial set, ``<name>_trials``.
 
     Raises
     ------
     InputError
         If fewer than two speakers of a gender can be enrolled, or no gender is known.
     """
-    _check_counts(enroll=(enroll, 1), trials=(1 if trials is None else trials, 1), impostors=(impostors, 0))
+    sizes = plan or TrialPlan()
     label = set_name(corpus, name)
-    sessions = Sessions(corpus, session)
+    sessions = Sessions(corpus, sizes.session)
     enrolled: list[Utterance] = []
     sets: dict[str, Corpus] = {}
     left_out: dict[str, str] = {}
     counts: dict[str, dict[str, int]] = {}
-    for gender, speakers in _by_gender(corpus, pooled).items():
-        enrollment, trial_candidates, reasons = _divide(corpus, speakers, sessions, enroll, seed, impostors)
-        key = f"{label}_trials" if pooled else f"{label}_trials_{gender}"
-        trial_utterances = [
-            u for speaker in speakers for u in shuffled_utterances(trial_candidates[speaker], seed, "trials")[:trials]
-        ]
-        sets[key] = _trial_set(key, sorted(enrollment), trial_utterances, corpus)
+    for gender, speakers in _by_gender(corpus, sizes.pooled).items():
+        enrollment, trial_candidates, reasons = _divide(corpus, speakers, sessions, sizes.enroll, seed, sizes.impostors)
+        key = f"{label}_trials" if sizes.pooled else f"{label}_trials_{gender}"
+        drawn = [shuffled_utterances(trial_candidates[speaker], seed, "trials")[: sizes.trials] for speaker in speakers]
+        trial_utterances = [utterance for utterances in drawn for utterance in utterances]
+        sets[key] = make_set(key, trial_utterances, "trial", corpus, product_trials(enrollment, trial_utterances))
         enrolled += [u for utterances in enrollment.values() for u in utterances]
         left_out |= reasons
         counts[key] = _counts(sets[key], enrollment)
-    sets = {f"{label}_enrolls": _set(f"{label}_enrolls", enrolled, "enroll", corpus), **sets}
-    options = {"enroll": enroll, "trials": trials, "impostors": impostors, "pooled": pooled}
+    sets = {f"{label}_enrolls": make_set(f"{label}_enrolls", enrolled, "enroll", corpus), **sets}
+    unlabeled = [speaker for speaker, spoken in corpus.by_speaker.items() if spoken[0].gender is None]
     record = {
         "format": "voiceveil design 1",
         "what": "verification: enrolled speakers x trial utterances of the same gender",
         "corpus": {"name": corpus.name, "kind": corpus.kind, "utterances": len(corpus)},
         "seed": seed,
-        "options": options,
+        "options": {name: value for name, value in asdict(sizes).items() if name != "session"},
         "sessions": sessions.pattern or "unknown: only utterances are disjoint",
         "sets": counts,
         "enrollment": {"speakers": len({u.speaker for u in enrolled}), "utterances": len(enrolled)},
         "not_enrolled": dict(sorted(left_out.items())),
-        "without_gender": [] if pooled else [s for s, spoken in corpus.by_speaker.items() if spoken[0].gender is None],
+        "without_gender": [] if sizes.pooled else unlabeled,
     }
     return Design(sets, record)
 
@@ -213,17 +223,20 @@ def _reason(spoken: Sequence[Utterance], sessions: Sessions, enroll: int) -> str
     return f"{count} session(s), which cannot be divided into {enroll} utterances of enrollment and a trial"
 
 
-def _set(name: str, utterances: Sequence[Utterance], role: str, corpus: Corpus, trials: Trials | None = None) -> Corpus:
+def make_set(
+    name: str, utterances: Iterable[Utterance], role: str, corpus: Corpus, trials: Trials | None = None
+) -> Corpus:
+    """Return utterances of a corpus as a set, sorted by id, in the role ``enroll``, ``trial`` or ``""``."""
     ordered = sorted((replace(u, role=role) for u in utterances), key=lambda u: u.id)
     return Corpus(name, tuple(ordered), trials, "kaldi", corpus.root)
 
 
-def _trial_set(name: str, speakers: Sequence[str], trial_candidates: Sequence[Utterance], corpus: Corpus) -> Corpus:
-    """Return a set with a trial of each enrolled speaker and each utterance, in the order of names."""
-    ordered = sorted(trial_candidates, key=lambda u: u.id)
-    rows = [(speaker, u.id, u.speaker == speaker) for speaker in speakers for u in ordered]
+def product_trials(speakers: Iterable[str], utterances: Iterable[Utterance]) -> Trials:
+    """Return a trial of each speaker with each utterance, in the order of their names."""
+    ordered = sorted(utterances, key=lambda u: u.id)
+    rows = [(speaker, u.id, u.speaker == speaker) for speaker in sorted(speakers) for u in ordered]
     enroll, utterance, target = zip(*rows, strict=True)
-    return _set(name, ordered, "trial", corpus, Trials(enroll, utterance, target))  # type: ignore[arg-type]
+    return Trials(enroll, utterance, target)  # type: ignore[arg-type]  # tuples become arrays
 
 
 def _counts(trial_set: Corpus, enrollment: Mapping[str, Sequence[Utterance]]) -> dict[str, int]:
@@ -294,8 +307,8 @@ def _write_design(design: Design, out: Path) -> None:
 
 def _check_design(design: Design, folder: Path, out: Path) -> None:
     """Check what is written in ``folder``; errors name the files as they will be below ``out``."""
-    enrollment = next((corpus for name, corpus in design.sets.items() if name.endswith("_enrolls")), None)
     for name, corpus in design.sets.items():
+        enrollment = design.sets.get(f"{name.rpartition('_trials')[0]}_enrolls")
         enroll = with_safe_ids(enrollment) if enrollment is not None and corpus.trials is not None else None
         for fault in check(folder / name, enroll=enroll, audio=False):
             if not fault.note:

@@ -1,7 +1,7 @@
-"""Signals that carry no speech of their own: silence, noise, copies of another signal.
+"""Detection of signals without speech of their own: silence, noise, copies of another signal.
 
-Conventions: samples are float32 of shape (n,) in [-1, 1] at ``RATE`` Hz. Levels are in dB. The limits stand beside what
-was measured on speech and on its imitations; see the functions.
+Conventions: samples are float32 of shape (n,) in [-1, 1] at ``RATE`` Hz. Levels are in dB. The functions give the
+figures, measured on speech and on degenerate signals, that the thresholds are based on.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 __all__ = [
     "RATE",
     "band_levels",
-    "course_likeness",
     "is_noise",
     "is_silent",
-    "likeness",
+    "level_correlation",
+    "max_correlation",
     "same_signal",
     "spectral_change",
 ]
@@ -33,7 +33,7 @@ _CHANGE = 2.4
 _SEGMENT, _EDGE = 2.0, 0.5  # seconds
 _SAME = 0.95
 _HOP = 320  # 20 ms
-_COURSE_BANDS = np.array([200, 900, 2500, 7000])  # Hz, edges
+_LEVEL_BANDS = np.array([200, 900, 2500, 7000])  # Hz, edges
 _LAGS = range(-5, 6)  # hops
 
 
@@ -44,12 +44,10 @@ def is_silent(samples: Samples) -> bool:
 
 
 def spectral_change(samples: Samples) -> float:
-    """Return how much the shape of the spectrum changes over time, in dB.
+    """Return how much the shape of the spectrum changes over time, in dB; infinite for silence or less than 0.5 s.
 
-    It is infinite for silence and for less than half a second.
-
-    The standard deviation over time of the log energies of nine bands from 200 to 6400 Hz relative to their mean, in
-    frames of 64 ms that are within 30 dB of the loudest; the second largest of the nine.
+    It is the standard deviation over time of the log energies of nine bands from 200 to 6400 Hz relative to their mean,
+    in frames of 64 ms within 30 dB of the loudest: the second largest of the nine.
     """
     count = len(samples) // (_FRAME // 2) - 1
     if count < RATE // _FRAME:
@@ -77,38 +75,39 @@ def is_noise(samples: Samples) -> bool:
     return spectral_change(samples) < _CHANGE
 
 
-def likeness(one: Samples, other: Samples) -> float:
-    """Return the largest correlation between a part of one signal and any part of another, 0 to 1.
+def max_correlation(samples: Samples, other: Samples) -> float:
+    """Return the largest absolute correlation of a part of a signal with any part of another, 0 to 1.
 
-    The part is the loudest, of two seconds (two thirds of a shorter signal) and not at the edges, from 300 to 3000 Hz.
-    Gain and polarity do not matter.
+    The part is the loudest two seconds (two thirds of a shorter signal) away from the edges. Both signals are limited
+    to 300 to 3000 Hz. Gain and polarity do not matter.
     """
     from scipy.signal import correlate
 
-    size = min(int(_SEGMENT * RATE), 2 * len(one) // 3)
+    size = min(int(_SEGMENT * RATE), 2 * len(samples) // 3)
     if size < RATE // 10:
         return 0.0
-    whole, field = _voice_band(one), _voice_band(other)
+    whole, searched = _voice_band(samples), _voice_band(other)
     energy = np.concatenate([[0.0], np.cumsum(np.square(whole))])
     loudness = energy[size:] - energy[:-size]
     margin = min(int(_EDGE * RATE), len(loudness) // 3)  # a copy may lack the edges
     start = margin + int(loudness[margin : len(loudness) - margin].argmax())
     part = whole[start : start + size]
-    field = np.pad(field, (0, max(size - len(field), 0)))
-    sums = np.concatenate([[0.0], np.cumsum(np.square(field))])
+    searched = np.pad(searched, (0, max(size - len(searched), 0)))
+    sums = np.concatenate([[0.0], np.cumsum(np.square(searched))])
     local = sums[size:] - sums[:-size]
-    products = correlate(field, part, mode="valid", method="fft")
+    products = correlate(searched, part, mode="valid", method="fft")
     scale = np.sqrt(np.maximum(local, 1e-6 * local.max()) * np.dot(part, part))
     return float(np.abs(products / scale).max()) if scale.max() > 0 else 0.0
 
 
-def same_signal(one: Samples, other: Samples) -> bool:
+def same_signal(samples: Samples, other: Samples) -> bool:
     """Return whether one signal is a copy of the other: scaled, shifted, encoded anew, or played backwards.
 
-    Copies of speech have a likeness of 0.98 or more (MP3, Ogg, mu-law, 8 bits, noise at 20 dB, clipping), the outputs
-    of the systems 0.67 at most (0.85 in single digits), McAdams' coefficient 0.9 up to 0.84, other utterances 0.16.
+    Copies of speech have a maximum correlation of 0.98 or more (MP3, Ogg, mu-law, 8 bits, noise at 20 dB, clipping),
+    the outputs of the systems 0.67 at most (0.85 in single digits), McAdams' coefficient 0.9 up to 0.84, other
+    utterances 0.16.
     """
-    return likeness(one, other) > _SAME or likeness(one, other[::-1]) > _SAME
+    return max_correlation(samples, other) > _SAME or max_correlation(samples, other[::-1]) > _SAME
 
 
 def band_levels(samples: Samples) -> NDArray[np.float64]:
@@ -117,15 +116,15 @@ def band_levels(samples: Samples) -> NDArray[np.float64]:
     Levels more than 40 dB below the loud frames of a band count as 40 dB below.
     """
     if len(samples) < _FRAME:
-        return np.zeros((len(_COURSE_BANDS) - 1, 0))
+        return np.zeros((len(_LEVEL_BANDS) - 1, 0))
     frames = np.lib.stride_tricks.sliding_window_view(samples, _FRAME)[::_HOP]
     power = np.abs(np.fft.rfft(frames * np.hanning(_FRAME), axis=1)) ** 2
-    bands = np.add.reduceat(power, _COURSE_BANDS * _FRAME // RATE, axis=1)[:, :-1].T
+    bands = np.add.reduceat(power, _LEVEL_BANDS * _FRAME // RATE, axis=1)[:, :-1].T
     floor = 1e-4 * np.percentile(bands, 95, axis=1, keepdims=True) + 1e-12
     return np.asarray(10 * np.log10(np.maximum(bands, floor)))
 
 
-def course_likeness(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def level_correlation(levels: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """Return the correlation over time of two results of :func:`band_levels`, shifted by up to 0.1 s; -1 to 1.
 
     It is 0 for signals whose lengths differ by more than a quarter. An utterance and its anonymized version have 0.89
@@ -134,7 +133,7 @@ def course_likeness(one: NDArray[np.float64], other: NDArray[np.float64]) -> flo
     """
     best = 0.0
     for lag in _LAGS:
-        a, b = one[:, max(lag, 0) :], other[:, max(-lag, 0) :]
+        a, b = levels[:, max(lag, 0) :], other[:, max(-lag, 0) :]
         size = min(a.shape[1], b.shape[1])
         if size == 0 or size < 0.75 * max(a.shape[1], b.shape[1]):
             continue
@@ -145,7 +144,7 @@ def course_likeness(one: NDArray[np.float64], other: NDArray[np.float64]) -> flo
 
 
 def _voice_band(samples: Samples) -> NDArray[np.float64]:
-    """Return what lies between 300 and 3000 Hz, which codecs, telephones and high-pass filters leave as it is."""
+    """Return the band from 300 to 3000 Hz, which codecs, telephones and high-pass filters preserve."""
     spectrum = np.fft.rfft(samples, len(samples) + 1024)
     hertz = np.linspace(0, RATE / 2, len(spectrum))
     return np.asarray(np.fft.irfft(np.where((hertz > 300) & (hertz < 3000), spectrum, 0.0))[: len(samples)])

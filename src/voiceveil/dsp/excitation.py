@@ -1,4 +1,4 @@
-"""The sources of source-filter synthesis: pulses at F0, and noise.
+"""The excitation of source-filter synthesis: a pulse train at F0.
 
 Conventions: 16 kHz, one F0 value in Hz for every 160 samples, 0 where the speech is unvoiced.
 """
@@ -12,12 +12,12 @@ __all__ = ["continuous_f0", "pulse_train"]
 
 FRAME = 160
 RATE = 16000
-#: F0 in Hz where nothing at all is voiced.
+#: F0 in Hz of recordings without any voiced frame.
 DEFAULT_F0 = 150.0
 
 
 def continuous_f0(f0: NDArray[np.floating]) -> NDArray[np.float32]:
-    """F0 without gaps: logarithmically interpolated through unvoiced frames, held at both ends."""
+    """Return F0 without gaps: log-linearly interpolated through unvoiced frames, constant at both ends."""
     voiced = np.flatnonzero(f0 > 0)
     if not len(voiced):
         return np.full(len(f0), DEFAULT_F0, dtype=np.float32)
@@ -26,10 +26,17 @@ def continuous_f0(f0: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def pulse_train(f0: NDArray[np.floating], phase: float = 0.0) -> NDArray[np.float32]:
-    """Band-limited pulses of unit power at the pitch ``f0`` (frames,), which has no gaps; 160 samples a frame.
+    """Return a band-limited pulse train of unit power, 160 samples for every frame.
 
     A pulse is the sum of all N harmonics below 8 kHz: 1 + 2 sum cos(k θ) = sin((N + 1/2) θ) / sin(θ / 2), whose power
-    is 2 N + 1. ``phase`` in turns is that of the first sample. The phase is summed in double precision.
+    is 2 N + 1. The phase is summed in double precision.
+
+    Parameters
+    ----------
+    f0
+        F0 (frames,) in Hz, without gaps.
+    phase
+        Phase of the first sample, in cycles.
     """
     centers = (np.arange(len(f0)) + 0.5) * FRAME - 0.5
     pitch = np.interp(np.arange(len(f0) * FRAME), centers, f0.astype(np.float64))

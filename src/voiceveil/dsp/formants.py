@@ -1,12 +1,12 @@
-"""What signal processing can know of a voice: its formants, its F0, its speaking rate, as medians over a recording.
+"""Formants, F0 and speaking rate of a voice, as medians over a recording.
 
-Conventions: samples are floats of shape (n,) in [-1, 1]; frequencies in Hz; rates in syllables a second. Formants are
+Conventions: samples are floats of shape (n,) in [-1, 1]; frequencies in Hz; rates in syllables per second. Formants are
 poles of linear prediction (order 12 of speech below 5.5 kHz, or 5 kHz for low voices, as Praat's manual advises; Markel
-and Gray 1976) in voiced frames of 50 ms; the k-th of a voice is the median of the k-th of its frames. Syllables are
-peaks of loudness that are voiced (de Jong and Wempe 2009).
+and Gray 1976) in voiced frames of 50 ms; the k-th formant of a voice is the median over its frames. Syllables are
+voiced peaks of loudness (de Jong and Wempe 2009).
 
-Whispered speech and very high voices have formants as well: where voiced frames do not show them they are measured in
-all loud frames, and where these do not either they are those of a uniform tube of 17.5 cm.
+For whispered speech and very high voices, whose voiced frames do not show formants, they are measured in all loud
+frames, and if these do not show them either, they are those of a uniform tube of 17.5 cm.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from numpy.typing import NDArray
 from voiceveil.audio import Samples, resample
 from voiceveil.dsp.pitch import PERIODS, PitchTrack, track_pitch
 
-__all__ = ["COUNT", "TUBE", "Voice", "lpc_of_powers", "measure", "spacing"]
+__all__ = ["COUNT", "NEUTRAL_FORMANTS", "Voice", "lpc_from_power", "measure_voice", "resonance_spacing"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Formants of a voice; below half of these rates there are no others: of a low voice, of a high one (its F0 in Hz).
-COUNT, _LOW_RATE, _HIGH_RATE, _HIGH = 5, 10000, 11000, 150.0
-#: Of a uniform tube of 17.5 cm, where nothing is known.
-TUBE = tuple(500.0 * (2 * k + 1) for k in range(COUNT))
+#: Number of formants, and the sampling rates in Hz at which a low and a high voice have just these.
+COUNT, _LOW_VOICE_RATE, _HIGH_VOICE_RATE = 5, 10000, 11000
+#: F0 in Hz above which a voice is high.
+_HIGH_VOICE = 150.0
+#: Resonances in Hz of a uniform tube of 17.5 cm.
+NEUTRAL_FORMANTS = tuple(500.0 * (2 * k + 1) for k in range(COUNT))
 _WINDOW, _ORDER = 0.05, 12  # seconds
-#: Fewer frames than these tell nothing.
-_FEWEST = 5
-#: Frames that are looked at, at most: eigenvalues take time, and medians do not get better.
-_ENOUGH = 300
-#: Wider peaks are no formants (Hz).
+#: Smallest number of frames for a median, and largest: more take time and do not change it.
+_FEWEST, _MOST = 5, 300
+#: Largest bandwidth of a formant in Hz.
 _WIDEST = 700.0
 _FLOOR, _CEILING = 60.0, 500.0
-#: Loudness in dB: frames this far below the loudest are pauses; dips between syllables are this deep.
+#: In dB: frames this far below the loudest are pauses; dips between syllables are at least this deep.
 _PAUSE, _DIP = 25.0, 2.0
 
 
@@ -48,22 +48,23 @@ class Voice(NamedTuple):
     rate: float
 
 
-def measure(samples: Samples, rate: int) -> tuple[Voice | None, PitchTrack | None]:
+def measure_voice(samples: Samples, rate: int) -> tuple[Voice | None, PitchTrack | None]:
     """Return the voice of a recording and its F0 track; both are None if it is shorter than about 60 ms."""
     if len(samples) < (PERIODS / _FLOOR + 0.01) * rate:
         return None, None
     track = track_pitch(samples, rate, floor=_FLOOR, ceiling=_CEILING)
     voiced = np.flatnonzero(track.f0 > 0)
     f0 = float(np.median(track.f0[voiced])) if len(voiced) >= _FEWEST else 0.0
-    found = _formants(samples, rate, track, voiced, f0) if f0 else None
-    found = found or _formants(samples, rate, track, np.flatnonzero(_is_loud(samples, rate, track)), f0) or TUBE
-    return Voice(f0, found, _syllables(samples, rate, track, f0 > 0)), track
+    formants = _formants(samples, rate, track, voiced, f0) if f0 else None
+    if formants is None:
+        formants = _formants(samples, rate, track, np.flatnonzero(_is_loud(samples, rate, track)), f0)
+    return Voice(f0, formants or NEUTRAL_FORMANTS, _syllables(samples, rate, track, f0 > 0)), track
 
 
-def spacing(formants: tuple[float, ...]) -> float:
-    """Half the distance in Hz of the resonances of the uniform tube that fits best: F_k = (2 k - 1) times it.
+def resonance_spacing(formants: tuple[float, ...]) -> float:
+    """Return half the spacing in Hz of the resonances of the best-fitting uniform tube: F_k = (2 k - 1) times it.
 
-    It is the speed of sound over four times the length of the vocal tract.
+    It is the speed of sound divided by four times the length of the vocal tract.
     """
     odd = 2.0 * np.arange(len(formants)) + 1
     return float(odd @ np.array(formants) / (odd @ odd))
@@ -71,28 +72,28 @@ def spacing(formants: tuple[float, ...]) -> float:
 
 def _formants(samples: Samples, rate: int, track: PitchTrack, chosen: Index, f0: float) -> tuple[float, ...] | None:
     """Return the medians of F1 to F5 over the chosen frames of the track; None if fewer than five frames have them."""
-    slow = _HIGH_RATE if f0 > _HIGH or not f0 else _LOW_RATE
+    slow = _HIGH_VOICE_RATE if f0 > _HIGH_VOICE or not f0 else _LOW_VOICE_RATE
     low, width = resample(samples, rate, slow).astype(np.float64), round(_WINDOW * slow)
     flat = np.append(low[:1], low[1:] - 0.97 * low[:-1])
-    chosen = chosen[:: max(1, -(-len(chosen) // _ENOUGH))]
+    chosen = chosen[:: max(1, -(-len(chosen) // _MOST))]
     starts = np.rint((track.first + chosen * track.step) * slow).astype(np.int64) - width // 2
     starts = starts[(starts >= 0) & (starts <= len(flat) - width)]
     frames = flat[starts[:, None] + np.arange(width)] * np.hanning(width)
-    predictors = lpc_of_powers(np.abs(np.fft.rfft(frames, 2 * width, axis=1)) ** 2, _ORDER)
+    predictors = lpc_from_power(np.abs(np.fft.rfft(frames, 2 * width, axis=1)) ** 2, _ORDER)
     companion = np.zeros((len(frames), _ORDER, _ORDER))
     companion[:, 0] = -predictors[:, 1:]
     companion[:, np.arange(1, _ORDER), np.arange(_ORDER - 1)] = 1
     poles = np.linalg.eigvals(companion)
     frequency = np.angle(poles) * slow / (2 * np.pi)
     bandwidth = -np.log(np.maximum(np.abs(poles), 1e-9)) * slow / np.pi
-    usual = (frequency > 90) & (frequency < slow / 2 - 50) & (bandwidth < _WIDEST)
-    rows = np.sort(np.where(usual, frequency, np.inf), axis=1)[:, :COUNT]
+    plausible = (frequency > 90) & (frequency < slow / 2 - 50) & (bandwidth < _WIDEST)
+    rows = np.sort(np.where(plausible, frequency, np.inf), axis=1)[:, :COUNT]
     rows = rows[np.isfinite(rows).all(axis=1)]
     return tuple(np.median(rows, axis=0).tolist()) if len(rows) >= _FEWEST else None
 
 
-def lpc_of_powers(powers: Array, order: int) -> Array:
-    """Linear predictors (frames, order + 1) of power spectra (frames, bins), by autocorrelation and Levinson."""
+def lpc_from_power(powers: Array, order: int) -> Array:
+    """Return linear predictors (frames, order + 1) of power spectra (frames, bins), by the Levinson recursion."""
     lags = np.fft.irfft(powers, axis=1)[:, : order + 1]
     lags[:, 0] = lags[:, 0] * (1 + 1e-9) + 1e-12
     predictor = np.zeros_like(lags)
@@ -114,12 +115,12 @@ def _loudness(samples: Samples, rate: int) -> Array:
 def _is_loud(samples: Samples, rate: int, track: PitchTrack) -> NDArray[np.bool_]:
     """Return which frames of the track are no pauses."""
     loudness = _loudness(samples, rate)
-    places = np.rint(100 * (track.first + track.step * np.arange(len(track.f0)))).astype(np.int64)
-    return np.asarray(loudness[np.clip(places, 0, len(loudness) - 1)] > loudness.max() - _PAUSE)
+    positions = np.rint(100 * (track.first + track.step * np.arange(len(track.f0)))).astype(np.int64)
+    return np.asarray(loudness[np.clip(positions, 0, len(loudness) - 1)] > loudness.max() - _PAUSE)
 
 
 def _syllables(samples: Samples, rate: int, track: PitchTrack, is_voiced: bool) -> float:
-    """Return the (voiced) peaks of loudness for each second that is no pause, between 1 and 10."""
+    """Return the peaks of loudness (voiced ones if ``is_voiced``) per second without pauses, between 1 and 10."""
     from scipy.signal import find_peaks
 
     loudness = _loudness(samples, rate)

@@ -1,21 +1,19 @@
 """Filterbank and cepstral features by Kaldi's definition, energy VAD, and cepstral mean normalization.
 
 Conventions: ``samples`` are mono in [-1, 1], shape (n,); Kaldi works on 16-bit steps, hence they are multiplied by
-32768 (``scale``). Features have shape (frames, dimensions), natural logarithms. ``dtype`` is the precision of the
-computation and of the result. Defaults are Kaldi's own, but for the number of bins and the dither, which is 0: the
-same audio always gives the same features. A signal shorter than one frame gives no frames with ``snip_edges``.
+32768 (``scale``). Features have shape (frames, dimensions), natural logarithms. Defaults are Kaldi's own, except the
+number of mel bins, and that no dither is added, so that the same audio always gives the same features. With
+``snip_edges`` a signal shorter than one frame has no frames.
 
 * ``fbank``        log mel filterbank energies                     (compute-fbank-feats)
 * ``mfcc``         mel-frequency cepstral coefficients             (compute-mfcc-feats)
-* ``energy_vad``   which frames are speech, from their log energy  (compute-vad)
+* ``energy_vad``   speech frames, by their log energy              (compute-vad)
 * ``sliding_cmn``  mean normalization in a moving window           (apply-cmvn-sliding)
 * ``sentence_cmn`` mean normalization over the utterance
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -25,7 +23,18 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from voiceveil.core.errors import InputError
 
-__all__ = ["Framing", "analysis_window", "energy_vad", "fbank", "mel_banks", "mfcc", "sentence_cmn", "sliding_cmn"]
+__all__ = [
+    "Framing",
+    "MelBands",
+    "analysis_window",
+    "energy_vad",
+    "fbank",
+    "hires_mfcc",
+    "mel_banks",
+    "mfcc",
+    "sentence_cmn",
+    "sliding_cmn",
+]
 
 Features = NDArray[Any]
 Window = Literal["povey", "hamming", "hann", "rectangular", "blackman"]
@@ -36,7 +45,7 @@ _BLOCK = 512  # frames at once: fits the cache, and memory stays flat for hours 
 
 @dataclass(frozen=True)
 class Framing:
-    """How a signal becomes windowed frames: lengths in milliseconds, ``dither`` in 16-bit steps."""
+    """Division of a signal into windowed frames; ``length`` and ``shift`` in milliseconds, ``rate`` in Hz."""
 
     rate: int = 16000
     length: float = 25.0
@@ -45,30 +54,29 @@ class Framing:
     preemphasis: float = 0.97
     remove_dc: bool = True
     snip_edges: bool = True
-    dither: float = 0.0
     scale: float = 32768.0
 
     def __post_init__(self) -> None:
         if self.window not in _WINDOWS:
             raise InputError(f"unknown window {self.window!r}", fix=f"known: {', '.join(_WINDOWS)}")
         if not 0.0 <= self.preemphasis <= 1.0:
-            raise InputError(f"a preemphasis of {self.preemphasis}", fix="give a factor in [0, 1]")
+            raise InputError(f"preemphasis = {self.preemphasis} is out of range", fix="give a factor in [0, 1]")
         if self.size < 2 or self.step < 1:
-            raise InputError(f"frames of {self.size} samples every {self.step}", fix="use longer frames")
+            raise InputError(f"frames of {self.size} samples every {self.step} are too short", fix="use longer frames")
 
     @property
     def size(self) -> int:
-        """Samples in a frame."""
+        """Return the samples in a frame."""
         return int(self.rate * 0.001 * self.length)
 
     @property
     def step(self) -> int:
-        """Samples from one frame to the next."""
+        """Return the samples from one frame to the next."""
         return int(self.rate * 0.001 * self.shift)
 
     @property
     def padded(self) -> int:
-        """Length of the Fourier transform: the next power of two."""
+        """Return the length of the Fourier transform: the next power of two."""
         return 1 << (self.size - 1).bit_length()
 
     def count(self, samples: int) -> int:
@@ -81,108 +89,107 @@ class Framing:
 _WINDOWS = ("povey", "hamming", "hann", "rectangular", "blackman")
 
 
+@dataclass(frozen=True)
+class MelBands:
+    """Triangular filters on the mel scale: their number, and their limits in Hz.
+
+    ``high`` of 0 or less counts down from half the sampling rate.
+    """
+
+    bins: int = 80
+    low: float = 20.0
+    high: float = 0.0
+
+
 def fbank(
     samples: ArrayLike,
     framing: Framing = Framing(),  # noqa: B008 -- frozen
+    mel: MelBands = MelBands(),  # noqa: B008
     *,
-    bins: int = 80,
-    low: float = 20.0,
-    high: float = 0.0,
-    power: bool = True,
     energy: bool = False,
-    raw_energy: bool = True,
-    energy_floor: float = 0.0,
-    rng: np.random.Generator | None = None,
     dtype: DTypeLike = np.float32,
 ) -> Features:
-    """Log mel filterbank energies, shape (frames, bins), or (frames, 1 + bins) with the log ``energy`` in front.
+    """Return log mel filterbank energies.
 
-    ``low`` and ``high`` are the limits of the mel filters in Hz, a ``high`` of 0 or less counting down from half the
-    rate. ``power``: sum powers, not magnitudes. ``raw_energy``: the energy before preemphasis and window.
+    Parameters
+    ----------
+    samples
+        Signal (n,) in [-1, 1].
+    framing, mel
+        Frames and filters.
+    energy
+        Prepend the log energy of the frame before preemphasis and windowing.
+    dtype
+        Precision of the computation and of the result.
+
+    Returns
+    -------
+    ndarray
+        (frames, bins), or (frames, 1 + bins) with ``energy``.
     """
-    banks = _sparse_banks(framing.rate, framing.padded, bins, low, high, np.dtype(dtype).name)
-    width = bins + energy
-    count, blocks = _blocks(samples, framing, rng, dtype)
-    features = np.empty((count, width), dtype=dtype)
-    done = 0
-    for frames in blocks:
-        part = features[done : done + len(frames)]
-        windowed, log_energy = _windowed(frames, framing, raw_energy, energy_floor)
-        _log_mel(windowed, framing, banks, power, part[:, int(energy) :])
+    banks = _sparse_banks(framing.rate, framing.padded, mel, np.dtype(dtype).name)
+    frames = _frames(samples, framing, dtype)
+    features = np.empty((len(frames), mel.bins + energy), dtype=dtype)
+    for start in range(0, len(frames), _BLOCK):
+        part = features[start : start + _BLOCK]
+        windowed, log_energy = _windowed(frames[start : start + _BLOCK], framing)
+        _log_mel(windowed, framing, banks, part[:, int(energy) :])
         if energy:
             part[:, 0] = log_energy
-        done += len(frames)
     return features
 
 
 def mfcc(
     samples: ArrayLike,
     framing: Framing = Framing(),  # noqa: B008 -- frozen
+    mel: MelBands = MelBands(23),  # noqa: B008
     *,
     ceps: int = 13,
-    bins: int = 23,
-    low: float = 20.0,
-    high: float = 0.0,
     lifter: float = 22.0,
     energy: bool = True,
-    raw_energy: bool = True,
-    energy_floor: float = 0.0,
-    rng: np.random.Generator | None = None,
-    dtype: DTypeLike = np.float32,
 ) -> Features:
-    """Mel-frequency cepstral coefficients, shape (frames, ceps); ``energy`` puts the log energy in place of C0.
+    """Return mel-frequency cepstral coefficients (frames, ceps), float32.
 
-    ``lifter`` Q scales coefficient i by ``1 + Q/2 sin(pi i / Q)``; 0 leaves them as they are.
+    Parameters
+    ----------
+    samples
+        Signal (n,) in [-1, 1].
+    framing, mel
+        Frames and filters.
+    ceps
+        Number of coefficients, at most the number of filters.
+    lifter
+        Q in the scale ``1 + Q/2 sin(pi i / Q)`` of coefficient i; 0: no scaling.
+    energy
+        Replace C0 by the log energy of the frame.
     """
-    if not 1 <= ceps <= bins:
-        raise InputError(f"{ceps} cepstral coefficients of {bins} mel bins", fix="use at most as many as bins")
-    columns = fbank(
-        samples,
-        framing,
-        bins=bins,
-        low=low,
-        high=high,
-        energy=True,
-        raw_energy=raw_energy,
-        energy_floor=energy_floor,
-        rng=rng,
-        dtype=dtype,
-    )
-    features: Features = columns[:, 1:] @ _cepstral_transform(ceps, bins, lifter).astype(dtype)
+    if not 1 <= ceps <= mel.bins:
+        raise InputError(f"{ceps} cepstral coefficients of {mel.bins} mel bins", fix="use at most as many as bins")
+    columns = fbank(samples, framing, mel, energy=True)
+    features: Features = columns[:, 1:] @ _cepstral_transform(ceps, mel.bins, lifter).astype(np.float32)
     if energy:
         features[:, 0] = columns[:, 0]
     return features
 
 
-def _blocks(
-    samples: ArrayLike, framing: Framing, rng: np.random.Generator | None, dtype: DTypeLike
-) -> tuple[int, Iterator[Features]]:
-    """Return the number of frames, and an iterator over blocks of frames (some, size), DC included."""
+def _frames(samples: ArrayLike, framing: Framing, dtype: DTypeLike) -> Features:
+    """Return a view of the scaled signal as overlapping frames (frames, size)."""
     signal = np.asarray(samples, dtype=dtype)
     if signal.ndim != 1:
         raise InputError(f"a signal has one dimension, not shape {signal.shape}")
-    if framing.dither and rng is None:
-        raise InputError("dither needs a random generator", fix="give rng=np.random.default_rng(seed)")
     count = framing.count(len(signal))
+    if not count:
+        return np.zeros((0, framing.size), dtype=dtype)
     signal = signal * np.asarray(framing.scale, dtype=dtype)
-    if not framing.snip_edges and count:  # frames are centered on their step; the ends are mirrored
+    if not framing.snip_edges:  # frames are centered on their step; the ends are mirrored
         before = framing.size // 2 - framing.step // 2
         after = (count - 1) * framing.step + framing.size - before - len(signal)
         signal = np.pad(signal[max(-before, 0) :], (max(before, 0), max(after, 0)), mode="symmetric")
-    views = np.lib.stride_tricks.sliding_window_view(signal, framing.size)[:: framing.step] if count else signal[:0]
-
-    def blocks() -> Iterator[Features]:
-        for start in range(0, count, _BLOCK):
-            frames = views[start : min(start + _BLOCK, count)]
-            if rng is not None and framing.dither:
-                frames = frames + framing.dither * rng.standard_normal(frames.shape).astype(dtype)
-            yield frames
-
-    return count, blocks()
+    return np.lib.stride_tricks.sliding_window_view(signal, framing.size)[:: framing.step][:count]
 
 
-def _windowed(frames: Features, framing: Framing, raw_energy: bool, floor: float) -> tuple[Features, Features]:
-    """Frames without DC, preemphasized and windowed, zero-padded to ``framing.padded``; and their log energy."""
+def _windowed(frames: Features, framing: Framing) -> tuple[Features, Features]:
+    """Return the frames without DC, preemphasized, windowed and zero-padded; and their log energy before that."""
     size = framing.size
     frames = frames - frames.mean(axis=1, keepdims=True) if framing.remove_dc else frames
     out = np.zeros((len(frames), framing.padded), dtype=frames.dtype)
@@ -190,28 +197,43 @@ def _windowed(frames: Features, framing: Framing, raw_energy: bool, floor: float
     out[:, 1:size] = frames[:, 1:] - frames.dtype.type(framing.preemphasis) * frames[:, :-1]
     out[:, 0] = frames[:, 0] * frames.dtype.type(1.0 - framing.preemphasis)
     out[:, :size] *= analysis_window(framing.window, size).astype(frames.dtype)
-    energy = np.square(frames if raw_energy else out).sum(axis=1)
-    log_energy = np.log(np.maximum(energy, _EPSILON))
-    return out, np.maximum(log_energy, math.log(floor)) if floor > 0.0 else log_energy
+    return out, np.log(np.maximum(np.square(frames).sum(axis=1), _EPSILON))
 
 
-def _log_mel(windowed: Features, framing: Framing, banks: Any, power: bool, out: Features) -> None:
+def _log_mel(windowed: Features, framing: Framing, banks: Any, out: Features) -> None:
+    """Write the log mel energies of windowed frames into ``out``."""
     from scipy.fft import rfft  # keeps single precision single, unlike numpy's of older versions
 
-    spectrum = rfft(windowed, axis=1)[:, : framing.padded // 2]  # Kaldi's banks do not see the Nyquist bin
+    spectrum = rfft(windowed, axis=1)[:, : framing.padded // 2]  # Kaldi's filters do not use the Nyquist bin
     powers = np.square(spectrum.real) + np.square(spectrum.imag)
-    if not power:
-        np.sqrt(powers, out=powers)
     np.log(np.maximum((banks @ powers.T).T, _EPSILON), out=out)
 
 
 @lru_cache(maxsize=32)
 def mel_banks(rate: int, padded: int, bins: int, low: float, high: float) -> NDArray[np.float64]:
-    """Triangles on the mel scale ``1127 ln(1 + f / 700)``, shape (padded / 2, bins)."""
+    """Return triangular filters on the mel scale ``1127 ln(1 + f / 700)``.
+
+    Parameters
+    ----------
+    rate
+        Sampling rate in Hz.
+    padded
+        Length of the Fourier transform.
+    bins, low, high
+        See :class:`MelBands`.
+
+    Returns
+    -------
+    ndarray
+        (padded / 2, bins), read-only.
+    """
     nyquist = rate / 2
     top = high if high > 0.0 else nyquist + high
     if not 0.0 <= low < top <= nyquist:
-        raise InputError(f"mel filters from {low:g} to {top:g} Hz at {rate} Hz", fix=f"stay within 0 to {nyquist:g} Hz")
+        raise InputError(
+            f"mel filters from {low:g} to {top:g} Hz are impossible at {rate} Hz",
+            fix=f"stay within 0 to {nyquist:g} Hz",
+        )
     edges = np.linspace(_mel(low), _mel(top), bins + 2)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     mel = _mel(np.arange(padded // 2) * rate / padded)[:, None]
@@ -223,11 +245,11 @@ def mel_banks(rate: int, padded: int, bins: int, low: float, high: float) -> NDA
 
 
 @lru_cache(maxsize=32)
-def _sparse_banks(rate: int, padded: int, bins: int, low: float, high: float, dtype: str) -> Any:
-    """The filters as rows of a sparse matrix: each frequency is in two filters, and no thread of BLAS is woken."""
+def _sparse_banks(rate: int, padded: int, mel: MelBands, dtype: str) -> Any:
+    """Return the filters as rows of a sparse matrix, as each frequency is in two filters only."""
     from scipy.sparse import csr_array
 
-    return csr_array(mel_banks(rate, padded, bins, low, high).T.astype(dtype))
+    return csr_array(mel_banks(rate, padded, mel.bins, mel.low, mel.high).T.astype(dtype))
 
 
 def _mel(hertz: ArrayLike) -> NDArray[np.float64]:
@@ -236,9 +258,9 @@ def _mel(hertz: ArrayLike) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def analysis_window(kind: Window, size: int) -> NDArray[np.float64]:
-    """Return the window that a frame is multiplied by, shape (size,)."""
+    """Return an analysis window, shape (size,)."""
     cosine = np.cos(2.0 * np.pi * np.arange(size) / (size - 1))
-    if kind == "povey":  # a Hann window that goes to zero more gently, by Kaldi's author
+    if kind == "povey":  # a Hann window with a gentler slope at its ends, by Kaldi's author
         return np.asarray((0.5 - 0.5 * cosine) ** 0.85)
     if kind == "hann":
         return np.asarray(0.5 - 0.5 * cosine)
@@ -268,10 +290,21 @@ def energy_vad(
     proportion: float = 0.6,
     context: int = 0,
 ) -> NDArray[np.bool_]:
-    """Which frames are speech, shape (frames,), from their log energy (C0 or log energy of 16-bit samples).
+    """Return which frames are speech.
 
-    A frame is speech if at least ``proportion`` of the frames within ``context`` of it have more than ``threshold``
-    plus ``mean_scale`` times the mean log energy.
+    A frame is speech if at least ``proportion`` of the frames around it have a log energy above ``threshold`` plus
+    ``mean_scale`` times the mean.
+
+    Parameters
+    ----------
+    log_energy
+        C0 or log energy (frames,) of 16-bit samples.
+    threshold, mean_scale
+        Threshold, and weight of the mean log energy.
+    proportion
+        Fraction of the frames around a frame that must be loud.
+    context
+        Number of frames on either side.
     """
     values = np.asarray(log_energy, dtype=np.float64)
     if values.ndim != 1:
@@ -286,7 +319,7 @@ def energy_vad(
 
 
 def sentence_cmn(features: Features, *, variance: bool = False) -> Features:
-    """Features minus their mean over the utterance; with ``variance`` also divided by their standard deviation."""
+    """Subtract the mean over the utterance; with ``variance`` also divide by the standard deviation."""
     centered = features - features.mean(axis=0, keepdims=True) if len(features) else features
     if variance and len(features):
         centered = centered / np.sqrt(np.maximum(np.square(centered).mean(axis=0, keepdims=True), 1e-20))
@@ -296,13 +329,23 @@ def sentence_cmn(features: Features, *, variance: bool = False) -> Features:
 def sliding_cmn(
     features: Features, *, window: int = 600, min_window: int = 100, center: bool = False, variance: bool = False
 ) -> Features:
-    """Features minus the mean of a moving window of frames.
+    """Subtract the mean of a moving window of frames.
 
-    The window ends with the frame (and takes in what follows until it holds ``min_window`` frames), or, with
-    ``center``, has the frame in its middle. At the ends of the utterance it is shifted, not shortened.
+    Parameters
+    ----------
+    features
+        (frames, dimensions).
+    window
+        Frames in the window. At the ends of the utterance it is shifted, not shortened.
+    min_window
+        Without ``center``, the window also includes later frames until it holds this many.
+    center
+        The frame is in the middle of the window instead of at its end.
+    variance
+        Also divide by the standard deviation in the window.
     """
     if window < 1 or min_window < 1:
-        raise InputError(f"a window of {window} frames, at least {min_window}", fix="use positive numbers")
+        raise InputError(f"window = {window} and min_window = {min_window} must be positive", fix="use at least 1")
     count = len(features)
     t = np.arange(count)
     start = t - window // 2 if center else t - window
@@ -328,4 +371,4 @@ def sliding_cmn(
 def hires_mfcc(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return Kaldi's high-resolution MFCC (frames, 40) of samples (n,) at 16 kHz: 40 mel bands from 20 to 7,600 Hz."""
     framing = Framing(snip_edges=False)
-    return np.asarray(mfcc(samples, framing, ceps=40, bins=40, low=20.0, high=-400.0, energy=False), dtype=np.float32)
+    return np.asarray(mfcc(samples, framing, MelBands(40, high=-400.0), ceps=40, energy=False), dtype=np.float32)

@@ -1,27 +1,38 @@
 """Linear prediction of many frames at once: Burg's method, poles, filters, and all three in `move_poles`.
 
-Conventions: frames lie side by side in *lanes*: every array ends in an axis of length ``LANES``, so that the
-innermost loop runs over frames and the compiler turns it into vector instructions. One frame is never mixed with
-another: the result does not depend on which frames share a batch. All arithmetic is in float64.
+Conventions: frames are processed side by side in *lanes*: every array ends in an axis of length ``LANES``, so that the
+innermost loop runs over frames and compiles to vector instructions. Frames do not influence each other: the result does
+not depend on which frames share a batch. All arithmetic is in float64.
 
 A predictor of order p is a monic polynomial ``a`` of shape (p + 1, LANES), ``a[0] = 1``; its poles have shape
 (p, LANES) and come as real and imaginary parts.
 
-All compiled functions stand in this one file: numba's cache notices a change in the file of a function, but not in
+All compiled functions are in this one file: numba's cache notices a change in the file of a function, but not in
 the files of the functions it calls.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.compiled import njit
 
-__all__ = ["EPSILON", "LANES", "ORDER", "burg", "filter_frames", "move_poles", "pole_angles", "poles", "polynomial"]
+__all__ = [
+    "EPSILON",
+    "LANES",
+    "ORDER",
+    "PoleChange",
+    "burg",
+    "filter_frames",
+    "move_poles",
+    "pole_angles",
+    "poles",
+    "polynomial",
+]
 
 Array = NDArray[np.float64]
 
@@ -38,14 +49,34 @@ _TINY = np.finfo(np.float64).tiny
 _MAX_ITERATIONS = 40
 
 
+class PoleChange(NamedTuple):
+    """McAdams' transformation of poles.
+
+    A pole with angle phi != 0 is moved to the angle phi**alpha, at most ``largest`` (radians); a real pole keeps its
+    angle; all radii are multiplied by ``radius``.
+    """
+
+    alpha: float
+    radius: float
+    largest: float
+
+
 @njit(cache=True, fastmath=_FAST)
 def burg(frames: Array, a: Array, forward: Array, backward: Array) -> None:
-    """Burg's predictor of each frame, as ``librosa.lpc`` defines it.
+    """Compute Burg's predictor of each frame, as ``librosa.lpc`` defines it.
 
-    frames (n, LANES); a (p + 1, LANES) receives the result; forward, backward (n, LANES) are work space.
-    The denominator is updated from order to order, as there. Where nearly nothing is left of it (a pure tone is
-    predicted almost perfectly) that update is all rounding error and may even turn negative, which would make an
-    unstable filter; it is then summed anew from the prediction errors.
+    The denominator is updated from order to order, as there. If it becomes nearly zero (a pure tone is predicted almost
+    perfectly), that update is mostly rounding error and may even be negative, which would make the filter unstable; it
+    is then summed again from the prediction errors.
+
+    Parameters
+    ----------
+    frames
+        (n, LANES).
+    a
+        (p + 1, LANES), receives the predictors.
+    forward, backward
+        (n, LANES), work space.
     """
     n = frames.shape[0]
     order = a.shape[0] - 1
@@ -96,11 +127,12 @@ def burg(frames: Array, a: Array, forward: Array, backward: Array) -> None:
 
 @njit(cache=True, fastmath=_FAST)
 def poles(a: Array, real: Array, imag: Array) -> None:
-    """Roots of each monic polynomial ``a`` (p + 1, LANES) into ``real``, ``imag`` (p, LANES), by Ehrlich-Aberth.
+    """Compute the roots of each monic polynomial by the Ehrlich-Aberth method.
 
-    Every frame starts from the same circle and stops when it has converged itself, so its result depends on nothing
-    but its own polynomial. The start is not symmetric about the real axis: a symmetric one could never turn two real
-    iterates into a conjugate pair. A frame that does not converge is left to ``np.roots``.
+    Every frame starts from the same circle and stops when it has converged, so that its result depends only on its own
+    polynomial. The start is not symmetric about the real axis: a symmetric one could never turn two real iterates into
+    a conjugate pair. Frames that do not converge are left to ``np.roots``. ``a`` (p + 1, LANES) are the polynomials;
+    ``real`` and ``imag`` (p, LANES) receive the roots.
     """
     order = a.shape[0] - 1
     p_re, p_im = np.empty(LANES), np.empty(LANES)
@@ -108,10 +140,7 @@ def poles(a: Array, real: Array, imag: Array) -> None:
     s_re, s_im = np.empty(LANES), np.empty(LANES)
     active = np.ones(LANES)  # 1.0 while the frame has not converged
     largest = np.empty(LANES)  # the squared step of this sweep
-    for i in range(order):
-        angle = 2.0 * math.pi * (i + 0.37) / order
-        real[i] = 0.9 * math.cos(angle)
-        imag[i] = 0.9 * math.sin(angle)
+    _set_to_circle(real, imag)
     for _ in range(_MAX_ITERATIONS):
         largest[:] = 0.0
         for i in range(order):
@@ -153,20 +182,34 @@ def poles(a: Array, real: Array, imag: Array) -> None:
             return
     for k in range(LANES):
         if active[k] != 0.0:
-            roots = np.roots(a[:, k].astype(np.complex128))
-            real[:, k] = 0.0  # np.roots leaves out zeros at the origin
-            imag[:, k] = 0.0
-            real[: len(roots), k] = roots.real
-            imag[: len(roots), k] = roots.imag
+            _eigenvalue_roots(a, k, real, imag)
 
 
 @njit(cache=True)
-def polynomial(real: Array, imag: Array, alpha: float, radius: float, largest: float, a: Array) -> None:
-    """McAdams' transformation of the poles, and the real polynomial ``a`` (p + 1, LANES) that has the new ones.
+def _set_to_circle(real: Array, imag: Array) -> None:
+    """Set the initial iterates: points on a circle, not symmetric about the real axis."""
+    for i in range(len(real)):
+        angle = 2.0 * math.pi * (i + 0.37) / len(real)
+        real[i] = 0.9 * math.cos(angle)
+        imag[i] = 0.9 * math.sin(angle)
 
-    A pole with angle phi != 0 is moved to phi**alpha (at most ``largest``); a real pole keeps its angle; all radii
-    are multiplied by ``radius``. Poles come unordered: the conjugate of a pole is the one nearest to its mirror
-    image, and a pole that is its own mirror image is real.
+
+@njit(cache=True)
+def _eigenvalue_roots(a: Array, k: int, real: Array, imag: Array) -> None:
+    """Compute the roots of the polynomial in lane ``k`` by ``np.roots``."""
+    roots = np.roots(a[:, k].astype(np.complex128))
+    real[:, k] = 0.0  # np.roots leaves out zeros at the origin
+    imag[:, k] = 0.0
+    real[: len(roots), k] = roots.real
+    imag[: len(roots), k] = roots.imag
+
+
+@njit(cache=True)
+def polynomial(real: Array, imag: Array, change: PoleChange, a: Array) -> None:
+    """Move the poles (p, LANES) and compute the real polynomials ``a`` (p + 1, LANES) that have the new ones.
+
+    Poles are unordered: the conjugate of a pole is the one nearest to its mirror image, and a pole that is its own
+    mirror image is real.
     """
     order = real.shape[0]
     taken = np.empty(order, dtype=np.bool_)
@@ -187,13 +230,13 @@ def polynomial(real: Array, imag: Array, alpha: float, radius: float, largest: f
                         mate, nearest = j, distance
             taken[i] = True
             if mate == i:
-                _multiply(a, k, degree, -x * radius, 0.0)
+                _multiply(a, k, degree, -x * change.radius, 0.0)
                 degree += 1
                 continue
             taken[mate] = True
             x, y = 0.5 * (x + real[mate, k]), 0.5 * abs(y - imag[mate, k])
-            modulus = radius * math.sqrt(x * x + y * y)
-            angle = min(math.atan2(y, x) ** alpha, largest)
+            modulus = change.radius * math.sqrt(x * x + y * y)
+            angle = min(math.atan2(y, x) ** change.alpha, change.largest)
             _multiply(a, k, degree, -2.0 * modulus * math.cos(angle), modulus * modulus)
             degree += 2
 
@@ -210,9 +253,16 @@ def _multiply(a: Array, k: int, degree: int, b: float, c: float) -> None:
 
 @njit(cache=True, fastmath=_FAST)
 def filter_frames(frames: Array, a: Array, b: Array, out: Array) -> None:
-    """Inverse filter each frame (n, LANES) with ``a``, then synthesize with 1 / ``b``, into ``out`` (n + p, LANES).
+    """Filter each frame with ``a``, then with 1 / ``b``.
 
-    ``out[:p]`` is the zero state before the frame; the result is ``out[p:]``.
+    Parameters
+    ----------
+    frames
+        (n, LANES).
+    a, b
+        Predictors of analysis and synthesis (p + 1, LANES).
+    out
+        (n + p, LANES); ``out[:p]`` is the zero state before the frame, ``out[p:]`` the result.
     """
     n = frames.shape[0]
     order = a.shape[0] - 1
@@ -236,15 +286,23 @@ def move_poles(
     samples: NDArray[np.float32],
     window: Array,
     first: int,
-    alpha: float,
-    radius: float,
-    largest: float,
+    change: PoleChange,
     out: NDArray[np.floating[Any]],
 ) -> None:
-    """Add the transformed frames ``first``, ``first + 1`` ... of ``samples`` to ``out``; frames overlap by half.
+    """Transform the frames of a signal, which overlap by half, and add them to ``out``.
 
-    ``samples`` hold EPSILON already; ``window`` (n,) is used for analysis and synthesis; see :func:`polynomial` for
-    ``alpha``, ``radius`` and ``largest``.
+    Parameters
+    ----------
+    samples
+        Signal, with EPSILON added already.
+    window
+        Window (n,) for analysis and synthesis.
+    first
+        Number of the first frame to transform.
+    change
+        New places of the poles.
+    out
+        Receives the sum of the transformed frames.
     """
     length = window.shape[0]
     hop = length // 2
@@ -262,7 +320,7 @@ def move_poles(
                 shifted[t, k] = frames[t, k] + EPSILON
         burg(shifted, a, forward, backward)
         poles(a, real, imag)
-        polynomial(real, imag, alpha, radius, largest, b)
+        polynomial(real, imag, change, b)
         filter_frames(frames, a, b, result)
         for k in range(min(LANES, count - start)):
             offset = (start + k) * hop

@@ -1,4 +1,4 @@
-"""McAdams' coefficient: move the poles of a linear predictor, keep its residual (baseline B2 of VoicePrivacy).
+"""McAdams' coefficient: move the poles of a linear predictor and keep its residual (baseline B2 of VoicePrivacy).
 
 Patino et al., *Speaker anonymisation using the McAdams coefficient*, 2021. Frames of 20 ms with 10 ms shift; each is
 windowed, predicted (Burg, order 20), inverse filtered, filtered with the moved poles, windowed and added.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.dsp.lpc import EPSILON, move_poles
+from voiceveil.dsp.lpc import EPSILON, PoleChange, move_poles
 
 __all__ = ["McAdams", "McAdamsStream", "analysis_window"]
 
@@ -30,20 +30,32 @@ _BLOCK = 1 << 19  # samples at a time; bounds the memory of a long signal
 class McAdams:
     """The transformation and its variants.
 
-    ``whole`` frames the signal so that every sample lies in two frames. Otherwise the frames are those of the
-    official code: none starts before the signal or ends after it, so that up to 319 samples at the end come out
-    as zeros; ``skip_first`` (2020 and 2022) leaves out frame 0 as well.
+    Parameters
+    ----------
+    alpha
+        McAdams' coefficient: a pole angle phi becomes phi**alpha.
+    radius
+        Factor on all pole radii.
+    clip_angle
+        Clip angles to pi, as in 2020 and 2022; matters only for alpha > 1.
+    whole
+        Frame the signal so that every sample is in two frames. Otherwise the frames are those of the official code:
+        none starts before the signal or ends after it, so that up to 319 samples at the end are zeros.
+    skip_first
+        Without ``whole``, leave out the first frame as well, as in 2020 and 2022.
+    double
+        Sum the frames in float64 (2020 and 2022) instead of float32 (2024).
     """
 
     alpha: float
     radius: float = 1.0
-    clip_angle: bool = False  # 2020 and 2022: angles are clipped to pi; matters for alpha > 1 only
+    clip_angle: bool = False
     whole: bool = True
     skip_first: bool = False
-    double: bool = False  # sum the frames in float64 (2020 and 2022) or float32 (2024)
+    double: bool = False
 
     def __call__(self, samples: NDArray[np.float32], rate: int = 16000) -> Real:
-        """Transform a signal; the result has its length, and the dtype that the frames are summed in."""
+        """Return the transformed signal, with the same length and the dtype in which frames are summed."""
         stream = McAdamsStream(self, rate)
         blocks = [stream.push(samples[i : i + _BLOCK]) for i in range(0, len(samples), _BLOCK)]
         return np.concatenate([*blocks, stream.close()])
@@ -56,7 +68,7 @@ def analysis_window(rate: int) -> NDArray[np.float64]:
 
 
 class McAdamsStream:
-    """The same block by block: what is pushed in comes out, at most one frame later, and the rest on ``close``."""
+    """Transforms a signal block by block; samples come out at most one frame later, and the rest on ``close``."""
 
     def __init__(self, transform: McAdams, rate: int = 16000) -> None:
         self._transform = transform
@@ -79,7 +91,7 @@ class McAdamsStream:
         return self._emit(self._process())
 
     def close(self) -> Real:
-        """End the signal; return the samples that are left, so that as many came out as went in."""
+        """End the signal; return the remaining samples, so that as many come out as were pushed."""
         if self._transform.whole:
             padding = np.full(len(self._window), EPSILON, dtype=np.float32)
             self._pending = np.concatenate([self._pending, padding])
@@ -88,7 +100,7 @@ class McAdamsStream:
         return np.concatenate([out, np.zeros(missing, dtype=self._dtype)])
 
     def _process(self) -> Real:
-        """Run all complete frames; the samples before the last frame's second half are final."""
+        """Transform all complete frames; return the samples before the second half of the last one, which are final."""
         length, hop = len(self._window), self._hop
         count = max(0, 1 + (len(self._pending) - length) // hop)
         if count == 0:
@@ -96,15 +108,15 @@ class McAdamsStream:
         out = np.zeros((count + 1) * hop, dtype=self._dtype)
         out[:hop] = self._overlap
         largest = math.pi if self._transform.clip_angle else math.inf
-        alpha, radius = self._transform.alpha, self._transform.radius
-        move_poles(self._pending, self._window, self._skip, alpha, radius, largest, out)
+        change = PoleChange(self._transform.alpha, self._transform.radius, largest)
+        move_poles(self._pending, self._window, self._skip, change, out)
         self._skip = 0
         self._pending = self._pending[count * hop :]
         self._overlap = out[count * hop :]
         return out[: count * hop]
 
     def _emit(self, out: Real) -> Real:
-        """Drop the lead-in, and nothing beyond what was received."""
+        """Drop the lead-in, and samples beyond the end of the signal."""
         drop = min(self._lead, len(out))
         self._lead -= drop
         out = out[drop:][: self._received - self._returned]

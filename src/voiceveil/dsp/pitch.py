@@ -1,12 +1,14 @@
-"""Pitch by autocorrelation: P. Boersma, "Accurate short-term analysis of the fundamental frequency and the
-harmonics-to-noise ratio of a sampled sound", IFA Proceedings 17, 1993: the method (and the default costs) of Praat.
+"""Pitch tracking by autocorrelation: the method, and the default costs, of Praat.
+
+P. Boersma, "Accurate short-term analysis of the fundamental frequency and the harmonics-to-noise ratio of a sampled
+sound", IFA Proceedings 17, 1993.
 
 Conventions: samples are floats of shape (n,); F0 is in Hz, 0 where unvoiced; frames are ``step`` seconds apart and
-centered in the recording, so that frame k is at ``first + k * step`` seconds. Loudness of the recording does not
+centered in the recording, so that frame k is at ``first + k * step`` seconds. The level of the recording does not
 matter. All arithmetic is in float64.
 
 Each frame has candidates: the peaks of its autocorrelation, divided by that of the window (eq. 9), and "unvoiced".
-The track is the path through the candidates that costs least: changes of octave and of voicing have a price.
+The track is the path through the candidates with the lowest cost; changes of octave and of voicing have costs.
 """
 
 from __future__ import annotations
@@ -25,21 +27,28 @@ __all__ = ["PERIODS", "PitchTrack", "track_pitch"]
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Periods of the lowest F0 in a window.
+#: Length of the window in periods of the lowest F0.
 PERIODS = 3.0
 SILENCE, VOICING, OCTAVE, OCTAVE_JUMP, VOICED_UNVOICED = 0.03, 0.45, 0.01, 0.35, 0.14
-#: The autocorrelation is evaluated at this many points a sample; a parabola does the rest.
+#: Points per sample at which the autocorrelation is evaluated; peaks are refined by a parabola.
 _FINER = 4
-#: Frames whose spectra are held at once.
+#: Frames that are processed at once.
 _BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
 class PitchTrack:
-    """``f0`` in Hz, 0 where unvoiced; ``periodicity``: the autocorrelation at the chosen lag, 0 to 1, 0 where unvoiced.
+    """F0 and periodicity of every frame.
 
-    Both of shape (frames,); frame k is centered at ``first + k * step`` seconds. The harmonics-to-noise ratio in dB is
-    ``10 log10(r / (1 - r))`` of the periodicity r (eq. 4).
+    Parameters
+    ----------
+    f0
+        (frames,) in Hz, 0 where unvoiced.
+    periodicity
+        (frames,): the autocorrelation r at the chosen lag, 0 to 1, 0 where unvoiced. The harmonics-to-noise ratio in dB
+        is ``10 log10(r / (1 - r))`` (eq. 4).
+    first, step
+        Frame k is centered at ``first + k * step`` seconds.
     """
 
     f0: Array
@@ -51,12 +60,29 @@ class PitchTrack:
 def track_pitch(
     samples: ArrayLike, rate: int, *, floor: float = 75.0, ceiling: float = 500.0, step: float = 0.01
 ) -> PitchTrack:
-    """Return the F0 track of a recording of at least three periods of ``floor``, in steps of ``step`` seconds."""
+    """Return the F0 track of a recording.
+
+    Parameters
+    ----------
+    samples
+        Signal (n,), at least three periods of ``floor`` long.
+    rate
+        Sampling rate in Hz.
+    floor, ceiling
+        Lowest and highest F0 in Hz.
+    step
+        Distance of frames in seconds.
+
+    Raises
+    ------
+    InputError
+        If a sample is not finite, the range is impossible, or the signal is too short.
+    """
     signal = np.asarray(samples, dtype=np.float64)
     if not np.isfinite(signal).all():
         raise InputError("samples that are not finite have no pitch", fix="repair the recording")
     if not 0 < floor < ceiling <= rate / 2:
-        raise InputError(f"no range of F0: {floor:g} to {ceiling:g} Hz at a rate of {rate} Hz")
+        raise InputError(f"impossible range of F0: {floor:g} to {ceiling:g} Hz at a rate of {rate} Hz")
     duration = len(signal) / rate
     frames = int((duration - PERIODS / floor) / step + 1e-9) + 1 if duration >= PERIODS / floor else 0
     if frames < 1:
@@ -69,8 +95,11 @@ def track_pitch(
 
 
 def _candidates(signal: Array, rate: int, centers: Index, floor: float, ceiling: float) -> tuple[Any, ...]:
-    """For all frames: the number of voiced candidates (frames,), their F0 and strength one after the other, and the
-    strength of "unvoiced" (frames,)."""
+    """Return the candidates of all frames.
+
+    These are the number of voiced candidates (frames,), F0 and strength of all of them in order, and the strength of
+    "unvoiced" (frames,).
+    """
     half = int(PERIODS / floor * rate) // 2 - 1  # of the window, in samples
     period = int(rate / floor)
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(1, 2 * half + 1) / (2 * half + 1))
@@ -98,9 +127,9 @@ def _candidates(signal: Array, rate: int, centers: Index, floor: float, ceiling:
 
 
 def _autocorrelation(frames: Array, length: int, lags: int) -> Array:
-    """Normalized autocorrelation of each row at lags 0, 1/4, 2/4 ... samples.
+    """Return the normalized autocorrelation of each row at lags 0, 1/4, 2/4 ... samples.
 
-    The power spectrum with zeros above half the rate is the spectrum of the band-limited interpolation.
+    Zeros appended to the power spectrum interpolate the autocorrelation.
     """
     power = np.abs(np.fft.rfft(frames, length)) ** 2
     correlation = np.fft.irfft(power, length * _FINER)[:, :lags]
@@ -108,7 +137,7 @@ def _autocorrelation(frames: Array, length: int, lags: int) -> Array:
 
 
 def _peaks(correlation: Array, rate: int) -> tuple[Index, Array, Array]:
-    """Frame, frequency in Hz and height of each peak that is high enough to matter."""
+    """Return frame, frequency in Hz and height of each sufficiently high peak."""
     left, here, right = correlation[:, :-2], correlation[:, 1:-1], correlation[:, 2:]
     frame, at = np.nonzero((here > left) & (here >= right) & (here > 0.5 * VOICING))
     keep = at + 1 >= 2 * _FINER  # lags below two samples belong to the peak at lag 0
@@ -124,7 +153,7 @@ def _peaks(correlation: Array, rate: int) -> tuple[Index, Array, Array]:
 def _cheapest_path(
     count: Index, frequency: Array, strength: Array, unvoiced: Array, ceiling: float, correction: float
 ) -> tuple[Array, Array]:
-    """Viterbi: the strengths, less a little for low octaves, less what each change costs."""
+    """Find the best path by the Viterbi algorithm: strengths minus costs of low octaves and of changes."""
     frames = len(count)
     width = count.max() + 1
     f0 = np.zeros((frames, width))  # column 0 is "unvoiced"

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from voiceveil.attack.registry import Scoring
+from voiceveil.attack.sets import CONDITIONS, Condition
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.evaluation.protocol import Protocol
 
-__all__ = ["attack_rules"]
+__all__ = ["AttackRules", "attack_rules"]
+
+
+@dataclass(frozen=True)
+class AttackRules:
+    """Sets, conditions and scoring of an attack, as in :class:`~voiceveil.attack.pipeline.AttackRequest`."""
+
+    sets: Sequence[str] | Mapping[str, str] | None = None
+    conditions: Sequence[Condition] = CONDITIONS
+    scoring: Scoring = "cosine"
 
 
 def attack_rules(
-    protocol: Protocol, data: Path, names: Sequence[str] = (), scoring: str | None = None
-) -> dict[str, Any]:
-    """Return the options ``sets``, ``conditions`` and ``scoring`` of :func:`voiceveil.attack`.
+    protocol: Protocol, data: Path, names: Sequence[str] = (), scoring: Scoring | None = None
+) -> AttackRules:
+    """Return the rules of a protocol.
 
     Parameters
     ----------
@@ -44,7 +55,7 @@ def attack_rules(
         )
     if names:
         pairs = {key: enroll for key, enroll in pairs.items() if any(_is_named(key, name) for name in names)}
-    return {"sets": pairs, "conditions": protocol.conditions, "scoring": scoring or protocol.scoring}
+    return AttackRules(pairs, protocol.conditions, scoring or protocol.scoring)
 
 
 def _is_named(trial_set: str, name: str) -> bool:

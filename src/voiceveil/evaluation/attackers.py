@@ -1,4 +1,4 @@
-"""Which attackers data and protocol allow, and whose EERs count if several attacked a system.
+"""Choose attackers: those that data and protocol allow, and the one whose EERs count if several attacked a system.
 
 In the challenges' files the attacker is ``ASV_eval``, trained on original speech, or the semi-informed
 ``ASV_eval^anon``, trained on anonymized speech.
@@ -66,6 +66,6 @@ def choose_attacker(figures: Iterable[Figure], system: str, wanted: str | None =
     names = sorted({figure.attacker for figure in chosen})
     if len(names) != 1:
         known = ", ".join(sorted({repr(figure.evaluator) for figure in chosen or every}))
-        what = "EERs by several attackers" if chosen else f"no EER by {wanted!r}"
-        raise InputError(f"{system}: {what}", fix=f"name one of {known}")
+        problem = "EERs by several attackers" if chosen else f"no EER by {wanted!r}"
+        raise InputError(f"{system}: {problem}", fix=f"name one of {known}")
     return names[0]

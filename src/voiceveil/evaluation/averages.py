@@ -1,8 +1,8 @@
-"""Weighted averages of figures over the datasets of a protocol, with intervals.
+"""The figures that count under a protocol, and their weighted averages over its datasets, with intervals.
 
-An average has an interval if each figure has one. Figures of different speakers err independently, so that their
-distances to the ends add in squares; those of the same speakers (VCTK and its common sentences) may err together and
-add up.
+An average has an interval if each figure has one. Errors of figures of different speakers are independent: the
+distances to the ends of their intervals are added in squares. Those of the same speakers (VCTK and its common
+sentences) may be correlated: their distances are added.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from voiceveil.evaluation.protocol import dataset_name
-from voiceveil.evaluation.results import Figure
+from voiceveil.evaluation.protocol import Protocol, dataset_name
+from voiceveil.evaluation.results import Figure, Results
 
-__all__ = ["Average", "dataset_of", "weighted_average"]
+__all__ = ["Average", "counting_figures", "dataset_of", "weighted_average"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,27 @@ class Average:
         low, high = (self.value if end is None else end for end in (self.low, self.high))
         other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
         return low <= other_high and other_low <= high
+
+
+def counting_figures(results: Results, metric: str, protocol: Protocol | None, **wanted: str) -> tuple[Figure, ...]:
+    """Return the figures of a metric that count in averages and rankings.
+
+    Parameters
+    ----------
+    results : Results
+        They may have figures of several models; those of the first model count.
+    metric : str
+        E.g. ``wer``.
+    protocol : Protocol or None
+        Of WERs with several language models, those with the one that it names count, or all if it names none.
+    wanted : str
+        Fields of the figures, as for :meth:`Results.find`.
+    """
+    figures = results.find(metric, **wanted)
+    language_model = "" if protocol is None or protocol.official is None else protocol.official.language_model
+    named = tuple(figure for figure in figures if figure.detail.get("language_model") == language_model)
+    figures = (named if language_model else ()) or figures
+    return tuple(figure for figure in figures if figure.model == figures[0].model)
 
 
 def weighted_average(parts: Sequence[tuple[float, Figure]]) -> Average:

@@ -212,8 +212,8 @@ def _read_matrices(path: Path) -> Similarity:
     size = len(similarity.speakers)
     for matrix in (similarity.oo, similarity.oa, similarity.aa):
         if not size or len(matrix) != size or any(len(row) != size for row in matrix):
-            what = f"not similarity matrices: a matrix is not of {size} rows and columns"
-            raise InputError(what, where=path, fix=_FIX)
+            problem = f"not similarity matrices: a matrix is not of {size} rows and columns"
+            raise InputError(problem, where=path, fix=_FIX)
         if any(abs(value) > _LARGEST_NUMBER for row in matrix for value in row):
             raise InputError("not similarity matrices: a value is too large", where=path, fix=_FIX)
     return similarity

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +18,32 @@ from voiceveil.attack.checks import check_audio
 from voiceveil.core.atomic_files import remove_parts
 from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
-from voiceveil.corpus import Corpus, Trials, open_corpus, write_kaldi
+from voiceveil.corpus import Corpus, Trials, Utterance, open_corpus, write_kaldi
 from voiceveil.evaluation.attackers import usable_attackers, why_unusable
 from voiceveil.evaluation.details import Details, utterance_record, write_details
 from voiceveil.evaluation.external_anonymization import find_anonymized
 from voiceveil.evaluation.inventory import Inventory, take_inventory
-from voiceveil.evaluation.protocol import Protocol, load_protocol
 from voiceveil.evaluation.provenance import provenance, started
+from voiceveil.evaluation.resource_rules import resource_faults
 from voiceveil.evaluation.result_files import recorded_evaluation
 from voiceveil.evaluation.results import Results
+from voiceveil.evaluation.settings import EvaluationSettings
 from voiceveil.evaluation.tasks import Task, TaskContext, TaskOptions, TaskResult, TaskSetup, available_tasks
 from voiceveil.metrics import WordErrors
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
-from voiceveil.run.executor import Jobs, executor_of
+from voiceveil.run.executor import executor_of
 from voiceveil.run.outputs import refuse_corpora
 from voiceveil.systems import Anonymizer, anonymize
 from voiceveil.systems.keys import Key
+from voiceveil.systems.speaker_embeddings import SpeakerEmbeddings, mean_speaker_embeddings
 
 __all__ = [
     "DEFAULT_ATTACKERS",
     "Evaluation",
     "Outcome",
-    "default_attackers",
     "evaluate",
     "prepare",
-    "task_setup",
 ]
 
 #: Attackers that can attack any system.
@@ -53,27 +54,54 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A checked evaluation: made by :func:`prepare`, run by :func:`evaluate`."""
+    """A checked evaluation: made by :func:`prepare`, run by :func:`evaluate`.
 
+    Parameters
+    ----------
+    settings : EvaluationSettings
+        Data, protocol, attackers and options.
+    inventory : Inventory
+        The sets of the protocol that the data have.
+    out : Path
+        Folder of the results.
+    system : Anonymizer or None
+        None if the data were anonymized elsewhere.
+    suffix : str
+        End of the anonymized sets' names.
+    given : mapping
+        Set -> speech that was anonymized elsewhere.
+    """
+
+    settings: EvaluationSettings
     inventory: Inventory
-    data: Path
     out: Path
-    system: Anonymizer | None  # None: the data were anonymized elsewhere
+    system: Anonymizer | None
     suffix: str
-    anon_data: Path
-    given: Mapping[str, Corpus] = field(default_factory=dict)  # set -> speech that was anonymized elsewhere
-    overwrite: bool = False  # start again, and replace files in the output that the program did not write
-    feature_cache: Path | None = None  # see `voiceveil.systems.feature_cache`
+    given: Mapping[str, Corpus] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """Name of the system, or the suffix of the data."""
         return self.system.name if self.system else self.suffix.strip("_")
 
+    @property
+    def attackers(self) -> tuple[str, ...]:
+        """Attackers that are asked for: those of the settings, or those of any system and those made for this one."""
+        if self.settings.attackers is not None:
+            return tuple(self.settings.attackers)
+        return (*DEFAULT_ATTACKERS, *(() if self.system is None else self.system.attackers))
+
+    def task_setup(self) -> TaskSetup:
+        """Return the setup of the tasks, with the attackers that the data allow."""
+        options = self.settings.options
+        usable = usable_attackers(self.attackers, self.inventory)
+        models = tuple(options.recognizers), tuple(options.emotion_models)
+        return TaskSetup(self.inventory, self.settings.data, TaskOptions(usable, *models, options.report))
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The results of an evaluation and what official result files need besides.
+    """The results of an evaluation, and further data for official result files.
 
     Parameters
     ----------
@@ -101,35 +129,17 @@ class Outcome:
 Export = Callable[[Outcome], Results]
 
 
-def prepare(
-    data: str | Path,
-    out: str | Path,
-    *,
-    protocol: str | Path | Protocol = "vpc2024",
-    system: Anonymizer | None = None,
-    anon: str | None = None,
-    train: Sequence[str] = (),
-    emotion: Sequence[str] = (),
-    overwrite: bool = False,
-) -> Evaluation:
+def prepare(settings: EvaluationSettings, *, system: Anonymizer | None = None, anon: str | None = None) -> Evaluation:
     """Find and check the data; nothing is written.
 
     Parameters
     ----------
-    data : path
-        Folder of Kaldi directories, named as in the protocol.
-    out : path
-        Folder for all results; it may neither be, hold nor lie in the data.
-    protocol : str, path or Protocol
-        A name such as ``vpc2024``, a TOML file, or a protocol.
+    settings : EvaluationSettings
+        Data, protocol, output and options.
     system : Anonymizer, optional
         The system to evaluate. Give it, or ``anon``.
     anon : str, optional
-        Suffix of sets in ``data`` that were anonymized elsewhere.
-    train, emotion : sequence of str
-        Sets to use instead of the training and the emotion sets of the protocol.
-    overwrite : bool
-        Start again where another evaluation left its results, and replace files that are in the way.
+        Suffix of sets in the data that were anonymized elsewhere.
 
     Raises
     ------
@@ -141,20 +151,22 @@ def prepare(
             "one of a system and the suffix of anonymized data is needed", fix="--system b2, or --anon _b2"
         )
     if system is not None and not system.name:
-        what = f"the system {type(system).__name__} has no name"
-        raise InputError(what, fix='write @register("name") above its class')
-    declared = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
-    inventory = take_inventory(declared, Path(data), train=train, emotion=emotion)
+        raise InputError(
+            f"the system {type(system).__name__} has no name", fix='write @register("name") above its class'
+        )
+    options = settings.options
+    inventory = take_inventory(settings.protocol, settings.data, train=options.train, emotion=options.emotion)
     given: Mapping[str, Corpus] = {}
     if system is None:
-        given = find_anonymized(inventory.corpora, Path(data), anon or "")
-    suffix, anon_data = (anon or "", Path(data)) if system is None else (f"_{system.name}", Path(out) / "data")
-    refuse_corpora(Path(out), [*inventory.corpora.values(), *given.values()])
-    evaluation = Evaluation(inventory, Path(data), Path(out), system, suffix, anon_data, given, overwrite)
-    setup = TaskSetup(inventory, Path(data), TaskOptions())
+        given = find_anonymized(inventory.corpora, settings.data, anon or "")
+    suffix = f"_{system.name}" if system is not None else anon or ""
+    out = settings.results_folder(suffix.strip("_") if system is None else system.name)
+    refuse_corpora(out, [*inventory.corpora.values(), *given.values()])
+    evaluation = Evaluation(settings, inventory, out, system, suffix, given)
+    setup = TaskSetup(inventory, settings.data, TaskOptions())
     for task in available_tasks(setup):
         task.check_data(setup)
-    if not overwrite:
+    if not options.overwrite:
         _check_output(evaluation)
     return evaluation
 
@@ -167,118 +179,73 @@ def _check_output(evaluation: Evaluation) -> None:
     before = Results.load(path)
     now = (evaluation.name, evaluation.inventory.protocol.name)
     if (before.system, before.protocol) != now:
-        what = f"holds the results of {before.system} under {before.protocol}, not of {now[0]} under {now[1]}"
-        raise InputError(what, where=evaluation.out, fix="give another folder for the results, or --overwrite")
+        problem = f"holds the results of {before.system} under {before.protocol}, not of {now[0]} under {now[1]}"
+        raise InputError(problem, where=evaluation.out, fix="give another folder for the results, or --overwrite")
 
 
-def evaluate(
-    evaluation: Evaluation,
-    *,
-    attackers: Sequence[str] | None = None,
-    recognizers: Sequence[str] = ("moonshine",),
-    emotion_models: Sequence[str] = ("functionals",),
-    jobs: Jobs = 1,
-    seed: int | None = None,
-    key_file: str | Path | None = None,
-    key_namespace: str | None = None,
-    cache_file: Path | None = None,
-    details: bool = True,
-    exports: Sequence[Export] = (),
-    quiet: bool = True,
-    say: Say = lambda line: None,
-) -> Results:
+def evaluate(evaluation: Evaluation, *, exports: Sequence[Export] = ()) -> Results:
     """Run everything that the protocol asks for and the data allow; write ``results.json`` and the score files.
 
     Parameters
     ----------
     evaluation : Evaluation
         See :func:`prepare`.
-    attackers : sequence of str, optional
-        See :mod:`voiceveil.attack.registry` (default: :func:`default_attackers`). Attackers that need training speech
-        are left out if there is none.
-    recognizers, emotion_models : sequence of str
-        Models that recognize words and emotions. The first ones count in rankings and official files.
-    jobs : int or Executor
-        Processes.
-    seed, key_file, key_namespace
-        See :func:`voiceveil.systems.anonymize`.
-    cache_file : path, optional
-        Keeps the models' results (default: ``cache.sqlite`` in the output); several systems may share one.
-    details : bool
-        Keep the details that a report shows, see :mod:`voiceveil.evaluation.details`.
     exports : sequence of callables
         Write further files, e.g. :func:`voiceveil.official.tree.write_tree`.
-    quiet : bool
-        Show no progress bars.
-    say : callable
-        Called with a line for each step.
+
+    Returns
+    -------
+    Results
+        All figures, with notes, provenance and failed checks.
+
+    Raises
+    ------
+    InputError
+        If a model or an attacker cannot be used, or files are in the way.
     """
-    wanted = default_attackers(evaluation) if attackers is None else tuple(attackers)
-    setup = task_setup(evaluation, wanted, recognizers, emotion_models, details=details)
-    inventory = evaluation.inventory
-    notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
-    left_out = {name: why_unusable(name, inventory) for name in wanted if name not in setup.options.attackers}
-    notes += [f"attacker {name} left out: {reason}" for name, reason in left_out.items()]
+    settings, setup = evaluation.settings, evaluation.task_setup()
     tasks = available_tasks(setup)
     for task in tasks:
         task.check(setup)
-    with _exclusive_cache(evaluation, cache_file) as cache:
+    with _exclusive_cache(evaluation) as cache:
         time = started(evaluation.out)
-        namespace = key_namespace_of(evaluation, key_file, key_namespace)
-        # Without a seed and a key file, one fresh key for all sets.
-        key = {"seed": seed, "key_file": key_file, "key_namespace": namespace, "key": Key.fresh()}
-        anonymized = _anonymize(evaluation, cache, key, jobs=jobs, quiet=quiet, say=say)
+        run = RunContext(cache, settings.jobs, progress=settings.options.progress)
+        anonymized = _anonymize(evaluation, run)
         out = evaluation.out
-        run = RunContext(cache, jobs, progress=not quiet)
         context = TaskContext(setup, anonymized, run, out, evaluation.suffix, anon_data=out / "data")
-        measured = _run_tasks(tasks, context, say)
-        if details:
-            write_details(_details(measured, context), evaluation.out)
-        info = {
-            "notes": [*notes, *(note for result in measured for note in result.notes)],
-            **{key: value for result in measured for key, value in result.info.items()},
-            **provenance(setup, tasks, anonymized, cache, seed=seed, has_key_file=key_file is not None),
-            "parameters": {} if evaluation.system is None else evaluation.system.parameters(),
-            "suffix": evaluation.suffix,
-            "given": evaluation.system is None,
-            "real_time_factor": cache.pace(f"system {evaluation.name}"),
-            "time": time.isoformat(),
-        }
+        measured = _run_tasks(tasks, context, settings.say)
+        if settings.options.report:
+            write_details(_details(measured, context), out)
         figures = tuple(figure for result in measured for figure in result.figures)
         checks = [check for result in measured for check in result.checks]
-        checks += _check_other_sets(inventory, anonymized, cache)
-        results = Results(evaluation.name, inventory.protocol.name, figures, info, merged(checks))
+        checks += _check_other_sets(evaluation.inventory, anonymized, cache)
+        info = _info(evaluation, tasks, context, measured) | {"time": time.isoformat()}
+        results = Results(evaluation.name, settings.protocol.name, figures, info, merged(checks))
         for export in exports:
             results = export(_outcome(results, evaluation, measured, time))
-        results.save(evaluation.out / "results.json", overwrite=True)  # the folder's record decides
+        results.save(out / "results.json", overwrite=True)  # the folder's record decides
     return results
 
 
-def task_setup(
-    evaluation: Evaluation,
-    attackers: Sequence[str],
-    recognizers: Sequence[str],
-    emotion_models: Sequence[str],
-    *,
-    details: bool = True,
-) -> TaskSetup:
-    """Return the setup of the tasks, with the attackers that the data allow."""
-    usable = usable_attackers(attackers, evaluation.inventory)
-    options = TaskOptions(usable, tuple(recognizers), tuple(emotion_models), details)
-    return TaskSetup(evaluation.inventory, evaluation.data, options)
-
-
-def default_attackers(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the attackers to use if none are named: those of any system, and those made for this one."""
-    return (*DEFAULT_ATTACKERS, *(() if evaluation.system is None else evaluation.system.attackers))
-
-
-def key_namespace_of(evaluation: Evaluation, key_file: str | Path | None, given: str | None) -> str | None:
-    """Return the one key namespace of all sets: a speaker of several sets is one pseudo-speaker in each role.
-
-    It is the name of the data folder unless it is ``given``, and None if there is no key file.
-    """
-    return evaluation.data.resolve().name if key_file is not None and given is None else given
+def _info(
+    evaluation: Evaluation, tasks: Sequence[Task], context: TaskContext, measured: Sequence[TaskResult]
+) -> dict[str, Any]:
+    """Return notes, provenance and parameters of an evaluation, for its results."""
+    settings, inventory, cache = evaluation.settings, evaluation.inventory, context.run.cache
+    notes = [f"missing: {name}" for name in inventory.missing] + [*inventory.remarks, *inventory.differences]
+    left_out = [name for name in evaluation.attackers if name not in context.setup.options.attackers]
+    if evaluation.system is not None:
+        notes += resource_faults(settings.protocol, evaluation.system)
+    notes += [f"attacker {name} left out: {why_unusable(name, inventory)}" for name in left_out]
+    return {
+        "notes": [*notes, *(note for result in measured for note in result.notes)],
+        **{key: value for result in measured for key, value in result.info.items()},
+        **provenance(context, tasks, seed=settings.seed, has_key_file=settings.options.key_file is not None),
+        "parameters": {} if evaluation.system is None else evaluation.system.parameters(),
+        "suffix": evaluation.suffix,
+        "given": evaluation.system is None,
+        "real_time_factor": cache.pace(f"system {evaluation.name}"),
+    }
 
 
 def _run_tasks(tasks: Sequence[Task], context: TaskContext, say: Say) -> list[TaskResult]:
@@ -320,44 +287,71 @@ def _check_other_sets(inventory: Inventory, anonymized: Mapping[str, Corpus], ca
 
 
 @contextmanager
-def _exclusive_cache(evaluation: Evaluation, cache_file: Path | None) -> Iterator[Cache]:
+def _exclusive_cache(evaluation: Evaluation) -> Iterator[Cache]:
     """Lock the output against other evaluations, and open the cache; only files of the program are replaced."""
     out = evaluation.out
     with recorded_evaluation(evaluation):
         remove_parts([out])
         remove_parts([out / name for name in ("scores", "details", "exp")], below=True)
-        cache = Cache(out / "cache.sqlite" if cache_file is None else cache_file)
+        cache = Cache(evaluation.settings.cache_file(out))
         try:
             yield cache
         finally:
             cache.close()
 
 
-def _anonymize(
-    evaluation: Evaluation, cache: Cache, key: dict[str, Any], *, jobs: Jobs, quiet: bool, say: Say
-) -> dict[str, Corpus]:
+def _anonymize(evaluation: Evaluation, run: RunContext) -> dict[str, Corpus]:
     """Return set -> anonymized corpus, all of them in ``out/data``; audio that was given stays where it is."""
-    inventory, system = evaluation.inventory, evaluation.system
-    home = evaluation.out / "data"
+    settings, inventory, system = evaluation.settings, evaluation.inventory, evaluation.system
+    options, home = settings.options, evaluation.out / "data"
     for name, corpus in evaluation.given.items():
         write_kaldi(corpus, home / f"{name}{evaluation.suffix}", {u.id: u.path for u in corpus})
+    key = Key.fresh()  # without a seed and a key file: one for all sets
+    embeddings = {} if system is None else _speaker_embeddings(evaluation, system, run)
     for name in inventory.corpora if system is not None else ():
-        say(f"anonymizing {name}")
+        settings.say(f"anonymizing {name}")
+        role = inventory.draw_role(name)
         summary = anonymize(
-            evaluation.data / name,
+            settings.data / name,
             home,
-            system=system or "",
-            level="speaker" if inventory.level(name) == "speaker" else "utterance",
-            jobs=jobs,
-            **key,
+            system=system,
+            jobs=run.jobs,
+            level=inventory.level(name),
+            seed=settings.seed,
+            key_file=options.key_file,
+            key_namespace=settings.key_namespace,
+            key=key,
             suffix=evaluation.suffix,
-            overwrite=evaluation.overwrite or "changed",
-            feature_cache=evaluation.feature_cache,
-            quiet=quiet,
+            overwrite=options.overwrite or "changed",
+            feature_cache=options.feature_cache,
+            role=role,
+            speaker_embeddings=embeddings.get(role or ""),
+            quiet=not run.progress,
         )
-        seconds = summary.seconds * executor_of(jobs).workers
-        cache.note_pace(f"system {evaluation.name}", summary.audio_seconds, seconds)
+        seconds = summary.seconds * executor_of(run.jobs).workers
+        run.cache.note_pace(f"system {evaluation.name}", summary.audio_seconds, seconds)
         if summary.failures:
             first = summary.failures[0]
             raise InputError(f"{len(summary.failures)} utterances of {name} could not be anonymized: {first.error}")
     return {name: open_corpus(home / f"{name}{evaluation.suffix}") for name in inventory.corpora}
+
+
+def _speaker_embeddings(
+    evaluation: Evaluation, system: Anonymizer, run: RunContext
+) -> dict[str, Callable[[], SpeakerEmbeddings]]:
+    """Return role -> function that computes the mean embedding of each speaker over all sets of that role, once."""
+    inventory, options = evaluation.inventory, evaluation.settings.options
+    by_role: dict[str, dict[str, Utterance]] = {}
+    for name, corpus in inventory.corpora.items():
+        if role := inventory.draw_role(name):
+            by_role.setdefault(role, {}).update(corpus.by_id)
+
+    def mean(role: str) -> SpeakerEmbeddings:
+        evaluation.settings.say(f"computing the mean speaker embeddings of the {role} sets")
+        spoken = Corpus(role, tuple(by_role[role].values()))
+        features = None if options.feature_cache is None else Path(options.feature_cache)
+        return mean_speaker_embeddings(
+            spoken, system.for_level("speaker"), run.jobs, folder=evaluation.out, features=features
+        )
+
+    return {role: cache(partial(mean, role)) for role in by_role}

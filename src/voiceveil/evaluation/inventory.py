@@ -1,6 +1,6 @@
-"""The part of a protocol that a folder of data allows: sets that are there or missing, and differences to the plan.
+"""The part of a protocol that a folder of data allows: sets that are present or missing, and differences to the plan.
 
-An evaluation works with whatever part of the data is present, and names what is missing.
+An evaluation uses the sets that are present, and its results name those that are missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ import numpy as np
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition, Training, TrialSet, Verification
+from voiceveil.evaluation.plan_counts import count_differences
+from voiceveil.evaluation.protocol import (
+    Emotion,
+    Level,
+    Protocol,
+    ProtocolTrialSet,
+    Recognition,
+    Training,
+    Verification,
+)
 
 __all__ = ["Inventory", "spread_sample", "take_inventory"]
 
@@ -25,9 +34,9 @@ _SAMPLE_SEED = 2024
 class Inventory:
     """The part of a protocol that the data allow: ``corpora`` (name -> corpus) with their ``roles``.
 
-    ``verification``, ``recognition`` and ``emotion`` are those of the protocol whose sets are all there; ``missing``
-    names the sets that are not; ``differences`` says where the data are not those that the plan describes, and
-    ``remarks`` which sets stand in for others, and what the folder's own ``NOTE.txt`` says of the data.
+    ``verification``, ``recognition`` and ``emotion`` are the parts of the protocol whose sets are present; ``missing``
+    names the other sets; ``differences`` are sentences about counts that differ from the plan, ``remarks`` about sets
+    that replace others, with the content of the folder's ``NOTE.txt``.
     """
 
     protocol: Protocol
@@ -51,12 +60,20 @@ class Inventory:
         corpus = self.corpora[name]
         return [u.id for u in corpus] if entry.sample is None else spread_sample(corpus, entry.sample)
 
-    def trial_sets(self) -> list[tuple[Verification, TrialSet]]:
+    def trial_sets(self) -> list[tuple[Verification, ProtocolTrialSet]]:
         """Return each trial set once, with the entry of the protocol that it belongs to."""
         by_name = {trials.set: (entry, trials) for entry in self.verification for trials in entry.trials}
         return list(by_name.values())
 
-    def level(self, name: str) -> str:
+    def draw_role(self, name: str) -> str | None:
+        """Return the role of a set for draws at speaker level, ``enroll`` or ``trial``, whatever files it has.
+
+        None for other sets, and at utterance level: each utterance then has the role that the set lists.
+        """
+        role = self.roles[name]
+        return role if role in ("enroll", "trial") and self.level(name) == "speaker" else None
+
+    def level(self, name: str) -> Level:
         """Return the level at which a set is anonymized: ``utterance`` or ``speaker``."""
         return self.protocol.level(self.roles[name])
 
@@ -79,11 +96,22 @@ def spread_sample(corpus: Corpus, count: int) -> list[str]:
 def take_inventory(
     protocol: Protocol, data: Path, *, train: Sequence[str] = (), emotion: Sequence[str] = ()
 ) -> Inventory:
-    """Look for the sets of a protocol in ``data``.
+    """Return the sets of a protocol that a folder has.
 
-    ``train`` and ``emotion`` name sets of ``data`` to use instead of those of the plan (for example a smaller
-    training set). Without them, and without the sets of the plan, those are used that the protocol names as stand-ins.
-    The results say so.
+    Parameters
+    ----------
+    protocol
+        The protocol.
+    data
+        Folder of Kaldi directories, named as in the protocol.
+    train, emotion
+        Sets of ``data`` to use instead of the training and the emotion sets of the protocol, for example a smaller
+        training set. By default, if those of the protocol are missing, its stand-ins are used. The results name them.
+
+    Raises
+    ------
+    InputError
+        If the folder or a named set does not exist, or no set of the protocol is there.
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data)
@@ -96,12 +124,12 @@ def take_inventory(
     corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
     missing = tuple(name for name in {**protocol.roles(), **roles} if name not in corpora)
     verification = tuple(
-        replace(one, trials=tuple(t for t in one.trials if t.set in corpora))
-        for one in protocol.verification
-        if one.enroll in corpora and any(t.set in corpora for t in one.trials)
+        replace(part, trials=tuple(t for t in part.trials if t.set in corpora))
+        for part in protocol.verification
+        if part.enroll in corpora and any(t.set in corpora for t in part.trials)
     )
-    recognition = tuple(one for one in protocol.recognition if all(name in corpora for name in one.sets))
-    judged = tuple(one for one in emotions if one.set in corpora)
+    recognition = tuple(part for part in protocol.recognition if all(name in corpora for name in part.sets))
+    judged = tuple(part for part in emotions if part.set in corpora)
     if not (verification or recognition or judged):
         fix = f"it should hold Kaldi directories such as {next(iter(roles))}"
         raise InputError(f"nothing of {protocol.title} is here", where=data, fix=fix)
@@ -114,7 +142,7 @@ def take_inventory(
         judged,
         _training(protocol.training, corpora, train),
         missing,
-        tuple(_differences(protocol, verification, corpora)),
+        tuple(difference.text for difference in count_differences(protocol, corpora)),
         (*_replacements(protocol, train, emotion), *_note(data)),
     )
 
@@ -122,7 +150,7 @@ def take_inventory(
 def _used_roles(protocol: Protocol, train: Sequence[str], emotions: Sequence[Emotion]) -> dict[str, str]:
     """Return set -> role, with the training and emotion sets that are used instead of those of the protocol."""
     named: list[tuple[str, str]] = [(name, role) for name, role in protocol.named_sets() if role in ("enroll", "trial")]
-    named += [(one.set, "emotion") for one in emotions]
+    named += [(part.set, "emotion") for part in emotions]
     if protocol.training is not None and not train:
         named.append((protocol.training.set, "train"))
     roles: dict[str, str] = {}
@@ -141,7 +169,7 @@ def _stand_ins(
 
     if not train and protocol.training is not None and not there([protocol.training.set]):
         train = there(protocol.stand_ins.train)
-    if not emotion and protocol.emotion and not there(one.set for one in protocol.emotion):
+    if not emotion and protocol.emotion and not there(part.set for part in protocol.emotion):
         emotion = there(protocol.stand_ins.emotion)
     return train, emotion
 
@@ -149,10 +177,10 @@ def _stand_ins(
 def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[str]) -> Iterator[str]:
     """Yield sentences about sets that are used instead of those of the plan."""
     planned = {"the attacker learns from": [protocol.training.set] if protocol.training else []}
-    planned["emotions are those of"] = [one.set for one in protocol.emotion]
-    for (what, sets), names in zip(planned.items(), (train, emotion), strict=True):
+    planned["emotions are those of"] = [part.set for part in protocol.emotion]
+    for (phrase, sets), names in zip(planned.items(), (train, emotion), strict=True):
         if names:
-            yield f"{what} {' and '.join(names)}" + (f" instead of {' and '.join(sets)}" if sets else "")
+            yield f"{phrase} {' and '.join(names)}" + (f" instead of {' and '.join(sets)}" if sets else "")
 
 
 def _note(data: Path) -> list[str]:
@@ -165,30 +193,3 @@ def _training(training: Training | None, corpora: dict[str, Corpus], train: Sequ
     if train:
         return tuple(train)
     return (training.set,) if training is not None and training.set in corpora else ()
-
-
-def _differences(protocol: Protocol, verification: Sequence[Verification], corpora: dict[str, Corpus]) -> list[str]:
-    """Return sentences about counts that are not those of the plan's tables."""
-    found = []
-
-    def compare(what: str, count: int, wanted: int | None) -> None:
-        if wanted is not None and count != wanted:
-            found.append(f"{what}: {count}, the plan says {wanted}")
-
-    planned = {(one.dataset, one.subset): len(one.trials) for one in protocol.verification}
-    for one in verification:
-        compare(f"utterances of {one.enroll}", len(corpora[one.enroll]), one.enroll_utterances)
-        if len(one.trials) == planned[one.dataset, one.subset]:
-            total = sum(len(corpora[trials.set]) for trials in one.trials)
-            compare(f"trial utterances of {one.dataset} {one.subset}".rstrip(), total, one.trial_utterances)
-        for trials in one.trials:
-            listed = corpora[trials.set].trials
-            if listed is None:
-                raise InputError("a set of trials without a trial list", where=corpora[trials.set].root)
-            compare(f"target trials of {trials.set}", int(listed.target.sum()), trials.target)
-            compare(f"nontarget trials of {trials.set}", int((~listed.target).sum()), trials.nontarget)
-    training = protocol.training
-    if training is not None and training.set in corpora:
-        compare(f"utterances of {training.set}", len(corpora[training.set]), training.utterances)
-        compare(f"speakers of {training.set}", len(corpora[training.set].speakers()), training.speakers)
-    return found

@@ -1,8 +1,8 @@
-"""The plan of an evaluation: its steps, what is cached, time and disk. Nothing is written.
+"""The plan of an evaluation: its steps, how much of them is cached, time and disk space. Nothing is written.
 
 Conventions: audio in seconds; a pace is processor seconds for a second of audio. A step is one model (or the
-anonymization) on all the audio that it processes, as the tasks declare it; what two tasks share is counted once. Of a
-set with very many utterances a sample is taken, and the figures are said to be approximate.
+anonymization) on all the audio that it processes, as the tasks declare it; audio that two tasks share is counted once.
+Sets with very many utterances are sampled, and the plan says that its figures are approximate.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from voiceveil.attack.attacker import ModelWork, SpeechPart
 from voiceveil.attack.sets import Side
 from voiceveil.audio import info
 from voiceveil.corpus import Utterance
-from voiceveil.evaluation.evaluate import Evaluation, default_attackers, key_namespace_of, task_setup
+from voiceveil.evaluation.evaluate import Evaluation
 from voiceveil.evaluation.tasks import TaskSetup, available_tasks
 from voiceveil.run.cache import Cache, result_key
 from voiceveil.run.extract import Evaluator
 from voiceveil.run.ledger import changed_settings, finished_items
-from voiceveil.systems.digests import digest_secret, source_digest
-from voiceveil.systems.settings import make_settings
+from voiceveil.systems.jobs import digest_secret, source_digest
+from voiceveil.systems.settings import RunOptions, make_settings
 
-__all__ = ["Plan", "Step", "make_plan"]
+__all__ = ["Plan", "PlanStep", "make_plan"]
 
-#: Utterances of a set above which a sample of them stands for all.
+#: Sets of more than `_MANY` utterances are represented by a sample of `_SAMPLE`.
 _MANY, _SAMPLE = 5000, 1000
-#: Audio files of a set whose headers are read; the others' lengths follow from the sizes of the files.
+#: Number of audio files of a set whose headers are read; the lengths of others are estimated from their sizes.
 _HEADERS = 40
-#: Processor seconds for a second of audio, if no earlier run has left a better figure: `benchmarks/pace.py`.
+#: Processor seconds for a second of audio (by `benchmarks/pace.py`), if the cache has none of an earlier run.
 _PACES = {
     "b2": 0.008,
     "b2-2020": 0.008,
@@ -51,7 +51,7 @@ _PACES = {
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """A model on audio.
 
     Parameters
@@ -77,23 +77,30 @@ class Step:
 
     @property
     def left(self) -> int:
-        """Utterances to do."""
+        """Number of utterances that are not cached."""
         return self.utterances - self.cached
 
     @property
     def seconds(self) -> float | None:
-        """Processor time to come; None if the pace was never measured."""
+        """Processor seconds that the step will take; None if the pace was never measured."""
         return None if self.pace is None and self.left else self.audio * (self.pace or 0.0)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps, the disk space that the anonymized speech will take and that is free (bytes), and its precision.
+    """The steps of an evaluation, and its disk space.
 
-    ``sampled``: the figures are approximate.
+    Parameters
+    ----------
+    steps : tuple of Step
+        In the order in which they run.
+    disk, free : float
+        Bytes that the anonymized speech will take, and bytes that are free.
+    sampled : bool
+        True if the figures are approximate.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     disk: float
     free: float
     sampled: bool
@@ -108,26 +115,13 @@ class Plan:
         return tuple(step.name for step in self.steps if step.seconds is None)
 
 
-def make_plan(
-    evaluation: Evaluation,
-    *,
-    attackers: Sequence[str] | None = None,
-    recognizers: Sequence[str] = ("moonshine",),
-    emotion_models: Sequence[str] = ("functionals",),
-    details: bool = True,
-    seed: int | None = None,
-    key_file: str | Path | None = None,
-    key_namespace: str | None = None,
-    cache_file: Path | None = None,
-) -> Plan:
-    """Return what ``evaluate`` would do with the same options, from data, ledgers and cache."""
-    wanted = default_attackers(evaluation) if attackers is None else tuple(attackers)
-    setup = task_setup(evaluation, wanted, recognizers, emotion_models, details=details)
-    cache = Cache(evaluation.out / "cache.sqlite" if cache_file is None else cache_file, readonly=True)
+def make_plan(evaluation: Evaluation) -> Plan:
+    """Return the work that :func:`~voiceveil.evaluation.evaluate.evaluate` would do, from data, ledgers and cache."""
+    cache = Cache(evaluation.settings.cache_file(evaluation.out), readonly=True)
     try:
-        lookup = _Lookup(evaluation, cache, seed, key_file, key_namespace_of(evaluation, key_file, key_namespace))
+        lookup = _Lookup(evaluation, cache)
         steps = [lookup.anonymization()] if evaluation.system is not None else []
-        steps += [lookup.step(work) for work in _work(setup, cache)]
+        steps += [lookup.step(work) for work in _work(evaluation.task_setup(), cache)]
     finally:
         cache.close()
     rate = evaluation.system.rate if evaluation.system else 0
@@ -152,13 +146,10 @@ def _work(setup: TaskSetup, cache: Cache) -> list[ModelWork]:
 
 @dataclass
 class _Lookup:
-    """Looks up ledgers, cache and files, each once."""
+    """Looks up ledgers, cache and files, and remembers the answers."""
 
     evaluation: Evaluation
     cache: Cache
-    seed: int | None
-    key_file: str | Path | None
-    key_namespace: str | None
     sampled: bool = False
     finished: dict[str, dict[str, str]] = field(default_factory=dict)  # set -> id -> sha256 of anonymized speech
     digests: dict[Path, str] = field(default_factory=dict)
@@ -166,52 +157,50 @@ class _Lookup:
     seconds_per_byte: dict[str, float] = field(default_factory=dict)  # of a set
 
     def sample(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return all ids, or some that stand for all."""
+        """Return all ids, or a random sample of them if they are many."""
         if len(ids) <= _MANY:
             return ids
         self.sampled = True
-        return random.Random(0).sample(ids, _SAMPLE)  # not every hundredth: corpora have their rhythms
+        return random.Random(0).sample(ids, _SAMPLE)  # at random, not every n-th: corpora are often periodic
 
-    def anonymization(self) -> Step:
-        """Return the step of the anonymization, from the ledgers of the sets; remember the hashes of what is there."""
+    def anonymization(self) -> PlanStep:
+        """Return the step of the anonymization, from the ledgers of the sets; keep the hashes of finished speech."""
         evaluation, system = self.evaluation, self.evaluation.system
         assert system is not None  # noqa: S101 -- asked by make_plan
         counts, audio, again = [0.0, 0.0], 0.0, ""
+        chosen = evaluation.settings
         for name, corpus in evaluation.inventory.corpora.items():
-            settings = make_settings(
-                system,
-                level="speaker" if evaluation.inventory.level(name) == "speaker" else "utterance",
-                draws="keyed",
-                seed=self.seed,
-                key_file=self.key_file,
-                key_namespace=self.key_namespace,
-                rate=None,
-                format="wav",
-                encoding="int16",
+            options = RunOptions(
+                level=evaluation.inventory.level(name),
+                seed=chosen.seed,
+                key_file=chosen.options.key_file,
+                key_namespace=chosen.key_namespace,
+                role=evaluation.inventory.draw_role(name),
             )
+            settings = make_settings(system, options).with_formats(like_input=False)
             ledger = evaluation.out / "data" / f"{name}{evaluation.suffix}" / ".voiceveil" / "ledger.jsonl"
             again = again or changed_settings(ledger, settings.record(), settings.renamed)
             secret = digest_secret(settings, ledger, make=False)
             items = finished_items(ledger, settings.record(), settings.renamed)
             ids = self.sample([u.id for u in corpus])
-            there = {}
+            finished = {}
             for utterance in (corpus[id] for id in ids if id in items):
                 item = items[utterance.id]
                 content = self.digest(utterance.path)
                 if item.source == source_digest(secret, content, utterance) and (ledger.parent / item.file).is_file():
-                    there[utterance.id] = item.sha256
-            self.finished[name] = there
+                    finished[utterance.id] = item.sha256
+            self.finished[name] = finished
             scale = len(corpus) / max(len(ids), 1)
             counts[0] += len(corpus)
-            counts[1] += len(there) * scale
-            audio += scale * sum(self.length(name, corpus[id]) for id in ids if id not in there)
+            counts[1] += len(finished) * scale
+            audio += scale * sum(self.length(name, corpus[id]) for id in ids if id not in finished)
         pace = self.cache.pace(f"system {system.name}") or _PACES.get(system.name)
-        return Step("anonymize", round(counts[0]), round(counts[1]), audio, pace, again)
+        return PlanStep("anonymize", round(counts[0]), round(counts[1]), audio, pace, again)
 
-    def step(self, work: ModelWork) -> Step:
-        """Return the step of a model, with what of its work the cache has."""
+    def step(self, work: ModelWork) -> PlanStep:
+        """Return the step of a model, with the number of its results that the cache has."""
         fingerprint = work.evaluator.fingerprint()
-        nothing = self.cache.empty()  # then no recording need be read
+        is_empty = self.cache.empty()  # then no recording need be read
         total, cached, audio = 0.0, 0.0, 0.0
         wanted: dict[tuple[str, Side], dict[str, None]] = {}
         for set_name, side, ids in work.parts:
@@ -221,14 +210,14 @@ class _Lookup:
             ids = self.sample(list(all_ids))
             scale = len(all_ids) / max(len(ids), 1)
             for id in ids:
-                key = None if nothing else self.key(fingerprint, set_name, side, corpus[id])
+                key = None if is_empty else self.key(fingerprint, set_name, side, corpus[id])
                 if key is not None and self.cache.has(key):
                     cached += scale
                 else:
                     audio += scale * self.length(set_name, corpus[id])
             total += len(all_ids)
         pace = self.cache.pace(fingerprint) or _PACES.get(type(work.evaluator).__name__)
-        return Step(work.title, round(total), round(cached), audio, pace)
+        return PlanStep(work.title, round(total), round(cached), audio, pace)
 
     def key(self, fingerprint: str, name: str, side: str, utterance: Utterance) -> bytes | None:
         """Return the key of a result in the cache; None if the audio is not there yet."""
@@ -246,7 +235,7 @@ class _Lookup:
         return self.digests[path]
 
     def length(self, name: str, utterance: Utterance) -> float:
-        """Return seconds: as the corpus states, or by the size of the file and the mean ratio of files of its set."""
+        """Return seconds of audio: as the corpus states, or estimated from the size of the file."""
         if utterance.length is not None:
             return utterance.length
         if name not in self.seconds_per_byte:

@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from voiceveil.evaluation.results import Results
 
 __all__ = [
+    "AllowedResources",
     "Emotion",
     "Legal",
+    "Level",
     "Official",
     "Protocol",
+    "ProtocolTrialSet",
     "RankingRules",
     "Recognition",
     "StandIns",
     "Training",
-    "TrialSet",
     "Verification",
     "dataset_name",
+    "find_protocol",
     "known_protocols",
     "load_protocol",
     "protocol_document",
@@ -56,14 +59,15 @@ _FIX = "`docs/how-to/protocols.md` explains the keys; voiceveil/evaluation/proto
 
 
 @dataclass(frozen=True)
-class TrialSet:
-    """A set with trials: its gender, its weight in averages, and the numbers of trials that the plan states."""
+class ProtocolTrialSet:
+    """A set with trials: its gender, its weight in averages, and the numbers that the plan states."""
 
     set: str
     gender: Literal["f", "m", ""] = ""  # "": both, or unknown
     weight: float = 1.0
     target: int | None = None
     nontarget: int | None = None
+    speakers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,10 @@ class Verification:
     dataset: str
     split: str
     enroll: str
-    trials: tuple[TrialSet, ...]
+    trials: tuple[ProtocolTrialSet, ...]
     subset: str = ""
     enroll_utterances: int | None = None
+    enroll_speakers: Mapping[str, int] = field(default_factory=dict)  # gender -> speakers
     trial_utterances: int | None = None
 
 
@@ -102,6 +107,7 @@ class Emotion:
     split: str
     set: str
     weight: float = 1.0
+    utterances: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class Training:
     set: str
     utterances: int | None = None
     speakers: int | None = None
+    genders: Mapping[str, int] = field(default_factory=dict)  # gender -> speakers
 
 
 @dataclass(frozen=True)
@@ -184,18 +191,29 @@ class RankingRules:
 
 
 @dataclass(frozen=True)
+class AllowedResources:
+    """Training data and pretrained models that systems may be made from, named as by `voiceveil systems`."""
+
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Official:
     """The challenge's own result files: their layout, and the evaluators whose names stand in them.
 
     ``family`` is the kind of speaker encoder that the challenge used, preferred if several attackers could have a name;
-    ``asv``, ``asr`` and ``ser`` describe the challenge's evaluators of speakers, words and emotions.
+    ``asv``, ``asr`` and ``ser`` describe the challenge's evaluators of speakers, words and emotions. If files have WERs
+    with several language models, those with ``language_model`` count in rankings and reports. ``evaluators`` maps
+    ``asv``, ``asr`` or ``ser`` to the names of models that are the challenge's own, without their folders.
     """
 
-    layout: Literal["vpc2020", "vpc2022", "vpc2024"]
+    layout: Literal["vpc2020", "vpc2022", "vpc2024", "vpc2026"]
     family: str = ""
     asv: str = ""
     asr: str = ""
     ser: str = ""
+    language_model: str = ""
+    evaluators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -224,6 +242,7 @@ class Protocol:
     stand_ins: StandIns = field(default_factory=StandIns)
     ranking: RankingRules | None = None
     official: Official | None = None
+    resources: AllowedResources | None = None
     legal: Legal | None = None
     #: Systems of the challenge with their settings, e.g. ``k2 pool=evaluation``: the meaning of ``--system all``.
     systems: tuple[str, ...] = ()
@@ -272,15 +291,15 @@ class Protocol:
             If the protocol has no data of this split for the metric.
         """
         weights: dict[str, float] = {}
-        part = metric_info(metric).part
-        if part == "recognition":
-            weights = {one.dataset: one.weight for one in self.recognition if one.split == split}
-        elif part == "emotion":
-            weights = {one.dataset: one.weight for one in self.emotion if one.split == split}
-        elif part == "verification":
-            for one in self.verification:
-                if one.split == split:
-                    weights |= {dataset_name(one.dataset, one.subset, t.gender): t.weight for t in one.trials}
+        kind = metric_info(metric).part
+        if kind == "recognition":
+            weights = {part.dataset: part.weight for part in self.recognition if part.split == split}
+        elif kind == "emotion":
+            weights = {part.dataset: part.weight for part in self.emotion if part.split == split}
+        elif kind == "verification":
+            for part in self.verification:
+                if part.split == split:
+                    weights |= {dataset_name(part.dataset, part.subset, t.gender): t.weight for t in part.trials}
         if not weights:
             splits = ", ".join(self.splits())
             raise InputError(f"{self.name} has no {split!r} data for {metric}", fix=f"its splits: {splits}")
@@ -342,13 +361,19 @@ def protocol_of(results: Results) -> Protocol:
     if document is not None:
         protocol = protocol_from_document(document, where=f"{results.system}: info.protocol")
         if protocol.name != results.protocol:
-            what = f"{results.system}: results of {results.protocol!r} hold the protocol {protocol.name!r}"
-            raise InputError(what, fix="evaluate again")
+            problem = f"{results.system}: results of {results.protocol!r} hold the protocol {protocol.name!r}"
+            raise InputError(problem, fix="evaluate again")
         return protocol
     if results.protocol not in known_protocols():
-        what = f"{results.system}: results of the protocol {results.protocol!r}, which they do not hold"
-        raise InputError(what, fix="give its file: --protocol FILE.toml")
+        problem = f"{results.system}: results of the protocol {results.protocol!r}, which they do not hold"
+        raise InputError(problem, fix="give its file: --protocol FILE.toml")
     return load_protocol(results.protocol)
+
+
+def find_protocol(results: Results) -> Protocol | None:
+    """Return the protocol of some results; None if they neither hold it nor name one that ships with the package."""
+    is_known = "protocol" in results.info or results.protocol in known_protocols()
+    return protocol_of(results) if is_known else None
 
 
 def protocol_document(protocol: Protocol) -> dict[str, Any]:
@@ -360,11 +385,11 @@ def protocol_document(protocol: Protocol) -> dict[str, Any]:
 def _without_defaults(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         entries = {}
-        for one in dataclasses.fields(value):
-            item = getattr(value, one.name)
-            default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+        for field_ in dataclasses.fields(value):
+            item = getattr(value, field_.name)
+            default = field_.default if field_.default_factory is dataclasses.MISSING else field_.default_factory()
             if item != default:
-                entries[one.name] = _without_defaults(item)
+                entries[field_.name] = _without_defaults(item)
         return entries
     if isinstance(value, Mapping):
         return dict(value)

@@ -13,7 +13,7 @@ from voiceveil.metrics.catalog import METRICS, MetricInfo, metric_info
 if TYPE_CHECKING:
     from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition
 
-__all__ = ["check_protocol", "protocol_metric"]
+__all__ = ["check_protocol", "known_metric", "protocol_metric"]
 
 _NAME = re.compile(r"[^\s/\\.][^\s/\\]*")
 _ROLES = ("enroll", "trial", "train", "emotion")
@@ -56,6 +56,14 @@ def protocol_metric(name: str) -> MetricInfo:
     return metric_info(name)
 
 
+def known_metric(name: str) -> MetricInfo | None:
+    """Return a metric as :func:`protocol_metric` does; None if it is not known, as one of official files may be."""
+    try:
+        return protocol_metric(name)
+    except InputError:
+        return None
+
+
 def _metric_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     if not protocol.metrics:
         yield "metrics is empty", 'name what to measure, e.g. metrics = ["eer", "wer"]'
@@ -86,17 +94,17 @@ def _set_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     for name, role in protocol.named_sets():
         if roles[name] != role:
             yield f"the set {name!r} has two roles: {roles[name]} and {role}", "name a set for one role only"
-    weights = [trials.weight for one in protocol.verification for trials in one.trials]
-    weights += [one.weight for one in protocol.recognition] + [one.weight for one in protocol.emotion]
+    weights = [trials.weight for verification in protocol.verification for trials in verification.trials]
+    weights += [entry.weight for entry in protocol.recognition] + [entry.weight for entry in protocol.emotion]
     for weight in weights:
         if not weight > 0:
             yield f"a weight is {weight:g}", "weights are positive numbers; remove a set that is not to count"
     for entry in protocol.recognition:
         if entry.sample is not None and entry.sample < 1:
             yield f"the sample of {entry.dataset!r} is {entry.sample}", "give 1 or more utterances, or leave it out"
-    for one in protocol.verification:
-        if not one.trials:
-            yield f"the verification of {one.dataset!r} has no trials", "list them: trials = [{ set = ... }]"
+    for verification in protocol.verification:
+        if not verification.trials:
+            yield f"the verification of {verification.dataset!r} has no trials", "list them: trials = [{ set = ... }]"
     for part in ("verification", "recognition", "emotion"):
         datasets = list(_datasets(protocol, part))
         for split, dataset in datasets:
@@ -111,10 +119,10 @@ def _official_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
             suffix = f"_{part.subset}" if part.subset else ""
             named = {
                 part.enroll: f"{part.dataset}_enrolls",
-                trials.set: f"{part.dataset}_trials_{trials.gender}{suffix}",
+                trials.set: f"{part.dataset}_trials_{trials.gender or 'mixed'}{suffix}",
             }
             for name, official in named.items():
-                if name != official or not trials.gender:
+                if name != official:
                     yield (
                         f"[official] needs sets with the names of the challenges, not {name!r}",
                         f"call it {official!r}",
@@ -131,9 +139,9 @@ def _official_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
 def _datasets(protocol: Protocol, part: str) -> Iterator[tuple[str, str]]:
     """Yield the split and the name of each dataset, which tell figures apart."""
     if part == "verification":
-        for one in protocol.verification:
-            for trials in one.trials:
-                yield one.split, f"{one.dataset} {one.subset} {trials.gender}"
+        for verification in protocol.verification:
+            for trials in verification.trials:
+                yield verification.split, f"{verification.dataset} {verification.subset} {trials.gender}"
     else:
         entries: Sequence[Recognition | Emotion] = getattr(protocol, part)
         for entry in entries:

@@ -10,9 +10,9 @@ from voiceveil.corpus.trial_design import Design
 from voiceveil.evaluation.protocol import (
     Legal,
     Protocol,
+    ProtocolTrialSet,
     RankingRules,
     Recognition,
-    TrialSet,
     Verification,
     protocol_document,
 )
@@ -38,7 +38,7 @@ def protocol_of_design(design: Design) -> Protocol:
     trial_sets = {name: corpus for name, corpus in design.sets.items() if corpus.trials is not None}
     has_text = all(utterance.text for corpus in trial_sets.values() for utterance in corpus)
     trials = tuple(
-        TrialSet(
+        ProtocolTrialSet(
             key,
             gender="f" if key.endswith("_trials_f") else "m" if key.endswith("_trials_m") else "",
             target=design.record["sets"][key]["target"],

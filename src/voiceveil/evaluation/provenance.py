@@ -1,15 +1,15 @@
 """Provenance of results: versions, hashes of data and models, options and seeds, to repeat an evaluation.
 
 Conventions: hashes are sha256, in hexadecimal. The hash of a set is over lines ``<utterance> <sha256 of its file>`` in
-the order of the ids, so that ``sha256sum`` can compute it as well; names of folders have no part in it. Machine, user
-and paths are not recorded.
+the order of the ids, so that ``sha256sum`` can compute it as well; it does not depend on names of folders. Machine,
+user and paths are not recorded.
 """
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +20,7 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import read_json
 from voiceveil.corpus import Corpus
 from voiceveil.evaluation.protocol import protocol_document
-from voiceveil.evaluation.tasks import Task, TaskSetup
+from voiceveil.evaluation.tasks import Task, TaskContext
 from voiceveil.run.cache import Cache
 
 __all__ = ["corpus_hash", "provenance", "started"]
@@ -32,16 +32,9 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def provenance(
-    setup: TaskSetup,
-    tasks: Sequence[Task],
-    anonymized: Mapping[str, Corpus],
-    cache: Cache,
-    *,
-    seed: int | None,
-    has_key_file: bool,
-) -> dict[str, Any]:
+def provenance(context: TaskContext, tasks: Sequence[Task], *, seed: int | None, has_key_file: bool) -> dict[str, Any]:
     """Return versions, hashes of data and models, options and seeds of an evaluation, for its ``info``."""
+    setup, cache = context.setup, context.run.cache
     inventory, options = setup.inventory, setup.options
     fresh = "none: a fresh key, forgotten" if seed is None else seed
     return {
@@ -49,7 +42,7 @@ def provenance(
         "python": platform.python_version(),
         "versions": _versions(),
         "data": {name: _described(corpus, cache) for name, corpus in inventory.corpora.items()},
-        "anonymized": {name: _described(corpus, cache) for name, corpus in anonymized.items()},
+        "anonymized": {name: _described(corpus, cache) for name, corpus in context.anonymized.items()},
         "models": {name: hashed for task in tasks for name, hashed in task.models(setup).items()},
         "protocol": protocol_document(inventory.protocol),
         "levels": dict(inventory.protocol.levels),
@@ -91,9 +84,9 @@ def corpus_hash(corpus: Corpus, cache: Cache) -> str:
 
 
 def started(out: Path) -> datetime:
-    """Return when this evaluation was first started: now, or the time that an earlier run has noted.
+    """Return when this evaluation was first started: now, or the time that an earlier run has stored.
 
-    It is noted at once, because folders are named by it: a killed run continues in the same ones.
+    It is stored at once, because folders are named after it: a killed run continues in the same folders.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
         return datetime.fromisoformat(read_json(out / "results.json")["info"]["time"])

@@ -20,7 +20,7 @@ from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.evaluation.attackers import choose_attacker
-from voiceveil.evaluation.averages import Average, dataset_of, weighted_average
+from voiceveil.evaluation.averages import Average, counting_figures, dataset_of, weighted_average
 from voiceveil.evaluation.protocol import Protocol, RankingRules, protocol_of
 from voiceveil.evaluation.results import Figure, Results, attacker_label
 from voiceveil.metrics.catalog import metric_info
@@ -119,22 +119,22 @@ def rank_systems(
     rules = ranking_rules(protocol)
     split = _chosen_split(protocol, split)
     membership = rules.membership if membership is None else membership
-    for one in results:
-        if one.protocol != protocol.name:
+    for result in results:
+        if result.protocol != protocol.name:
             fix = "rank results of one protocol; another one has other data and attackers"
-            raise InputError(f"{one.system}: results of {one.protocol}, not of {protocol.name}", fix=fix)
-    names = [one.system for one in results]
+            raise InputError(f"{result.system}: results of {result.protocol}, not of {protocol.name}", fix=fix)
+    names = [result.system for result in results]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"two results of {twice[0]!r}", fix="name them: NAME=PATH")
-    standings = tuple(_standing(one, protocol, split, attacker) for one in results)
+    standings = tuple(_standing(result, protocol, split, attacker) for result in results)
     team_limit = {
         minimum: dropped
         for minimum in rules.minimum_eer
         if (dropped := _beyond_team_limit(standings, rules, membership, minimum))
     }
     places = {metric: _places(standings, rules, metric, membership, team_limit) for metric in rules.by}
-    originals = (_original(one, protocol, split) for one in results)
+    originals = (_original(result, protocol, split) for result in results)
     return Ranking(protocol, split, membership, standings, places, next(filter(None, originals), None), team_limit)
 
 
@@ -147,15 +147,17 @@ def ranking_rules(protocol: Protocol) -> RankingRules:
 
 
 def _common_protocol(results: Sequence[Results]) -> Protocol:
-    names = sorted({one.protocol for one in results})
+    names = sorted({result.protocol for result in results})
     if len(names) > 1:
         fix = "rank results of one protocol; another one has other data and attackers"
         raise InputError(f"results of different protocols: {', '.join(names)}", fix=fix)
-    protocols = [protocol_of(one) for one in results]
-    for one, protocol in zip(results, protocols, strict=True):
+    protocols = [protocol_of(result) for result in results]
+    for result, protocol in zip(results, protocols, strict=True):
         if protocol != protocols[0]:
-            what = f"{results[0].system} and {one.system} were evaluated under different versions of {one.protocol}"
-            raise InputError(what, fix="evaluate them again, or say which rules count: --protocol NAME or FILE.toml")
+            problem = (
+                f"{results[0].system} and {result.system} were evaluated under different versions of {result.protocol}"
+            )
+            raise InputError(problem, fix="evaluate them again, or say which rules count: --protocol NAME or FILE.toml")
     return protocols[0]
 
 
@@ -169,7 +171,7 @@ def _chosen_split(protocol: Protocol, split: str | None) -> str:
 
 
 def team_of(system: str) -> str:
-    """Return the team of a system: what stands before the first ``/`` of its name, or else the whole name."""
+    """Return the team of a system: the part of its name before the first ``/``, or the whole name."""
     return system.split("/")[0]
 
 
@@ -187,7 +189,7 @@ def _standing(results: Results, protocol: Protocol, split: str, attacker: str | 
     utility = {
         metric: _average(measured, protocol, metric, split, results.system)
         for metric in rules.by
-        if (measured := _utility_figures(results, metric, split, "a"))
+        if (measured := _utility_figures(results, protocol, metric, split, "a"))
     }
     inside = condition(eer.value, rules.minimum_eer)
     ends = {condition(end, rules.minimum_eer) for end in (eer.low, eer.high) if end is not None}
@@ -199,28 +201,34 @@ def _standing(results: Results, protocol: Protocol, split: str, attacker: str | 
         name,
         by_attacker[0].knowledge,
         borderline=bool(ends - {inside}),
-        fault=_fault(results, rules),
+        fault=_fault(results, protocol),
         checks=results.checks,
     )
 
 
-def _utility_figures(results: Results, metric: str, split: str, side: str) -> list[Figure]:
+def _utility_figures(results: Results, protocol: Protocol, metric: str, split: str, side: str) -> list[Figure]:
     """Return the figures of a utility metric of original (``side`` "o") or anonymized ("a") speech.
 
     Metrics that compare both (pitch correlation, G_VD) are of the anonymized speech.
     """
     if metric_info(metric).part == "verification":
         return list(results.find(metric, split=split)) if side == "a" else []
-    return list(results.primary(metric, split=split, condition=side))
+    return list(counting_figures(results, metric, protocol, split=split, condition=side))
 
 
-def _fault(results: Results, rules: RankingRules) -> str:
+def _fault(results: Results, protocol: Protocol) -> str:
     """Return why a system is not ranked, or an empty string."""
-    minimum = rules.minimum_pitch_correlation
+    minimum = ranking_rules(protocol).minimum_pitch_correlation
     if minimum is None:
         return ""
-    low = [figure for figure in results.find("pitch_correlation") if figure.value <= minimum]
-    return f"pitch correlation {low[0].value:.3f} on {dataset_of(low[0])}, not above {minimum:g}" if low else ""
+    figures = {dataset_of(figure): figure.value for figure in results.find("pitch_correlation")}
+    for split in protocol.splits():
+        for dataset in protocol.weights("pitch_correlation", split):
+            if dataset not in figures:
+                return f"no pitch correlation on {dataset}, which must be above {minimum:g}"
+            if not figures[dataset] > minimum:
+                return f"pitch correlation {figures[dataset]:.3f} on {dataset}, not above {minimum:g}"
+    return ""
 
 
 def _average(figures: Iterable[Figure], protocol: Protocol, metric: str, split: str, system: str) -> Average:
@@ -317,7 +325,9 @@ def _original(results: Results, protocol: Protocol, split: str) -> Standing | No
         name = choose_attacker(figures, results.system)
         eer = _average([f for f in figures if f.attacker == name], protocol, "eer", split, results.system)
         utility = {
-            metric: _average(_utility_figures(results, metric, split, "o"), protocol, metric, split, results.system)
+            metric: _average(
+                _utility_figures(results, protocol, metric, split, "o"), protocol, metric, split, results.system
+            )
             for metric in rules.by
         }
     except InputError:

@@ -32,24 +32,19 @@ _PATTERNS = (
 
 @contextmanager
 def recorded_evaluation(evaluation: Evaluation) -> Iterator[None]:
-    """Be the only evaluation at work in the output; files in the way stop it before anything is written."""
+    """Lock the output against other evaluations; files in the way stop it before anything is written."""
     settings = {
         "system": evaluation.name,
         "protocol": evaluation.inventory.protocol.name,
         "given": evaluation.system is None,
     }
     is_ours = _known_sets(evaluation)
-    if not evaluation.overwrite:
+    overwrite = evaluation.settings.options.overwrite
+    if not overwrite:
         refuse_before_start(evaluation.out, _targets(evaluation), is_ours)
     with (
         exclusive_lock(evaluation.out, "another evaluation"),
-        recorded(
-            evaluation.out,
-            settings,
-            lambda: _targets(evaluation),
-            overwrite=evaluation.overwrite,
-            is_ours=is_ours,
-        ),
+        recorded(evaluation.out, settings, lambda: _targets(evaluation), overwrite=overwrite, is_ours=is_ours),
     ):
         yield
 
@@ -71,12 +66,12 @@ def _targets(evaluation: Evaluation) -> Iterator[Path]:
 
 
 def _folder(evaluation: Evaluation, name: str) -> Path:
-    """The folder of an anonymized set."""
+    """Return the folder of an anonymized set."""
     return evaluation.out / "data" / f"{name}{evaluation.suffix}"
 
 
 def _known_sets(evaluation: Evaluation) -> Callable[[Path], bool]:
-    """Return what tells whether a file is of an anonymized set's own ledger; its hash is left to the anonymization."""
+    """Return a function that tells whether a file is in the ledger of an anonymized set, which checks its hash."""
     folders = [_folder(evaluation, name) for name in evaluation.inventory.corpora] if evaluation.system else []
     sets = {folder: read_records(ledger_of(folder)) for folder in folders}
 

@@ -19,14 +19,13 @@ from voiceveil.core.checks import Check, check_lines
 from voiceveil.core.documents import Extended, build, read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.tables import Table, Tabular
-from voiceveil.metrics.catalog import METRICS
+from voiceveil.evaluation.protocol_checks import known_metric
 
 __all__ = ["Figure", "Results", "attacker_label", "challenge_attacker", "upgraded_figure"]
 
 _FORMAT, _FORMAT_1 = "voiceveil results 2", "voiceveil results 1"
 _FIX = "give a results.json as `voiceveil evaluate` has written it"
 _MOST_FIGURES = 10_000
-_PERCENT = frozenset(info.name for info in METRICS.values() if info.unit == "%")
 _FARTHEST, _ROUNDING = 1000.0, 1e-6
 #: Metric -> the least and the largest value that it can have.
 _LIMITS = {
@@ -73,7 +72,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results(Tabular):
-    """All figures of one system under one protocol, and how they came about; prints a table."""
+    """All figures of one system under one protocol, with their provenance; prints a table."""
 
     system: str
     protocol: str
@@ -84,30 +83,20 @@ class Results(Tabular):
     checks: tuple[Check, ...] = ()  # that failed: see `voiceveil.core.checks`
 
     def find(self, metric: str, **wanted: str) -> tuple[Figure, ...]:
-        """The figures of a metric, e.g. ``find("eer", split="test", condition="aa")``."""
+        """Return the figures of a metric, e.g. ``find("eer", split="test", condition="aa")``."""
         return tuple(
             figure
             for figure in self.figures
             if figure.metric == metric and all(getattr(figure, key) == value for key, value in wanted.items())
         )
 
-    def primary(self, metric: str, **wanted: str) -> tuple[Figure, ...]:
-        """Return those of :meth:`find` that count: of several models the first, of two language models the large one.
-
-        Result files of 2022 have WERs with a small and a large language model.
-        """
-        figures = self.find(metric, **wanted)
-        large = tuple(figure for figure in figures if figure.detail.get("language_model") == "tglarge")
-        figures = large or figures
-        return tuple(figure for figure in figures if figure.model == figures[0].model)
-
     def one(self, metric: str, **wanted: str) -> Figure:
-        """The only such figure; an ``InputError`` if there is none or more than one."""
-        found = self.find(metric, **wanted)
-        if len(found) != 1:
+        """Return the only such figure; an ``InputError`` if there is none or more than one."""
+        figures = self.find(metric, **wanted)
+        if len(figures) != 1:
             which = ", ".join(f"{key} {value!r}" for key, value in wanted.items())
-            raise InputError(f"{self.system}: {len(found)} figures for {metric} with {which}, not one")
-        return found[0]
+            raise InputError(f"{self.system}: {len(figures)} figures for {metric} with {which}, not one")
+        return figures[0]
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record per figure; rates are fractions, ``low`` and ``high`` the ends of the 95% interval."""
@@ -123,8 +112,10 @@ class Results(Tabular):
         notes += [f"note: {text}" for text in self.info.get("notes", [])]
         if strongest := self.info.get("strongest"):
             value, low, high = (100 * float(strongest["eer"][key]) for key in ("value", "low", "high"))
-            who = f"{strongest['attacker']} ({strongest['condition']})"
-            notes.append(f"strongest attacker: {who}, EER {value:.1f}% [{low:.1f}, {high:.1f}], mean over the sets")
+            attacker = f"{strongest['attacker']} ({strongest['condition']})"
+            notes.append(
+                f"strongest attacker: {attacker}, EER {value:.1f}% [{low:.1f}, {high:.1f}], mean over the sets"
+            )
         columns = ("metric", "data", "condition", "value", "95% interval", "by")
         return Table(columns, tuple(map(_row, self.figures)), (*notes, *check_lines(self.checks)))
 
@@ -284,7 +275,8 @@ def upgraded_figure(row: Any) -> Any:
 
 def _row(figure: Figure) -> tuple[str, ...]:
     """Return the cells of a figure: percent for rates, three decimals for everything else."""
-    scale, digits, unit = (100.0, 1, "%") if figure.metric in _PERCENT else (1.0, 3, "")
+    info = known_metric(figure.metric)
+    scale, digits, unit = (100.0, 1, "%") if info is not None and info.unit == "%" else (1.0, 3, "")
     known = figure.low is not None and figure.high is not None
     interval = f"[{scale * (figure.low or 0.0):.{digits}f}, {scale * (figure.high or 0.0):.{digits}f}]" if known else ""
     data = " ".join(filter(None, [figure.dataset, figure.subset, figure.gender]))
@@ -306,7 +298,7 @@ def _fault(figure: Figure) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON as the standard has it: an infinity (a Cllr may be one) becomes "inf", NaN becomes null."""
+    """Return values that standard JSON can hold: an infinity (a Cllr may be one) becomes "inf", NaN becomes None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):

@@ -23,17 +23,24 @@ __all__ = ["PavMethod", "cllr", "min_cllr", "pav_llr", "ramped_llr"]
 
 PavMethod = Literal["official", "exact"]
 
-#: The whole rise of the ramp that keeps the official LLRs strictly monotone.
+#: Total rise of the ramp that makes the official LLRs strictly monotone.
 _RAMP = 1e-6
 
 
 def cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
-    """Cost of log-likelihood ratios, bits: 0 is perfect, 1 is no information, more is misleading.
+    """Return the cost of log-likelihood ratios in bits: 0 is perfect, 1 is no information, more is misleading.
 
-    1/2 mean(log2(1 + e^-target)) + 1/2 mean(log2(1 + e^nontarget)). An infinite LLR costs nothing on the right side
-    and makes the result infinite on the wrong one. (The official code returns infinity also for finite LLRs beyond
-    about 745 on the wrong side, where its sigmoid underflows.)
+    1/2 mean(log2(1 + e^-target)) + 1/2 mean(log2(1 + e^nontarget)). An infinite LLR of the right sign costs nothing;
+    one of the wrong sign makes the result infinite. (The official code returns infinity also for finite LLRs of the
+    wrong sign beyond about 745, where its sigmoid underflows.)
 
+    Parameters
+    ----------
+    target, nontarget
+        LLRs (T,) and (N,), natural logarithms.
+
+    Examples
+    --------
     >>> cllr([0.0], [0.0])
     1.0
     """
@@ -45,13 +52,21 @@ def cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
 def pav_llr(
     target: ArrayLike, nontarget: ArrayLike, *, laplace: bool = True, method: PavMethod = "official"
 ) -> tuple[Floats, Floats]:
-    """The LLR of every trial after optimal monotone calibration on these trials themselves, shapes (T,) and (N,).
+    """Return the LLR of every trial after optimal monotone calibration on the trials themselves, (T,) and (N,).
 
-    ``laplace`` adds, as Laplace's rule of succession does, one trial of each class beyond both ends, which keeps the
-    LLRs finite. ``"official"`` is what the challenge code computes: among tied scores nontargets come first, which
-    lets PAV tell apart what a threshold cannot, and a ramp of 1e-6 from the lowest to the highest score makes the
-    LLRs strictly monotone. ``"exact"`` gives tied scores one LLR, without a ramp.
+    Parameters
+    ----------
+    target, nontarget
+        Scores (T,) and (N,).
+    laplace
+        Add one trial of each class beyond both ends, as Laplace's rule of succession does, which keeps LLRs finite.
+    method
+        ``"official"`` is the challenge code: among tied scores nontargets come first, which lets PAV separate trials
+        that no threshold separates, and a ramp of 1e-6 makes the LLRs strictly monotone. ``"exact"`` gives tied scores
+        one LLR, without a ramp.
 
+    Examples
+    --------
     >>> pav_llr([1.0, 2.0], [0.0, 1.0], laplace=False, method="exact")
     (array([ 0., inf]), array([-inf,   0.]))
     """
@@ -66,9 +81,16 @@ def pav_llr(
 def ramped_llr(
     target: Floats, nontarget: Floats, laplace: bool, *, target_first: bool = False
 ) -> tuple[Floats, Floats]:
-    """PAV LLRs as in the official code: tied scores ordered by class, plus the ramp.
+    """Return PAV LLRs as in the official code: tied scores ordered by class, plus the ramp.
 
-    With ``target_first`` PAV pools what is tied (descending posteriors violate monotony), hence no tie is split.
+    Parameters
+    ----------
+    target, nontarget
+        Scores (T,) and (N,).
+    laplace
+        See :func:`pav_llr`.
+    target_first
+        Order tied targets below nontargets: PAV then pools them, so that ties are not split.
     """
     scores = np.concatenate([target, nontarget] if target_first else [nontarget, target])
     is_target = np.arange(len(scores)) >= len(nontarget)
@@ -94,11 +116,20 @@ def _block_llr(target: Floats, nontarget: Floats, laplace: bool) -> Floats:
 
 
 def min_cllr(target: ArrayLike, nontarget: ArrayLike, *, laplace: bool = False, method: PavMethod = "exact") -> float:
-    """Cllr after optimal monotone calibration, bits: what of Cllr is lack of discrimination.
+    """Return Cllr after optimal monotone calibration, in bits: the part of Cllr due to lack of discrimination.
 
-    ``"exact"`` (default) treats tied scores alike, so that scores that are all equal cost 1 bit. ``"official"`` orders
-    them by class and adds a ramp (see :func:`pav_llr`); without ties the two agree to 1e-6.
+    Parameters
+    ----------
+    target, nontarget
+        Scores (T,) and (N,).
+    laplace
+        See :func:`pav_llr`.
+    method
+        ``"exact"`` treats tied scores alike, so that equal scores cost 1 bit. ``"official"`` orders them by class and
+        adds a ramp (see :func:`pav_llr`); without ties the two agree to 1e-6.
 
+    Examples
+    --------
     >>> min_cllr([0.5, 0.5], [0.5, 0.5])
     1.0
     """

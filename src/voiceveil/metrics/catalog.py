@@ -86,7 +86,7 @@ def metric_info(name: str) -> MetricInfo:
     """
     if name in METRICS:
         return METRICS[name]
-    from voiceveil.metrics.measures import MEASURES  # here: it compiles kernels, and most names are known without it
+    from voiceveil.metrics.measures import MEASURES  # imported here, since it compiles kernels
 
     if name in MEASURES:
         measure = MEASURES[name]()

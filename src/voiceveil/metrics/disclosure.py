@@ -19,7 +19,7 @@ from voiceveil.metrics.tally import check_scores, tally
 
 __all__ = ["NO_PRIVACY", "Zebra", "zebra", "zebra_tag"]
 
-#: The population figure when every trial is decided without doubt, in bits: the integral of the binary entropy.
+#: Population figure in bits if every trial is decided with certainty: the integral of the binary entropy.
 NO_PRIVACY = 1.0 / np.log(4.0)
 
 #: Upper bounds, in log10, of the categorical tags.
@@ -28,29 +28,45 @@ _TAGS = ((1.0, "A"), (2.0, "B"), (4.0, "C"), (5.0, "D"), (6.0, "E"))
 
 @dataclass(frozen=True)
 class Zebra:
-    """``population``: expected disclosure, bits in [0, 0.7213]; ``individual``: the strongest evidence, log10 of a
-    likelihood ratio; ``tag``: its category, ``0`` (none), ``A`` (below 1:10) ... ``F`` (1:1,000,000 and beyond)."""
+    """Disclosure of a set of trials.
+
+    Parameters
+    ----------
+    population
+        Expected disclosure in bits, 0 to 0.7213.
+    individual
+        The strongest evidence, log10 of a likelihood ratio.
+    tag
+        Category of ``individual``: ``0`` (none), ``A`` (below 1:10) ... ``F`` (1:1,000,000 and beyond).
+    """
 
     population: float
     individual: float
     tag: str
 
     def __str__(self) -> str:
-        """As the official tools print it."""
+        """Return the text that the official tools print."""
         population = f"{self.population:.3f}" if self.population >= 5e-4 else f"{self.population:.0e}"
         individual = f"{self.individual:.3f}" if self.individual >= 5e-4 else f"{self.individual:.0e}"
         return f"Population: {population} bit, individual: {individual} ({self.tag})"
 
 
 def zebra(target: ArrayLike, nontarget: ArrayLike, *, method: PavMethod = "exact") -> Zebra:
-    """Expected and worst-case disclosure of a set of trials; both are 0 for full privacy.
+    """Return expected and worst-case disclosure; both are 0 for full privacy.
 
-    ``population`` is the area between the ECE of an adversary who only knows the prior and that of one who sees
-    calibrated scores, over all priors, in closed form; its LLRs are without Laplace and tied scores are pooled.
-    ``individual`` is the largest absolute LLR, with Laplace's rule, in log10. ``"official"`` adds a ramp of 1e-6 to
-    both and orders tied scores by class in the second (see :func:`~voiceveil.metrics.pav_llr`); ``"exact"`` (default)
-    does neither, so that equal scores have the population figure 0. (Their individual figure is 0 only if there are as
-    many targets as nontargets: Laplace's rule adds as many of both.)
+    ``population`` is the area, over all priors, between the ECE of an adversary who only knows the prior and that of
+    one who sees calibrated scores, in closed form; its LLRs are without Laplace's rule, and tied scores are pooled.
+    ``individual`` is the largest absolute LLR, with Laplace's rule, in log10.
+
+    Parameters
+    ----------
+    target, nontarget
+        Scores (T,) and (N,).
+    method
+        ``"official"`` adds a ramp of 1e-6 to both figures and orders tied scores by class in the second (see
+        :func:`~voiceveil.metrics.pav_llr`); ``"exact"`` does neither, so that equal scores have the population figure
+        0. (Their individual figure is 0 only with as many targets as nontargets, since Laplace's rule adds one trial of
+        each.)
     """
     tar, non = check_scores(target, nontarget)
     if method == "official":

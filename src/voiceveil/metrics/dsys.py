@@ -1,4 +1,4 @@
-"""Linkability D_sys of Gomez-Barrero et al. (2018): how much of the mated distribution a score alone gives away.
+"""Linkability D_sys of Gomez-Barrero et al. (2018): how far scores reveal whether two samples are mated.
 
 Conventions: see :mod:`voiceveil.metrics.tally`; scores must be finite, since their densities are estimated from
 histograms. (The legal Linkability is another metric, with the same name.)
@@ -29,16 +29,29 @@ def d_sys(
     bins: int | None = None,
     method: DsysMethod = "exact",
 ) -> float:
-    """Linkability: 0 if mated and non-mated scores are distributed alike (omega = 1), 1 if they never overlap.
+    """Return the linkability: 0 if mated and non-mated scores are distributed alike, 1 if they never overlap.
 
     D_sys is the integral of p(s | mated) D(s), with D(s) = 2 omega LR(s) / (1 + omega LR(s)) - 1 where omega LR(s) > 1
     and 0 elsewhere, LR(s) = p(s | mated) / p(s | non-mated), and omega = p(mated) / p(non-mated) (Gomez-Barrero et al.
     2018). Both densities are histograms with min(T // 10, 100) bins over the pooled range.
 
-    ``"exact"`` integrates these densities, which are constant within a bin. ``"official"`` does what the challenge
-    code does: a trapezoid rule on the bin centers, which loses half a bin at each end (perfectly separated scores get
-    0.75 with four bins). With fewer than 20 targets there would be one bin and the value 0 for any scores: that
-    is an ``InputError``, unless ``bins`` says how many.
+    Parameters
+    ----------
+    target, nontarget
+        Scores of mated and non-mated trials, (T,) and (N,), finite.
+    omega
+        Ratio of the priors.
+    bins
+        Number of bins. By default at least 20 targets are needed: fewer would give one bin and the value 0.
+    method
+        ``"exact"`` integrates the densities, which are constant within a bin. ``"official"`` is the challenge code: a
+        trapezoid rule on the bin centers, which loses half a bin at each end (perfectly separated scores get 0.75 with
+        four bins).
+
+    Raises
+    ------
+    InputError
+        If scores are not finite, or too few for the default bins.
     """
     if method not in ("exact", "official"):
         raise InputError(f"unknown d_sys method {method!r}", fix="exact or official")
@@ -56,7 +69,7 @@ def bin_edges(target: Floats, nontarget: Floats, bins: int | None = None) -> Flo
         if bins < 2:
             raise InputError(f"{len(target)} target trials are too few for D_sys", fix="use at least 20, or give bins")
     if bins < 1:
-        raise InputError(f"{bins} bins", fix="give at least 1")
+        raise InputError(f"bins = {bins} is too few", fix="give at least 1")
     low, high = min(target.min(), nontarget.min()), max(target.max(), nontarget.max())
     if low == high:  # all scores are equal: one bin around them, in which the classes do not differ
         return np.array([low - 0.5, high + 0.5])
@@ -64,7 +77,7 @@ def bin_edges(target: Floats, nontarget: Floats, bins: int | None = None) -> Flo
 
 
 def d_sys_of_histograms(target: ArrayLike, nontarget: ArrayLike, omega: float = 1.0, method: str = "exact") -> float:
-    """D_sys from the counts (or weights) of both classes in equal bins, shape (bins,)."""
+    """Return D_sys from the counts (or weights) of both classes in equal bins, (bins,); see :func:`d_sys`."""
     mated = np.asarray(target, dtype=np.float64)
     other = np.asarray(nontarget, dtype=np.float64)
     mated, other = mated / mated.sum(), other / other.sum()

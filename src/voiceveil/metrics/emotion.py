@@ -1,14 +1,14 @@
-"""Is the emotion kept? The unweighted average recall (UAR) of the VoicePrivacy 2024 Challenge.
+"""Preservation of emotion: the unweighted average recall (UAR) of the VoicePrivacy 2024 Challenge.
 
 Conventions: ``refs`` and ``hyps`` are sequences of class labels of equal length, e.g. ``ang hap neu sad``. Rates are
 fractions; chance for n classes is 1 / n whatever their frequencies.
 
 Where plan and code of the challenge differ (evaluation plan 2024, section 4.3.2):
 
-* ``published`` (default) averages the recall over the classes that occur in the references: only these have one;
-* ``official`` is scikit-learn's macro recall: a label that occurs in the hypotheses alone counts as one more class
+* ``published`` (default) averages the recall over the classes that occur in the references;
+* ``official`` is scikit-learn's macro recall: a label that occurs only in the hypotheses counts as one more class
   with recall 0. It also rounds the UAR of each fold to 0.001% before taking the mean. On IEMOCAP, whose folds hold
-  all four emotions, the two differ by the rounding only.
+  all four emotions, the two differ only by the rounding.
 """
 
 from __future__ import annotations
@@ -29,9 +29,18 @@ Method = Literal["official", "published"]
 
 @dataclass(frozen=True, eq=False)
 class UAR:
-    """``value``: the mean of ``recalls``. ``confusion[i, j]``: items of class ``labels[i]`` taken for ``labels[j]``.
+    """Unweighted average recall of one test.
 
-    ``labels`` are all labels seen, sorted; ``recalls`` holds those that count.
+    Parameters
+    ----------
+    value
+        Mean of ``recalls``.
+    recalls
+        Class -> recall, of the classes that count.
+    labels
+        All labels that occur, sorted.
+    confusion
+        ``confusion[i, j]``: items of class ``labels[i]`` that were recognized as ``labels[j]``.
     """
 
     value: float
@@ -41,13 +50,13 @@ class UAR:
 
     @property
     def chance(self) -> float:
-        """What guessing gives: 1 / number of classes."""
+        """Return the expected value of guessing: 1 / number of classes."""
         return 1 / len(self.recalls)
 
 
 @dataclass(frozen=True, eq=False)
 class FoldUAR:
-    """``value``: the mean UAR over the folds; ``recalls``: of each class, the mean over the folds that have it."""
+    """Mean UAR over folds, mean recall of each class over the folds that have it, and the UAR of each fold."""
 
     value: float
     recalls: Mapping[str, float]
@@ -55,8 +64,17 @@ class FoldUAR:
 
 
 def uar(refs: Sequence[str], hyps: Sequence[str], *, method: Method = "published") -> UAR:
-    """Unweighted average recall: the mean over the classes of (correct items / items of that class).
+    """Return the unweighted average recall: the mean over the classes of (correct items / items of that class).
 
+    Parameters
+    ----------
+    refs, hyps
+        True and recognized class of each item.
+    method
+        See the module.
+
+    Examples
+    --------
     >>> uar(["sad", "sad", "hap", "neu"], ["sad", "hap", "hap", "ang"]).value
     0.5
     >>> uar(["sad", "sad", "hap", "neu"], ["sad", "hap", "hap", "ang"], method="official").value
@@ -79,10 +97,19 @@ def uar(refs: Sequence[str], hyps: Sequence[str], *, method: Method = "published
 def uar_over_folds(
     refs: Sequence[str], hyps: Sequence[str], folds: Sequence[str], *, method: Method = "published"
 ) -> FoldUAR:
-    """Return the UAR of each fold, and their mean: ``folds[i]`` names the fold whose model judged item ``i``.
+    """Return the UAR of each fold, and their mean.
 
-    The challenge has five folds, one a session of IEMOCAP.
+    Parameters
+    ----------
+    refs, hyps
+        True and recognized class of each item.
+    folds
+        Fold of each item, whose model recognized it; the challenge has five, one per session of IEMOCAP.
+    method
+        See the module.
 
+    Examples
+    --------
     >>> uar_over_folds(["a", "b", "a", "b"], ["a", "b", "a", "a"], ["1", "1", "2", "2"]).value
     0.75
     """
@@ -107,6 +134,8 @@ def _check(refs: Sequence[str], hyps: Sequence[str], method: str) -> None:
     if method not in ("official", "published"):
         raise InputError(f"unknown method {method!r}", fix="use 'official' or 'published'")
     if len(refs) != len(hyps):
-        raise InputError(f"{len(refs)} references but {len(hyps)} hypotheses", fix="give one hypothesis a reference")
+        raise InputError(
+            f"{len(refs)} references but {len(hyps)} hypotheses", fix="give one hypothesis for each reference"
+        )
     if not len(refs):
         raise InputError("no items", fix="give at least one reference and its hypothesis")

@@ -34,6 +34,19 @@ def estimate(
 ) -> Estimate:
     """Return one metric with its interval.
 
+    Parameters
+    ----------
+    trials
+        Scored trials.
+    metric
+        Name of a measure, or the measure.
+    resamples, seed
+        Number and seed of the bootstrap resamples.
+    level
+        Confidence level.
+
+    Examples
+    --------
     >>> from voiceveil.testing.scores import ScoreWorld
     >>> trials = ScoreWorld(speakers=20).draw(np.random.default_rng(7))
     >>> print(estimate(trials, "eer"))  # doctest: +SKIP
@@ -49,7 +62,7 @@ def estimate_all(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Estimate]:
-    """Several metrics with their intervals, from the same resamples."""
+    """Return several metrics with their intervals, from the same resamples; see :func:`estimate`."""
     if not metrics:
         return []
     measures = [measure(m) for m in metrics]
@@ -73,8 +86,15 @@ def compare(
 ) -> Difference:
     """Return the metric of ``other`` minus that of ``trials``: two systems on the same trials, in the same order.
 
-    Both see the same resamples, so that speakers who are easy or hard for both do not blur the difference. Its interval
-    excludes 0 exactly if ``p_value`` < 1 - level.
+    Both use the same resamples, so that speakers who are easy or hard for both do not widen the interval. It excludes 0
+    exactly if ``p_value`` < 1 - level.
+
+    Parameters
+    ----------
+    trials, other
+        Trials as scored by two systems; ``other`` may be just the scores.
+    metric, resamples, seed, level
+        See :func:`estimate`.
     """
     return compare_all(trials, other, [metric], resamples=resamples, seed=seed, level=level)[0]
 

@@ -1,4 +1,4 @@
-"""The arithmetic of the verification metrics on weights, compiled; once for the metrics, once for the bootstrap.
+"""Compiled kernels of the verification metrics on weighted counts, for the metrics and for their bootstrap.
 
 Conventions: ``target`` and ``nontarget`` are the weights of both classes at each distinct score, ascending,
 shape (m,); for a plain metric they are counts (:class:`~voiceveil.metrics.tally.Tally`), for a resample they are
@@ -30,7 +30,7 @@ __all__ = [
 
 @njit(cache=True)
 def weighted_mean(weights: Floats, values: Floats) -> float:
-    """Return the weighted mean. (A BLAS product of such short vectors spends its time on waking threads.)"""
+    """Return the weighted mean; for short vectors faster than BLAS, which wakes threads."""
     total = mass = 0.0
     for k in range(len(weights)):
         total += weights[k] * values[k]
@@ -40,7 +40,7 @@ def weighted_mean(weights: Floats, values: Floats) -> float:
 
 @njit(cache=True)
 def pav_blocks(target: Floats, nontarget: Floats) -> tuple[Floats, Floats]:
-    """Pool adjacent violators: the weights of both classes in each block of the isotonic fit, shape (blocks,).
+    """Return the weights of both classes in each block of the isotonic fit (pool adjacent violators), (blocks,).
 
     The posterior of a block is target / (target + nontarget) and strictly ascends from block to block; the
     boundaries between blocks are the vertices of the ROC convex hull (Fawcett & Niculescu-Mizil 2007).
@@ -64,7 +64,7 @@ def pav_blocks(target: Floats, nontarget: Floats) -> tuple[Floats, Floats]:
 
 @njit(cache=True)
 def split_ties(target: Floats, nontarget: Floats) -> tuple[Floats, Floats]:
-    """Tied scores ordered by class, nontargets first, as the official PAV does: shapes (2 m,)."""
+    """Return weights (2 m,) with tied scores ordered by class, nontargets first, as the official PAV does."""
     tar, non = np.zeros(2 * len(target)), np.zeros(2 * len(target))
     tar[1::2] = target
     non[::2] = nontarget
@@ -73,7 +73,7 @@ def split_ties(target: Floats, nontarget: Floats) -> tuple[Floats, Floats]:
 
 @njit(cache=True)
 def rocch_eer(target: Floats, nontarget: Floats) -> float:
-    """Where the convex hull of the ROC meets P_miss = P_fa."""
+    """Return the EER at which the convex hull of the ROC meets P_miss = P_fa."""
     tar, non = pav_blocks(target, nontarget)
     total_tar, total_non = tar.sum(), non.sum()
     miss, alarm = 0.0, total_non
@@ -90,14 +90,14 @@ def rocch_eer(target: Floats, nontarget: Floats) -> float:
 
 @njit(cache=True)
 def rocch_eer_split(target: Floats, nontarget: Floats) -> float:
-    """The same with tied scores ordered by class."""
+    """Return :func:`rocch_eer` with tied scores ordered by class."""
     tar, non = split_ties(target, nontarget)
     return rocch_eer(tar, non)
 
 
 @njit(cache=True)
 def speechbrain_eer(target: Floats, nontarget: Floats) -> float:
-    """(FAR + FRR) / 2 at the lowest score that brings them nearest, in single precision (SpeechBrain 0.5.16)."""
+    """Return (FAR + FRR) / 2 at the lowest score where they are nearest, in single precision (SpeechBrain 0.5.16)."""
     total_tar, total_non = np.float32(target.sum()), np.float32(nontarget.sum())
     miss, alarm = 0.0, nontarget.sum()
     best, rate = np.inf, 0.0
@@ -156,12 +156,12 @@ def min_dcf(target: Floats, nontarget: Floats, cost_miss: float, cost_alarm: flo
 
 @njit(cache=True)
 def pav_min_cllr(target: Floats, nontarget: Floats) -> float:
-    """Cllr, in bits, of the PAV log-likelihood ratios."""
+    """Return the Cllr of the PAV log-likelihood ratios, in bits."""
     tar, non = pav_blocks(target, nontarget)
     total_tar, total_non = tar.sum(), non.sum()
     bits = 0.0
     for k in range(len(tar)):
-        if tar[k] > 0.0 and non[k] > 0.0:  # otherwise the LLR is infinite on the right side and costs nothing
+        if tar[k] > 0.0 and non[k] > 0.0:  # otherwise the LLR is infinite with the right sign and costs nothing
             llr = np.log(tar[k] / total_tar) - np.log(non[k] / total_non)
             bits += tar[k] / total_tar * np.log1p(np.exp(-llr)) + non[k] / total_non * np.log1p(np.exp(llr))
     return float(bits / (2.0 * np.log(2.0)))
@@ -184,7 +184,7 @@ def ece_information(llr: float) -> float:
 
 @njit(cache=True)
 def mean_ece_information(llr: Floats) -> float:
-    """Return the mean of :func:`ece_information`, nats; an infinite LLR (on the right side) contributes nothing."""
+    """Return the mean of :func:`ece_information` in nats; an infinite LLR of the right sign contributes nothing."""
     nats = 0.0
     for x in llr:
         if x < np.inf:

@@ -52,8 +52,8 @@ class Measure:
     value
         Computes it from target and nontarget scores, (n,) and (m,).
     statistic
-        Takes the same scores once and returns a function of weighted counts, so that what does not change between
-        resamples (bins, costs) is computed once.
+        Takes these scores and returns a function of weighted counts, so that bins and costs, which are the same for
+        all resamples, are computed once.
     span
         The range of its values.
     unit
@@ -75,14 +75,14 @@ class Measure:
     needs_llr: bool = False
 
 
-#: Name -> what makes the measure with its default options; a new one is a function with ``@MEASURES.register("name")``.
+#: Name -> function that returns the measure with its default options, registered with ``@MEASURES.register("name")``.
 MEASURES: Registry[Callable[[], Measure]] = Registry("measure", group="voiceveil.measures")
 
 
 def eer(method: EerMethod = "rocch") -> Measure:
-    """Equal error rate; see :func:`voiceveil.metrics.eer`."""
+    """Return the equal error rate; see :func:`voiceveil.metrics.eer`."""
     kernel = verification.EER_KERNELS[method]
-    # Only the hull is bound to stay below one half.
+    # Only the EER of the hull is at most one half.
     top = 0.5 if method.startswith("rocch") else 1.0
     return Measure("eer", partial(metrics.eer, method=method), lambda tar, non: _counts(kernel), Range(top))
 
@@ -90,7 +90,7 @@ def eer(method: EerMethod = "rocch") -> Measure:
 def min_dcf(
     p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0, method: Literal["exact", "kaldi"] = "exact"
 ) -> Measure:
-    """Normalized minimum detection cost; see :func:`voiceveil.metrics.min_dcf`."""
+    """Return the normalized minimum detection cost; see :func:`voiceveil.metrics.min_dcf`."""
     value = partial(metrics.min_dcf, p_target=p_target, c_miss=c_miss, c_fa=c_fa, method=method)
     miss, alarm = verification.normalized_costs(p_target, c_miss, c_fa)
     exact = method == "exact"
@@ -102,7 +102,7 @@ def min_dcf(
 
 
 def act_dcf(p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0) -> Measure:
-    """Normalized actual detection cost of LLRs; see :func:`voiceveil.metrics.act_dcf`."""
+    """Return the normalized actual detection cost of LLRs; see :func:`voiceveil.metrics.act_dcf`."""
     value = partial(metrics.act_dcf, p_target=p_target, c_miss=c_miss, c_fa=c_fa)
     miss, alarm = verification.normalized_costs(p_target, c_miss, c_fa)
 
@@ -120,7 +120,7 @@ def act_dcf(p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0) -> 
 
 
 def cllr() -> Measure:
-    """Cost of log-likelihood ratios; see :func:`voiceveil.metrics.cllr`."""
+    """Return the cost of log-likelihood ratios; see :func:`voiceveil.metrics.cllr`."""
 
     def statistic(tar: Floats, non: Floats) -> Statistic:
         score = np.unique(np.concatenate([tar, non]))
@@ -138,7 +138,7 @@ def cllr() -> Measure:
 
 
 def min_cllr(method: PavMethod = "exact") -> Measure:
-    """Minimum Cllr; see :func:`voiceveil.metrics.min_cllr` (the ramp, below 1e-6, is left out of the resamples)."""
+    """Return the minimum Cllr; see :func:`voiceveil.metrics.min_cllr` (resamples have no ramp of 1e-6)."""
 
     def split(target: Floats, nontarget: Floats) -> float:
         return float(kernels.pav_min_cllr(*kernels.split_ties(target, nontarget)))
@@ -149,7 +149,10 @@ def min_cllr(method: PavMethod = "exact") -> Measure:
 
 
 def zebra_population(method: PavMethod = "exact") -> Measure:
-    """The expected disclosure of :func:`voiceveil.metrics.zebra`. (Its worst case is a maximum: no bootstrap holds.)"""
+    """Return the expected disclosure of :func:`voiceveil.metrics.zebra`.
+
+    The worst case is a maximum, for which a bootstrap is not valid.
+    """
 
     def value(tar: Floats, non: Floats) -> float:
         return metrics.zebra(tar, non, method=method).population
@@ -159,17 +162,17 @@ def zebra_population(method: PavMethod = "exact") -> Measure:
 
 
 def d_sys(omega: float = 1.0, bins: int | None = None, method: DsysMethod = "exact") -> Measure:
-    """Linkability; see :func:`voiceveil.metrics.d_sys`. The bins are those of the full sample in all resamples."""
+    """Return the linkability; see :func:`voiceveil.metrics.d_sys`; all resamples use the bins of the full sample."""
 
     def statistic(tar: Floats, non: Floats) -> Statistic:
         edges = dsys.bin_edges(tar, non, bins)
         score = np.unique(np.concatenate([tar, non]))
         # np.histogram's rule: bins are closed on the left, the last one on both sides
-        place = np.minimum(np.searchsorted(edges, score, side="right") - 1, len(edges) - 2)
+        bin_of_score = np.minimum(np.searchsorted(edges, score, side="right") - 1, len(edges) - 2)
 
         def linkability(tally: Tally) -> float:
-            mated = np.bincount(place, tally.target, len(edges) - 1)
-            other = np.bincount(place, tally.nontarget, len(edges) - 1)
+            mated = np.bincount(bin_of_score, tally.target, len(edges) - 1)
+            other = np.bincount(bin_of_score, tally.nontarget, len(edges) - 1)
             return dsys.d_sys_of_histograms(mated, other, omega, method)
 
         return linkability

@@ -1,16 +1,16 @@
-"""Does the anonymized voice keep the intonation? The pitch correlation ρ_F0 of the VoicePrivacy 2022 Challenge.
+"""Preservation of intonation: the pitch correlation ρ_F0 of the VoicePrivacy 2022 Challenge.
 
 Conventions: an F0 track is a float array of shape (frames,) in Hz, at one hop for both tracks; 0 (or NaN) marks an
-unvoiced frame. The result is a correlation in [-1, 1]; 1 is an untouched intonation. The ρ_F0 of a dataset is the
-plain mean over its utterances.
+unvoiced frame. The result is a correlation in [-1, 1]; 1 is an unchanged intonation. The ρ_F0 of a dataset is the
+mean over its utterances.
 
 Where plan and code of the challenge differ (evaluation plan 2022, section 5.2.1):
 
 * ``published`` (default) correlates only the frames that are voiced in both tracks, at the lag that maximizes the
   correlation;
 * ``official`` correlates *all* frames, the zeros of the unvoiced ones among them, at the lag of the largest raw
-  (not normalized) cross-product, however far away, rolling the track around its end. What it measures is mostly
-  the voicing: a monotone F0 with the right voicing still gets 0.83. It is what all published figures contain.
+  (not normalized) cross-product, however large, and wraps the track around. It measures mostly the voicing: a
+  monotone F0 with the right voicing still gets 0.83. All published figures are computed in this way.
 """
 
 from __future__ import annotations
@@ -33,13 +33,22 @@ FLOOR, CEILING = 75.0, 500.0
 def pitch_correlation(
     f0_a: ArrayLike, f0_b: ArrayLike, *, method: Literal["official", "published"] = "published", max_lag: int = 20
 ) -> float:
-    """Pearson correlation of two F0 tracks after interpolating the shorter to the longer and aligning them.
+    """Return the Pearson correlation of two F0 tracks, after interpolating the shorter to the longer and aligning them.
 
-    ``f0_a``, ``f0_b``: (frames,) in Hz, 0 or NaN where unvoiced. ``max_lag`` bounds the alignment of ``published``,
-    in frames (20 frames of 10 ms = 200 ms, far more than any system delays); ``official`` knows no bound.
+    It is 0 if it is not defined (a constant track, fewer than two frames voiced in both).
 
-    A correlation that does not exist (a constant track, fewer than two frames voiced in both) is 0.
+    Parameters
+    ----------
+    f0_a, f0_b
+        (frames,) in Hz, 0 or NaN where unvoiced.
+    method
+        See the module.
+    max_lag
+        Largest lag of ``published`` in frames (20 frames of 10 ms = 200 ms, far more than the delay of any system);
+        ``official`` has no limit.
 
+    Examples
+    --------
     >>> pitch_correlation([0, 100, 110, 120, 0], [0, 200, 220, 240, 0])
     1.0
     """
@@ -63,7 +72,7 @@ def _track(f0: ArrayLike, name: str) -> Track:
 
 
 def _stretch(track: Track, frames: int) -> Track:
-    """Linear interpolation to ``frames`` frames; the first and the last stay where they are."""
+    """Interpolate linearly to ``frames`` frames; the first and the last stay the same."""
     if track.size == frames:
         return track
     return np.interp(np.linspace(0, track.size - 1, frames), np.arange(track.size), track)
@@ -86,9 +95,8 @@ def _official(a: Track, b: Track) -> float:
 def _published(a: Track, b: Track, max_lag: int) -> float:
     """Return the best correlation over the lags, over frames voiced in both; no frame is wrapped around.
 
-    Interpolation must not invent pitch: a frame between a voiced and an unvoiced one counts as unvoiced. A lag that
-    leaves less than half of the frames that the best-overlapping lag has is no candidate: two frames always
-    correlate perfectly.
+    An interpolated frame between a voiced and an unvoiced one counts as unvoiced. A lag needs at least half as many
+    frames as the best-overlapping lag: two frames alone would always correlate perfectly.
     """
     frames = max(a.size, b.size)
     voiced_a, voiced_b = (_stretch((f0 > 0).astype(np.float64), frames) > 1 - 1e-9 for f0 in (a, b))

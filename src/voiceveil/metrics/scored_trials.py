@@ -1,12 +1,13 @@
-"""Scored trials and who speaks in them, and their resampling by speakers.
+"""Scored trials with their speakers, and resampling by speakers.
 
-Conventions: arrays of one length n, one entry a trial; speakers are numbered from 0. ``enroll`` is the speaker whom the
-trial claims, ``speaker`` the one who is heard. A person is one unit, also if enrolled and heard: she is drawn, or not,
-in both roles at once.
+Conventions: arrays of length n, one entry per trial; speakers are numbered from 0. ``enroll`` is the enrolled speaker
+that the trial claims, ``speaker`` the speaker of the test utterance. A person is one unit of the bootstrap in both
+roles.
 
-Drawn k times, a speaker stands for k people alike. A trial between speakers drawn k and l times then happens k l times,
-and a target trial of one drawn k times happens k times, each copy being compared with itself alone. So a resample is a
-vector of speaker weights w, a trial weighs w[a] w[b] or, if a = b, w[a], and no score is sorted again.
+A speaker who is drawn k times counts as k different people. A trial between speakers drawn k and l times then has the
+weight k l, and a target trial of a speaker drawn k times the weight k, since each copy is only compared with itself. A
+resample is thus a vector w of speaker weights; a trial has the weight w[a] w[b] or, if a = b, w[a], and scores need not
+be sorted again.
 """
 
 from __future__ import annotations
@@ -33,9 +34,18 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ScoredTrials:
-    """Scores (n,), which are ``target`` (n,), and the numbers of the ``enroll`` and of the heard ``speaker`` (n,).
+    """Scores of trials with their speakers.
 
-    ``text_dependent``: a nontarget may be the claimed speaker, with wrong words.
+    Parameters
+    ----------
+    score, target
+        Score of each trial, and whether it is a target trial, (n,).
+    enroll, speaker
+        Numbers of the claimed speaker and of the speaker of the test utterance, (n,).
+    of
+        Units of the bootstrap: ``"speakers"`` or ``"trials"``.
+    text_dependent
+        A nontarget may be the claimed speaker with wrong words.
     """
 
     score: Floats
@@ -48,18 +58,28 @@ class ScoredTrials:
     def __post_init__(self) -> None:
         shapes = {np.shape(column) for column in (self.score, self.target, self.enroll, self.speaker)}
         if len(shapes) != 1:
-            raise InputError(f"the columns of scored trials have shapes {sorted(shapes)}", fix="give one entry a trial")
+            raise InputError(
+                f"the columns of scored trials have shapes {sorted(shapes)}", fix="give one entry for each trial"
+            )
         check_scores(self.score[self.target], self.score[~self.target])
         same = self.enroll == self.speaker
         wrong = self.target & ~same if self.text_dependent else self.target != same
         if wrong.any():
             i = int(wrong.argmax())
             kind = "target, but its speakers differ" if self.target[i] else "nontarget, but its speakers are the same"
-            raise InputError(f"trial {i} is {kind}", fix="mend the labels or the speakers")
+            raise InputError(f"trial {i} is {kind}", fix="correct the labels or the speakers")
 
     @classmethod
     def of_speakers(cls, score: ArrayLike, target: ArrayLike, enroll: ArrayLike, speaker: ArrayLike) -> ScoredTrials:
-        """From names (or any labels) of the speakers, which need not be numbered."""
+        """Return trials whose speakers are given by names or any labels.
+
+        Parameters
+        ----------
+        score, target
+            Scores, and whether each trial is a target trial, (n,).
+        enroll, speaker
+            Claimed speaker, and speaker of the test utterance, (n,).
+        """
         enroll, speaker = np.asarray(enroll), np.asarray(speaker)
         codes = np.unique(np.concatenate([enroll, speaker]), return_inverse=True)[1].reshape(-1)
         scores = np.asarray(score, dtype=np.float64)
@@ -67,7 +87,7 @@ class ScoredTrials:
 
     @classmethod
     def of_trials(cls, trials: Trials, score: ArrayLike, speaker_of: Mapping[str, str]) -> ScoredTrials:
-        """From a trial list and the speaker of each utterance."""
+        """Return the trials of a list with their scores (n,), given the speaker of each utterance."""
         missing = sorted(set(trials.utterance.tolist()) - set(speaker_of))
         if missing:
             raise InputError(f"no speaker for {len(missing)} utterance(s), e.g. {missing[0]}")
@@ -76,36 +96,36 @@ class ScoredTrials:
 
     @classmethod
     def independent(cls, target: ArrayLike, nontarget: ArrayLike) -> ScoredTrials:
-        """When speakers are unknown: every trial is a unit of its own. Intervals will be too narrow."""
+        """Return trials of unknown speakers: every trial is a unit of its own, and intervals are too narrow."""
         tar, non = check_scores(target, nontarget)
         n = len(tar) + len(non)
         enroll = np.arange(n)
-        # A nontarget needs another speaker: a dummy, number n, whose weight is always 1 (see `weights`).
+        # The second speaker of a nontarget is a dummy, number n, whose weight is always 1 (see `weights`).
         speaker = np.where(enroll < len(tar), enroll, n)
         return cls(np.concatenate([tar, non]), enroll < len(tar), enroll, speaker, of="trials")
 
     def with_scores(self, score: ArrayLike) -> ScoredTrials:
-        """The same trials as another system scored them, in the same order."""
+        """Return these trials with the scores (n,) of another system, in the same order."""
         scores = np.asarray(score, dtype=np.float64)
         return ScoredTrials(scores, self.target, self.enroll, self.speaker, self.of, self.text_dependent)
 
     def classes(self) -> tuple[Floats, Floats]:
-        """Target and nontarget scores."""
+        """Return target and nontarget scores."""
         return self.score[self.target], self.score[~self.target]
 
     @cached_property
     def n_codes(self) -> int:
-        """How many numbers are in use for speakers."""
+        """Return the number of speaker codes."""
         return int(max(self.enroll.max(), self.speaker.max())) + 1
 
     @cached_property
     def n_units(self) -> int:
-        """The units that limit what can be known: speakers with target trials (or all trials, if independent)."""
+        """Return the number of units: speakers with target trials, or all trials if they are independent."""
         return len(self.score) if self.of == "trials" else len(np.unique(self.enroll[self.target]))
 
     @cached_property
     def _sorted(self) -> tuple[Floats, Codes, NDArray[np.bool_], Codes, Codes]:
-        """Distinct scores, and for each trial in ascending order its place among them, class and speakers."""
+        """Return the distinct scores, and for each trial in ascending order its rank among them, class and speakers."""
         order = np.argsort(self.score, kind="stable")
         score = self.score[order]
         new = np.concatenate([[True], score[1:] != score[:-1]])
@@ -118,29 +138,29 @@ class ScoredTrials:
         return Tally(score, *_weigh(rank, target, enroll, speaker, weights, len(score)))
 
     def weights(self, resamples: int, seed: int) -> Iterator[Floats]:
-        """Speaker weights (n_codes,) of each resample; a draw that leaves a class empty is drawn again."""
+        """Yield the speaker weights (n_codes,) of each resample; a draw that leaves a class empty is repeated."""
         if resamples < 2:
-            raise InputError(f"{resamples} resample(s)", fix="use 1000, at least 2")
+            raise InputError(f"resamples = {resamples} is too few", fix="use 1000, at least 2")
         rng = np.random.default_rng(seed)
         units = self._units
         _, _, target, enroll, speaker = self._sorted
-        made = tried = 0
-        while made < resamples:
+        accepted = tried = 0
+        while accepted < resamples:
             tried += 1
             if tried > 100 * resamples + 1000:
                 raise InputError("nearly all resamples lack targets or nontargets", fix="use more speakers")
             weights = np.ones(self.n_codes)
             weights[units] = np.bincount(rng.integers(len(units), size=len(units)), minlength=len(units))
             if _both_classes(target, enroll, speaker, weights):
-                made += 1
+                accepted += 1
                 yield weights
 
     @cached_property
     def _units(self) -> Codes:
-        """The speakers to draw from, in an order that follows from the scores alone.
+        """Return the speakers to draw from, in an order that depends only on the scores.
 
-        So neither names nor the order of the trials change a result. The order is that of the sums of the ranks of
-        their scores, in each role and class; speakers whom these sums do not tell apart are alike.
+        Neither names nor the order of the trials change a result. The order is that of the sums of the ranks of the
+        scores, in each role and class; speakers with equal sums are interchangeable.
         """
         if self.of == "trials":
             return np.arange(len(self.score))[np.lexsort((self.target, self.score))]

@@ -7,18 +7,18 @@ Rows and columns are the same utterances in the same order. Scores need not be c
 turns each matrix into log-likelihood ratios (natural logarithm) by itself, as the challenge does.
 
 * :func:`similarity_matrix`: speakers × speakers similarities in (0, 1) (Tomashenko et al. 2022, equation 1)
-* :func:`diagonal_dominance`: how much more similar a speaker is to themself than to others (equation 2)
+* :func:`diagonal_dominance`: how much more similar speakers are to themselves than to others (equation 2)
 * :func:`deid`: 1 - D_diag(M_oa) / D_diag(M_oo), a fraction: 1 = perfect de-identification, 0 = none
-* :func:`gvd`: 10 log10(D_diag(M_aa) / D_diag(M_oo)), dB: 0 = voices as distinct as before, below = less distinct
+* :func:`gvd`: 10 log10(D_diag(M_aa) / D_diag(M_oo)), dB: 0 = voices as distinct as before, negative = less distinct
 
 Where paper and code differ:
 
 * ``official`` (default): the mean LLR of a speaker pair is the sum over its *unordered* utterance pairs k < l divided
-  by their number; the matrix is symmetric. Figures of all challenges are these. In M_oa it looks only at (original k,
-  anonymized l) with k < l, hence at half of the data, and depends on the order of the utterances: sort them by id.
-* ``published``: equation 1 to the letter: all ordered pairs k != l, divided by n_i n_j *also on the diagonal*, where
-  only n_i (n_i - 1) pairs are summed. This draws the similarity of a speaker with themself towards 1/2, the more the
-  fewer utterances there are, which is why it is not the default.
+  by their number; the matrix is symmetric. All challenges report these figures. In M_oa only pairs (original k,
+  anonymized l) with k < l are used, hence half of the data, and the order of the utterances matters: sort them by id.
+* ``published``: equation 1 as it is printed: all ordered pairs k != l, divided by n_i n_j *also on the diagonal*, where
+  only n_i (n_i - 1) pairs are summed. This biases the diagonal towards 1/2, the more the fewer utterances there are,
+  which is why it is not the default.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Method = Literal["official", "published"]
 
 @dataclass(frozen=True, eq=False)
 class SimilarityMatrix:
-    """``values[i, j]`` in (0, 1): how similar the voices of ``speakers[i]`` and ``speakers[j]`` are."""
+    """Similarities: ``values[i, j]`` in (0, 1) is that of the voices of ``speakers[i]`` and ``speakers[j]``."""
 
     speakers: tuple[str, ...]
     values: Floats
 
     @property
     def dominance(self) -> float:
-        """D_diag of this matrix."""
+        """Return D_diag of this matrix."""
         return diagonal_dominance(self)
 
 
@@ -57,8 +57,19 @@ def similarity_matrix(
 ) -> SimilarityMatrix:
     """Return the voice similarity matrix of the speakers, in the order of their first utterance.
 
-    ``scores``: (n, n); ``speakers``: n ids. ``calibrate=False`` takes the scores as LLRs as they are. The comparison
-    of an utterance with itself, or with its own anonymized version, is never used; so each speaker needs two.
+    The comparison of an utterance with itself, or with its own anonymized version, is not used; each speaker needs two
+    utterances.
+
+    Parameters
+    ----------
+    scores
+        (n, n).
+    speakers
+        Speaker of each utterance.
+    method
+        See the module.
+    calibrate
+        Turn the scores into LLRs by PAV; False: they are LLRs.
     """
     matrix, names, codes = _check(scores, speakers, method)
     used = ~np.eye(len(codes), dtype=bool) if method == "published" else np.triu(np.ones(matrix.shape, bool), 1)
@@ -82,11 +93,17 @@ def similarity_matrix(
 
 
 def diagonal_dominance(matrix: SimilarityMatrix | ArrayLike, weights: ArrayLike | None = None) -> float:
-    """D_diag: |mean of the diagonal - mean of the other elements|, in [0, 1].
+    """Return D_diag: |mean of the diagonal - mean of the other elements|, in [0, 1].
 
-    ``weights``: (speakers,), how often each speaker counts, for a bootstrap over speakers; the element (i, j) then
-    has the weight w_i w_j, and the diagonal w_i.
+    Parameters
+    ----------
+    matrix
+        Similarities (N, N) of at least two speakers.
+    weights
+        Weights (N,) of the speakers, for a bootstrap: the element (i, j) has the weight w_i w_j, and the diagonal w_i.
 
+    Examples
+    --------
     >>> diagonal_dominance([[0.9, 0.1], [0.3, 0.9]])
     0.7
     """
@@ -97,7 +114,7 @@ def diagonal_dominance(matrix: SimilarityMatrix | ArrayLike, weights: ArrayLike 
         raise InputError("the similarity matrix has a NaN or an infinite value")
     weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     if weight.shape != (len(values),) or (weight < 0).any() or np.count_nonzero(weight) < 2:
-        raise InputError("weights do not fit", fix="give one weight >= 0 a speaker, positive for at least two")
+        raise InputError("weights do not fit", fix="give a weight >= 0 for each speaker, positive for at least two")
     diagonal = float(weight @ values.diagonal() / weight.sum())
     pairs = np.outer(weight, weight)
     np.fill_diagonal(pairs, 0.0)
@@ -105,11 +122,22 @@ def diagonal_dominance(matrix: SimilarityMatrix | ArrayLike, weights: ArrayLike 
 
 
 def deid(m_oo: SimilarityMatrix | ArrayLike, m_oa: SimilarityMatrix | ArrayLike) -> float:
-    """De-identification, a fraction: 1 if anonymized voices no longer resemble their speakers, 0 if they still do.
+    """Return the de-identification, a fraction: 1 if anonymized voices no longer resemble their speakers, 0 if they do.
 
-    It is negative if they resemble them more than before. Original voices that are all alike leave nothing to hide:
-    ``InputError``.
+    It is negative if they resemble them more than before.
 
+    Parameters
+    ----------
+    m_oo, m_oa
+        Similarities of original with original and with anonymized speech, (N, N).
+
+    Raises
+    ------
+    InputError
+        If the original voices are all alike.
+
+    Examples
+    --------
     >>> deid([[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]])
     1.0
     """
@@ -117,8 +145,15 @@ def deid(m_oo: SimilarityMatrix | ArrayLike, m_oa: SimilarityMatrix | ArrayLike)
 
 
 def gvd(m_oo: SimilarityMatrix | ArrayLike, m_aa: SimilarityMatrix | ArrayLike) -> float:
-    """Gain of voice distinctiveness, dB; minus infinity if the anonymized voices are all alike.
+    """Return the gain of voice distinctiveness in dB; minus infinity if the anonymized voices are all alike.
 
+    Parameters
+    ----------
+    m_oo, m_aa
+        Similarities within original and within anonymized speech, (N, N).
+
+    Examples
+    --------
     >>> round(gvd([[0.9, 0.1], [0.1, 0.9]], [[0.54, 0.46], [0.46, 0.54]]), 6)
     -10.0
     """
@@ -145,14 +180,14 @@ def _check(scores: ArrayLike, speakers: Sequence[str], method: str) -> tuple[Flo
     codes = np.array([names.index(speaker) for speaker in speakers], dtype=np.intp)
     if len(names) < 2:
         raise InputError(f"{len(names)} speakers", fix="a similarity matrix needs at least two")
-    lonely = np.flatnonzero(np.bincount(codes) < 2)
-    if lonely.size:
-        raise InputError(f"speaker {names[lonely[0]]!r} has one utterance", fix="give each speaker at least two")
+    single = np.flatnonzero(np.bincount(codes) < 2)
+    if single.size:
+        raise InputError(f"speaker {names[single[0]]!r} has one utterance", fix="give each speaker at least two")
     return matrix, names, codes
 
 
 def _calibrated(scores: Floats, same: NDArray[np.bool_]) -> Floats:
-    """PAV with Laplace's rule, trained on these very scores (the challenge does it for each matrix separately)."""
+    """Return the LLRs of PAV with Laplace's rule, fitted to the scores themselves, as the challenge does."""
     llr = np.empty_like(scores)
     llr[same], llr[~same] = pav_llr(scores[same], scores[~same], laplace=True)
     return llr

@@ -1,10 +1,10 @@
-"""What listeners say: ratings made comparable, systems compared, and how well listeners group voices by speaker.
+"""Metrics of listening tests: normalization of ratings, comparison of systems, and clustering of voices by listeners.
 
 Conventions (Tomashenko et al. 2022, sections 2.3.2 and 4.2): ratings are numbers, 1 to 10 in the challenges, higher
 is more natural, more intelligible or more similar; a clustering is two sequences of equal length, the true speaker
 and the chosen cluster of each utterance of one panel. Rates are fractions in [0, 1].
 
-* :func:`normalized_ranks`: removes what is peculiar to each evaluator
+* :func:`normalized_ranks`: removes differences between evaluators in the use of the scale
 * :func:`compare_ratings`, :func:`compare_systems`: Mann-Whitney U tests; :func:`holm`: correction for several tests
 * :func:`rating_det`: a detection error trade-off curve drawn from ratings
 * :func:`macro_f1`, :func:`clustering_f1`, :func:`clustering_purity`, :func:`clustering_change`: speaker linkability
@@ -40,7 +40,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: A panel has at most four clusters; this is for whole corpora given by mistake.
+#: A panel has at most four clusters; the limit detects whole corpora given by mistake.
 _MAX_TIED_CHOICES = 100_000
 
 
@@ -59,12 +59,20 @@ class RatingTest:
 
 
 def normalized_ranks(ratings: ArrayLike, evaluators: Sequence[str]) -> Floats:
-    """Normalized-rank normalization (Rosenberg & Ramabhadran 2017): each rating by its rank for that evaluator.
+    """Return ratings replaced by their normalized rank within the evaluator (Rosenberg & Ramabhadran 2017), in [0, 1).
 
-    ``ratings``: (n,); ``evaluators``: who gave each of them. A rating becomes (mean rank - 1) / n_e with the ranks
-    1..n_e of the n_e ratings of that evaluator, equal ratings sharing their mean rank; it lies in [0, 1). An
-    evaluator who always says the same gets (n_e - 1) / (2 n_e) throughout, and one with a single rating 0.
+    A rating becomes (mean rank - 1) / n_e with the ranks 1..n_e of the n_e ratings of that evaluator; equal ratings
+    share their mean rank. If all ratings of an evaluator are equal, they become (n_e - 1) / (2 n_e); a single one 0.
 
+    Parameters
+    ----------
+    ratings
+        (n,).
+    evaluators
+        Evaluator of each rating.
+
+    Examples
+    --------
     >>> normalized_ranks([2, 9, 9, 5], ["x", "x", "x", "x"])
     array([0.   , 0.625, 0.625, 0.25 ])
     """
@@ -82,15 +90,17 @@ def normalized_ranks(ratings: ArrayLike, evaluators: Sequence[str]) -> Floats:
 
 
 def compare_ratings(a: ArrayLike, b: ArrayLike) -> RatingTest:
-    """Are the ratings of ``a`` and of ``b`` differently distributed? Two-sided Mann-Whitney U test.
+    """Test whether the ratings of ``a`` and ``b`` are distributed differently: two-sided Mann-Whitney U test.
 
+    Examples
+    --------
     >>> compare_ratings([7, 8, 9, 10], [1, 2, 3, 4]).superiority
     1.0
     """
     from scipy.stats import mannwhitneyu
 
     first, second = _ratings(a, "a"), _ratings(b, "b")
-    if np.ptp(np.r_[first, second]) == 0:  # every rating the same: scipy has no variance to divide by
+    if np.ptp(np.r_[first, second]) == 0:  # all ratings are equal: scipy would divide by zero
         return RatingTest(first.size * second.size / 2, 1.0, 0.5, 1.0)
     test = mannwhitneyu(first, second, alternative="two-sided")
     u, p = float(test.statistic), float(test.pvalue)
@@ -98,7 +108,7 @@ def compare_ratings(a: ArrayLike, b: ArrayLike) -> RatingTest:
 
 
 def compare_systems(ratings: Mapping[str, ArrayLike]) -> dict[tuple[str, str], RatingTest]:
-    """Return all pairs of systems, with Holm's step-down correction for their number in ``p_adjusted``."""
+    """Compare all pairs of systems, with Holm's step-down correction in ``p_adjusted``."""
     tests = {(a, b): compare_ratings(ratings[a], ratings[b]) for a, b in combinations(ratings, 2)}
     if not tests:
         raise InputError(f"{len(ratings)} systems", fix="give the ratings of at least two")
@@ -107,7 +117,7 @@ def compare_systems(ratings: Mapping[str, ArrayLike]) -> dict[tuple[str, str], R
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction of the p-values of several tests, in their order.
+    """Return p-values of several tests after Holm's step-down correction, in the same order.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -120,10 +130,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def rating_det(target: ArrayLike, nontarget: ArrayLike) -> DetCurve:
-    """Return the DET curve of a listener who decides by the rating.
+    """Return the DET curve of a listener who decides by the rating; the nearer to the top right, the better.
 
-    For naturalness and intelligibility the target is original speech and the nontarget the anonymized; for speaker
-    similarity they are same-speaker and different-speaker pairs. The nearer to the top right, the better.
+    Parameters
+    ----------
+    target, nontarget
+        Ratings of original and of anonymized speech for naturalness and intelligibility; of same-speaker and of
+        different-speaker pairs for speaker similarity.
     """
     return det_curve(_ratings(target, "target"), _ratings(nontarget, "nontarget"))
 
@@ -136,15 +149,22 @@ def macro_f1(refs: Sequence[str], hyps: Sequence[str]) -> float:
     """
     _panel(refs, hyps)
     hits = Counter(ref for ref, hyp in zip(refs, hyps, strict=True) if ref == hyp)
-    said, meant = Counter(hyps), Counter(refs)
-    return float(np.mean([2 * hits[label] / (said[label] + meant[label]) for label in sorted(meant)]))
+    predicted, actual = Counter(hyps), Counter(refs)
+    return float(np.mean([2 * hits[label] / (predicted[label] + actual[label]) for label in sorted(actual)]))
 
 
 def clustering_f1(speakers: Sequence[str], clusters: Sequence[str]) -> float:
-    """Macro F1 after giving each cluster to its most frequent speaker; two clusters may go to the same one.
+    """Return the macro F1 after assigning each cluster to its most frequent speaker, which clusters may share.
 
-    Where two speakers are equally frequent in a cluster, the choice that gives the higher F1 counts.
+    If two speakers are equally frequent in a cluster, the assignment with the higher F1 counts.
 
+    Parameters
+    ----------
+    speakers, clusters
+        True speaker and chosen cluster of each utterance.
+
+    Examples
+    --------
     >>> clustering_f1(["a", "a", "b", "b"], ["1", "2", "3", "3"])
     1.0
     """
@@ -160,10 +180,17 @@ def clustering_f1(speakers: Sequence[str], clusters: Sequence[str]) -> float:
 
 
 def clustering_purity(speakers: Sequence[str], clusters: Sequence[str]) -> float:
-    """Return the share of utterances in the cluster of their speaker, each cluster having another one (equation 3).
+    """Return the fraction of utterances in the cluster of their speaker, with one cluster per speaker (equation 3).
 
-    The assignment is the best of all. Clusters beyond the number of speakers have nobody and count as errors.
+    The assignment is the best possible. Utterances of surplus clusters count as errors.
 
+    Parameters
+    ----------
+    speakers, clusters
+        True speaker and chosen cluster of each utterance.
+
+    Examples
+    --------
     >>> clustering_purity(["a", "a", "b", "b"], ["1", "2", "3", "3"])
     0.75
     """
@@ -179,34 +206,38 @@ def clustering_purity(speakers: Sequence[str], clusters: Sequence[str]) -> float
 
 @dataclass(frozen=True)
 class ClusteringChange:
-    """``count``: how often an utterance was put into a cluster; ``utterances``: how many utterances there were."""
+    """Number of assignments of utterances to clusters, and number of utterances."""
 
     count: int
     utterances: int
 
     @property
     def per_utterance(self) -> float:
-        """1 for an evaluator who never changes their mind."""
+        """Return the assignments per utterance: 1 if none was changed."""
         return self.count / self.utterances
 
 
 def clustering_change(moves: Iterable[tuple[str, str]]) -> ClusteringChange:
-    """Clustering change (CC): how often an evaluator assigns or re-assigns an utterance to a cluster.
+    """Return the clustering change (CC): how often an evaluator assigns or re-assigns an utterance to a cluster.
 
-    ``moves``: (utterance, cluster) in the order of the evaluator's actions. Dropping an utterance where it already
-    is changes nothing and does not count.
+    Parameters
+    ----------
+    moves
+        (utterance, cluster) in the order of the evaluator's actions; a move to the same cluster does not count.
 
+    Examples
+    --------
     >>> clustering_change([("u1", "A"), ("u2", "A"), ("u2", "B"), ("u2", "B")])
     ClusteringChange(count=3, utterances=2)
     """
-    where: dict[str, str] = {}
+    cluster_of: dict[str, str] = {}
     count = 0
     for utterance, cluster in moves:
-        count += where.get(utterance) != cluster
-        where[utterance] = cluster
-    if not where:
+        count += cluster_of.get(utterance) != cluster
+        cluster_of[utterance] = cluster
+    if not cluster_of:
         raise InputError("no moves", fix="give the evaluator's actions as (utterance, cluster)")
-    return ClusteringChange(count, len(where))
+    return ClusteringChange(count, len(cluster_of))
 
 
 def _ratings(ratings: ArrayLike, name: str) -> Floats:
@@ -214,7 +245,7 @@ def _ratings(ratings: ArrayLike, name: str) -> Floats:
     if values.ndim != 1 or not len(values):
         raise InputError(f"{name} of shape {values.shape}", fix="give at least one rating, shape (n,)")
     if not np.isfinite(values).all():
-        raise InputError(f"{name} have a NaN or an infinite value", fix="leave out what was not rated")
+        raise InputError(f"{name} have a NaN or an infinite value", fix="leave out items that were not rated")
     return values
 
 

@@ -1,16 +1,16 @@
-"""Scores of verification trials, checked and counted: what every verification metric is computed from.
+"""Scores of verification trials, checked and counted: the input of every verification metric.
 
 Conventions of this module and of all metrics on scores:
 
 * ``target`` and ``nontarget`` are the scores of same-speaker and of different-speaker trials, shapes (T,) and (N,);
-  a higher score speaks for the same speaker. The attacker's view: a good anonymizer makes the two alike.
-* A trial is accepted when its score is strictly above the threshold (as SpeechBrain and Kaldi do), so that trials
-  with equal scores are always decided alike.
-* Scores of minus and plus infinity are allowed where only their order matters. A NaN or an empty class is an
-  :class:`~voiceveil.core.errors.InputError`: there is no honest number to give.
+  a higher score means that the same speaker is more likely. A good anonymizer makes the two classes alike.
+* A trial is accepted if its score is strictly above the threshold (as in SpeechBrain and Kaldi), so that trials with
+  equal scores are always decided alike.
+* Infinite scores are allowed where only their order matters. A NaN or an empty class is an
+  :class:`~voiceveil.core.errors.InputError`.
 
-All threshold metrics depend on the scores through their order alone, hence only on how many trials of each class
-stand at each distinct score. :class:`Tally` holds these counts; as weights they serve the bootstrap as well.
+All threshold metrics depend only on the order of the scores, hence on the number of trials of each class at each
+distinct score. :class:`Tally` holds these counts, or weights in a bootstrap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tally:
-    """``target[k]`` and ``nontarget[k]`` trials have the score ``score[k]``; scores ascend and are distinct."""
+    """Counts of trials: ``target[k]`` and ``nontarget[k]`` have ``score[k]``; scores are distinct and ascend."""
 
     score: Floats
     target: Floats
@@ -38,7 +38,13 @@ class Tally:
 
 
 def check_scores(target: ArrayLike, nontarget: ArrayLike, *, finite: bool = False) -> tuple[Floats, Floats]:
-    """Both classes as float64 vectors; an ``InputError`` if one is empty or has a NaN (or, if asked, an infinity)."""
+    """Return both classes as float64 vectors.
+
+    Raises
+    ------
+    InputError
+        If a class is empty or has a NaN, or an infinite score with ``finite``.
+    """
     return _check_class(target, "target", finite), _check_class(nontarget, "nontarget", finite)
 
 
@@ -48,7 +54,7 @@ def _check_class(scores: ArrayLike, name: str, finite: bool) -> Floats:
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} scores are not numbers: {error}") from None
     if vector.ndim != 1:
-        raise InputError(f"{name} scores have shape {vector.shape}", fix="give one score a trial, shape (n,)")
+        raise InputError(f"{name} scores have shape {vector.shape}", fix="give one score for each trial, shape (n,)")
     if not len(vector):
         raise InputError(f"no {name} trials", fix="both classes need at least one trial")
     if np.isnan(vector).any():

@@ -33,21 +33,28 @@ EER_KERNELS = {
 
 
 def eer(target: ArrayLike, nontarget: ArrayLike, *, method: EerMethod = "rocch") -> float:
-    """Equal error rate, a fraction: 0 if the attacker is always right, 0.5 if the scores tell nothing.
+    """Return the equal error rate, a fraction: 0 if the attacker is always right, 0.5 if scores have no information.
 
-    * ``"rocch"``: where the convex hull of the ROC meets P_miss = P_fa (Brümmer & de Villiers 2013). The hull
-      interpolates, so that neither the gaps of a small test nor the order of tied scores matter, and it never exceeds
-      0.5. Tied scores stand together.
-    * ``"rocch-official"``: the same, as the challenge code computes it: it orders tied scores by class, nontargets
-      below targets, which flatters the attacker. Without ties both are equal.
-    * ``"speechbrain"``: (FAR + FRR) / 2 at the threshold that brings them nearest, in single precision. The ranking
-      EER of the 2024 challenge.
-    * ``"kaldi"``: ``compute-eer``, a multiple of 1 / T and usually the next one above. The EER of the 2020 and 2022
-      challenges.
+    Parameters
+    ----------
+    target, nontarget
+        Scores (T,) and (N,).
+    method
+        * ``"rocch"``: where the convex hull of the ROC meets P_miss = P_fa (Brümmer & de Villiers 2013). The hull
+          interpolates, so that neither the gaps of a small test nor the order of tied scores matter, and it never
+          exceeds 0.5.
+        * ``"rocch-official"``: the hull as the challenge code computes it: tied scores are ordered by class,
+          nontargets below targets, in favor of the attacker. Equal to ``"rocch"`` without ties.
+        * ``"speechbrain"``: (FAR + FRR) / 2 at the threshold where they are nearest, in single precision. The ranking
+          EER of the 2024 challenge.
+        * ``"kaldi"``: ``compute-eer``, a multiple of 1 / T and usually the next one above. The EER of the 2020 and 2022
+          challenges.
 
-    With many trials the three agree to a fraction of a percent; with few or tied ones they do not. The last two can
-    exceed 0.5, when targets score lower than nontargets.
+        With many trials they agree to a fraction of a percent; with few or tied ones they do not. The last two can
+        exceed 0.5, if targets score lower than nontargets.
 
+    Examples
+    --------
     >>> eer([2.0, 3.0, 4.0], [0.0, 1.0])
     0.0
     """
@@ -71,8 +78,10 @@ class DetCurve:
 
 
 def det_curve(target: ArrayLike, nontarget: ArrayLike, *, hull: bool = False) -> DetCurve:
-    """Miss and false-alarm rates at every threshold, or with ``hull`` at the vertices of the ROC convex hull.
+    """Return miss and false-alarm rates at every threshold, or with ``hull`` at the vertices of the ROC convex hull.
 
+    Examples
+    --------
     >>> curve = det_curve([1.0, 3.0], [0.0, 2.0])
     >>> curve.p_miss
     array([0. , 0. , 0.5, 0.5, 1. ])
@@ -110,14 +119,25 @@ def min_dcf(
     c_fa: float = 1.0,
     method: Literal["exact", "kaldi"] = "exact",
 ) -> float:
-    """Normalized minimum detection cost: 0 is perfect, 1 is what a decision without listening costs.
+    """Return the normalized minimum detection cost: 0 is perfect, 1 is the cost of deciding without scores.
 
-    min over thresholds of (c_miss p_target P_miss + c_fa (1 - p_target) P_fa) / min(c_miss p_target,
-    c_fa (1 - p_target)). The defaults are the SRE08 costs of the text-dependent verification challenge, which divide
-    by 0.1. ``"kaldi"`` does what Kaldi's script, and NIST's, do: it never evaluates 'accept all', so that for large
-    p_target it can exceed 1; with the default costs both are equal. (Among tied scores Kaldi follows the order of
-    its file; here targets come first.)
+    It is the minimum over thresholds of (c_miss p_target P_miss + c_fa (1 - p_target) P_fa) / min(c_miss p_target,
+    c_fa (1 - p_target)).
 
+    Parameters
+    ----------
+    target, nontarget
+        Scores (T,) and (N,).
+    p_target, c_miss, c_fa
+        Prior of targets and costs of errors; the defaults are those of SRE08 and of the text-dependent verification
+        challenge.
+    method
+        ``"kaldi"`` is the script of Kaldi and NIST: it does not evaluate 'accept all', so that it can exceed 1 for
+        large p_target; with the default costs both are equal. (Kaldi orders tied scores as in its file; here targets
+        come first.)
+
+    Examples
+    --------
     >>> min_dcf([1.0, 3.0], [0.0, 2.0])
     0.5
     """
@@ -131,11 +151,20 @@ def min_dcf(
 def act_dcf(
     target: ArrayLike, nontarget: ArrayLike, *, p_target: float = 0.01, c_miss: float = 10.0, c_fa: float = 1.0
 ) -> float:
-    """Normalized actual detection cost of log-likelihood ratios (natural logarithm).
+    """Return the normalized actual detection cost of log-likelihood ratios.
 
-    A trial is accepted when its LLR exceeds the Bayes threshold ln(c_fa (1 - p_target) / (c_miss p_target)). It
-    is never below :func:`min_dcf`; above 1 the scores do more harm than no scores.
+    A trial is accepted if its LLR exceeds the Bayes threshold ln(c_fa (1 - p_target) / (c_miss p_target)). The cost is
+    never below :func:`min_dcf`; above 1, deciding without scores would cost less.
 
+    Parameters
+    ----------
+    target, nontarget
+        LLRs (T,) and (N,), natural logarithms.
+    p_target, c_miss, c_fa
+        See :func:`min_dcf`.
+
+    Examples
+    --------
     >>> act_dcf([3.0, 1.0], [-2.0, 0.0], p_target=0.5, c_miss=1)
     0.0
     """

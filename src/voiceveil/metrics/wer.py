@@ -1,4 +1,4 @@
-"""Are the words kept? Word errors, counted and aligned; the word error rate of the VoicePrivacy Challenges.
+"""Preservation of words: word errors, counted and aligned; the word error rate of the VoicePrivacy Challenges.
 
 Conventions: a transcript is a string of words separated by white space; ``refs`` and ``hyps`` are two sequences of
 equal length, or two mappings from utterance id to transcript. Nothing is normalized unless asked:
@@ -49,10 +49,17 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class WordErrors:
-    """What was wrong in each utterance, and in all of them.
+    """Word errors of each utterance and of all.
 
-    ``counts``: int64 of shape (utterances, 4): substitutions, deletions, insertions, hits. A bootstrap over speakers
-    re-weights these rows. ``alignments[i]`` is the alignment of utterance ``i``; ``utterances`` are the ids.
+    Parameters
+    ----------
+    utterances
+        Utterance ids.
+    counts
+        int64 (utterances, 4): substitutions, deletions, insertions, hits. A bootstrap over speakers re-weights the
+        rows.
+    alignments
+        Alignment of each utterance.
     """
 
     utterances: tuple[str, ...]
@@ -66,42 +73,42 @@ class WordErrors:
 
     @property
     def substitutions(self) -> int:
-        """Reference words that became another word."""
+        """Return the number of reference words that were recognized as another word."""
         return self._totals[0]
 
     @property
     def deletions(self) -> int:
-        """Reference words that were lost."""
+        """Return the number of reference words that are missing."""
         return self._totals[1]
 
     @property
     def insertions(self) -> int:
-        """Words that nobody said."""
+        """Return the number of words that are not in the reference."""
         return self._totals[2]
 
     @property
     def hits(self) -> int:
-        """Reference words that were recognized."""
+        """Return the number of reference words that were recognized."""
         return self._totals[3]
 
     @property
     def edits(self) -> int:
-        """Substitutions, deletions and insertions together."""
+        """Return the number of substitutions, deletions and insertions."""
         return sum(self._totals[:3])
 
     @property
     def words(self) -> int:
-        """Words in the references, N_ref."""
+        """Return the number of words in the references, N_ref."""
         return self.substitutions + self.deletions + self.hits
 
     @property
     def wer(self) -> float:
-        """(N_sub + N_del + N_ins) / N_ref over the whole corpus: long utterances weigh more."""
+        """Return (N_sub + N_del + N_ins) / N_ref over the whole corpus."""
         return self.edits / self.words
 
     @property
     def sentence_error_rate(self) -> float:
-        """The share of utterances with at least one edit."""
+        """Return the fraction of utterances with at least one edit."""
         return float((self.counts[:, :3].sum(axis=1) > 0).mean())
 
 
@@ -116,12 +123,28 @@ def normalize_text(text: str) -> str:
     return " ".join(_PUNCTUATION.sub(" ", text).split()).upper()
 
 
-def word_errors(refs: Transcripts, hyps: Transcripts, *, normalize: bool = False) -> WordErrors:
+def word_errors(
+    refs: Transcripts, hyps: Transcripts, *, normalize: bool = False, separator: str | None = None
+) -> WordErrors:
     """Align each hypothesis with its reference and count the edits.
 
-    ``normalize=True`` passes both sides through :func:`normalize_text` first. A single empty reference is fine (all
-    its words are insertions); references without any word at all are an ``InputError``, for their WER does not exist.
+    Parameters
+    ----------
+    refs, hyps
+        Transcripts: two sequences of equal length, or two mappings from utterance id.
+    normalize
+        Apply :func:`normalize_text` to both sides first.
+    separator
+        ``" "`` splits at single spaces, as the code of the 2024 challenge does: between two spaces in a row there is an
+        empty word, and an empty transcript is one. By default any white space separates words.
 
+    Raises
+    ------
+    InputError
+        If the utterances differ, or the references have no word at all (a single empty one is fine).
+
+    Examples
+    --------
     >>> errors = word_errors(["the cat sat", "on the mat"], ["the hat sat", "on mat"])
     >>> errors.substitutions, errors.deletions, errors.insertions, errors.hits
     (1, 1, 0, 4)
@@ -133,15 +156,15 @@ def word_errors(refs: Transcripts, hyps: Transcripts, *, normalize: bool = False
     counts = np.zeros((len(ids), 4), dtype=np.int64)
     alignments = []
     for row, (ref_text, hyp_text) in zip(counts, pairs, strict=True):
-        ref = (normalize_text(ref_text) if normalize else ref_text).split()
-        hyp = (normalize_text(hyp_text) if normalize else hyp_text).split()
+        ref = (normalize_text(ref_text) if normalize else ref_text).split(separator)
+        hyp = (normalize_text(hyp_text) if normalize else hyp_text).split(separator)
         ref_codes, hyp_codes = (
             np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words], dtype=np.int64)
             for words in (ref, hyp)
         )
         if (len(ref) + 1) * (len(hyp) + 1) > _MOST_CELLS:
-            what = f"{len(ref)} words of a reference and {len(hyp)} of a hypothesis are too many words to align"
-            raise InputError(what, fix="give a line for each utterance")
+            problem = f"{len(ref)} words of a reference and {len(hyp)} of a hypothesis are too many words to align"
+            raise InputError(problem, fix="give a line for each utterance")
         operations = _align(ref_codes, hyp_codes)
         row[:] = np.bincount(operations, minlength=4)
         alignments.append(tuple(_edits(operations, ref, hyp)))
@@ -195,9 +218,9 @@ def _edits(operations: NDArray[np.int8], ref: list[str], hyp: list[str]) -> Iter
 
 
 def _paired(refs: Transcripts, hyps: Transcripts) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
-    """Ids and (reference, hypothesis) of each utterance; both sides must have the same utterances."""
+    """Return ids and (reference, hypothesis) of each utterance; refuse sides with different utterances."""
     if isinstance(refs, str) or isinstance(hyps, str):
-        raise InputError("transcripts are one string", fix="give a list with one string an utterance")
+        raise InputError("the transcripts are a single string", fix="give a list with one string for each utterance")
     if isinstance(refs, Mapping) and isinstance(hyps, Mapping):
         for utterance in [*(refs.keys() - hyps.keys()), *(hyps.keys() - refs.keys())]:
             side = "hypothesis" if utterance in refs else "reference"
@@ -206,5 +229,7 @@ def _paired(refs: Transcripts, hyps: Transcripts) -> tuple[tuple[str, ...], list
     if isinstance(refs, Mapping) or isinstance(hyps, Mapping):
         raise InputError("one side is a mapping, the other a sequence", fix="give two mappings or two sequences")
     if len(refs) != len(hyps):
-        raise InputError(f"{len(refs)} references but {len(hyps)} hypotheses", fix="give one hypothesis a reference")
+        raise InputError(
+            f"{len(refs)} references but {len(hyps)} hypotheses", fix="give one hypothesis for each reference"
+        )
     return tuple(str(index) for index in range(len(refs))), list(zip(refs, hyps, strict=True))

@@ -1,6 +1,7 @@
 """The models that analyze a recording for resynthesis: content features, pitch tracker, speaker encoder.
 
-A name may carry a model after a colon: ``moonshine:4`` is a layer, ``trained:FOLDER`` an encoder of one's own.
+A name may have an argument after a colon: ``moonshine:4`` is a layer, ``trained:FOLDER`` a speaker encoder that the
+user trained.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.models.content.features import Content, at_speed, content_features
-from voiceveil.models.pitch.correlation import PitchTracker, tracker
+from voiceveil.models.content.features import ContentEncoder, at_speed, content_encoder
+from voiceveil.models.pitch.trackers import PitchTracker, tracker
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.run.extract import Evaluator
 
@@ -20,20 +21,23 @@ __all__ = ["FeatureExtractors", "feature_extractors"]
 
 @dataclass(frozen=True)
 class FeatureExtractors:
-    """Content, pitch and speaker models. ``varied``: the content at other speeds, which training draws from too."""
+    """Content encoder, pitch tracker and speaker encoder.
 
-    content: Content
+    ``speed_variants`` are the content encoder at other playback speeds, which training uses in addition.
+    """
+
+    content: ContentEncoder
     pitch: PitchTracker
     speaker: Evaluator[NDArray[np.float32]]
-    varied: tuple[Content, ...] = ()
+    speed_variants: tuple[ContentEncoder, ...] = ()
 
     @property
-    def contents(self) -> tuple[Content, ...]:
-        """Content features as they are, then those at other speeds."""
-        return (self.content, *self.varied)
+    def content_encoders(self) -> tuple[ContentEncoder, ...]:
+        """The content encoder, then its speed variants."""
+        return (self.content, *self.speed_variants)
 
     def fingerprints(self) -> dict[str, str]:
-        """Return role -> model and hash of its weights."""
+        """Return the fingerprint of each model by its role: ``content``, ``pitch``, ``speaker``."""
         return {name: getattr(self, name).fingerprint() for name in ("content", "pitch", "speaker")}
 
 
@@ -45,15 +49,15 @@ def feature_extractors(
     Parameters
     ----------
     content, pitch, speaker
-        Names in the registries of content features, pitch trackers and speaker encoders.
+        Names in the registries of content encoders, pitch trackers and speaker encoders.
     speeds
-        Playback speeds at which content features are extracted in addition.
+        Playback speeds of the additional content encoders (``speed_variants``).
 
     Raises
     ------
     InputError
         If a name is unknown, or a package or weights are missing.
     """
-    features = content_features(content)
-    varied = tuple(at_speed(features, speed) for speed in speeds)
-    return FeatureExtractors(features, tracker(pitch), encoder(speaker), varied)
+    chosen = content_encoder(content)
+    variants = tuple(at_speed(chosen, speed) for speed in speeds)
+    return FeatureExtractors(chosen, tracker(pitch), encoder(speaker), variants)

@@ -1,16 +1,18 @@
-"""Does it sound natural? DNSMOS, a network that predicts listeners' ratings: C. K. A. Reddy, V. Gopal and R. Cutler,
-"DNSMOS P.835: a non-intrusive perceptual objective speech quality metric to evaluate noise suppressors", ICASSP 2022.
+"""Naturalness: DNSMOS, a network that predicts listeners' ratings.
+
+C. K. A. Reddy, V. Gopal and R. Cutler, "DNSMOS P.835: a non-intrusive perceptual objective speech quality metric to
+evaluate noise suppressors", ICASSP 2022.
 
 Conventions: 16 kHz mono, nominally in [-1, 1]; ratings are mean opinion scores from 1 (bad) to 5 (excellent): ``sig``
-of the speech itself, ``bak`` of the absence of noise, ``ovr`` overall. Good recordings of read speech get about 3.2 to
-3.4 overall. The network was trained on noise suppressors, not on anonymized voices: it ranks systems, and does not
+for the speech signal, ``bak`` for the absence of noise, ``ovr`` overall. Good recordings of read speech get about 3.2
+to 3.4 overall. The network was trained on noise suppressors, not on anonymized voices: it ranks systems, and does not
 replace listeners.
 
 The model comes inside the wheel of ``speechmos`` and runs in onnxruntime. Windows, repetition and the polynomials that
-map the network's output to ratings are those of the official script; the level of a recording matters, as there. One
-difference: the official script ends window k at sample ``int((k + 9.01) * 16000)``, which rounding makes one sample
-short for k = 7 to 23, and skips short windows. ``published`` (default) rates all windows, ``official`` skips those;
-what has less than 17 s, once it is repeated, is the same in both.
+map the network's output to ratings are those of the official script; as there, the level of a recording matters. One
+difference: the official script ends window k at sample ``int((k + 9.01) * 16000)``, which is one sample short for
+k = 7 to 23 because of rounding, and skips short windows. ``published`` (default) rates all windows, ``official`` skips
+those; recordings of less than 17 s, after repetition, get the same ratings from both.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ __all__ = ["DNSMOS", "RATINGS", "Naturalness", "evaluate_naturalness", "windows"
 Method = Literal["official", "published"]
 
 RATE = 16000
-#: Samples that the network takes: 9.01 s.
+#: Input of the network in samples: 9.01 s.
 WINDOW = 144160
-#: Rating -> coefficients of the polynomial in the network's output, the highest power first.
+#: Rating -> coefficients of the polynomial that maps the network's output to it, highest power first.
 RATINGS = {
     "sig": (-0.08397278, 1.22083953, 0.0052439),
     "bak": (-0.13166888, 1.60915514, -0.39604546),
@@ -50,11 +52,11 @@ _INSTALL = "pip install 'voiceveil[naturalness]'"
 
 @dataclass(frozen=True)
 class DNSMOS:
-    """DNSMOS P.835: ratings of one utterance, the mean over its windows; about 0.5 s of computing a window."""
+    """DNSMOS P.835: ratings of an utterance, averaged over its windows; a window takes about 0.5 s to compute."""
 
     method: Method = "published"
     rate: ClassVar[int] = RATE
-    minimum: ClassVar[float] = 0.25  # seconds; a shorter piece, repeated to nine seconds, is a buzz
+    minimum: ClassVar[float] = 0.25  # seconds; repeated to 9 s, a shorter recording would be a buzz
     sha256: ClassVar[str] = "269fbebdb513aa23cddfbb593542ecc540284a91849ac50516870e1ac78f6edd"
 
     def __post_init__(self) -> None:
@@ -64,25 +66,27 @@ class DNSMOS:
             raise InputError("the packages speechmos and onnxruntime are not installed", fix=_INSTALL)
 
     def fingerprint(self) -> str:
-        """Return the model's hash; the 1 is the version of the windows."""
+        """Return the model's hash, the version (1) of the windowing, and the method."""
         return f"dnsmos {self.sha256[:16]} 1 {self.method}"
 
     def __call__(self, wave: Waveform) -> dict[str, float]:
-        """``{"sig": ..., "bak": ..., "ovr": ...}``."""
+        """Return the ratings: ``{"sig": ..., "bak": ..., "ovr": ...}``."""
         if wave.rate != RATE or wave.duration < self.minimum:
-            what = f"{wave.duration:.3f} s at {wave.rate} Hz cannot be rated"
-            raise InputError(what, fix=f"give at least {self.minimum} s at {RATE} Hz")
+            problem = f"{wave.duration:.3f} s of audio at {wave.rate} Hz cannot be rated"
+            raise InputError(problem, fix=f"give at least {self.minimum} s at {RATE} Hz")
         if not np.isfinite(wave.samples).all():
-            raise InputError("samples that are not finite cannot be rated", fix="repair the recording")
-        pieces = windows(wave.samples, self.method)
-        raw = np.array([_network().run(None, {"input_1": piece[None]})[0][0] for piece in pieces], dtype=np.float64)
+            raise InputError("the audio has a sample that is not finite", fix="repair the recording")
+        outputs = [
+            _network().run(None, {"input_1": window[None]})[0][0] for window in windows(wave.samples, self.method)
+        ]
+        raw = np.array(outputs, dtype=np.float64)  # (windows, 3)
         return {name: float(np.polyval(p, raw[:, k]).mean()) for k, (name, p) in enumerate(RATINGS.items())}
 
 
 def windows(samples: Samples, method: Method = "published") -> Iterator[Samples]:
-    """Windows of 9.01 s, one a second, each of shape (144160,).
+    """Yield windows of 9.01 s, one per second, each of shape (144160,).
 
-    A short recording is doubled until it fills a window; then the script counts whole seconds, so that up to two
+    A short recording is doubled until it fills a window. As the official script counts whole seconds, up to two
     seconds at the end of a recording are in no window.
     """
     while len(samples) < WINDOW:
@@ -96,13 +100,13 @@ def windows(samples: Samples, method: Method = "published") -> Iterator[Samples]
 def _network() -> Any:
     import onnxruntime
 
-    spec = importlib.util.find_spec("speechmos")  # found and not imported: it would import librosa and more
+    spec = importlib.util.find_spec("speechmos")  # located, not imported: it would import librosa and more
     if spec is None or spec.origin is None:
         raise InputError("the package speechmos is not installed", fix=_INSTALL)
     path = Path(spec.origin).parent / "dnsmos_models" / "sig_bak_ovr.onnx"
     if not path.is_file() or sha256_file(path) != DNSMOS.sha256:
-        what = "not the model of speechmos 0.0.1.1 that the figures hold for"
-        raise InputError(what, where=path, fix=f"{_INSTALL} --force-reinstall")
+        problem = "the model is missing, or differs from that of speechmos 0.0.1.1"
+        raise InputError(problem, where=path, fix=f"{_INSTALL} --force-reinstall")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -110,12 +114,12 @@ def _network() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Naturalness:
-    """Mean ratings of a corpus with intervals over speakers; ``of``: utterance id -> its ratings."""
+    """Mean ratings of a corpus with intervals over speakers; ``by_utterance`` maps utterance id to its ratings."""
 
     sig: Estimate
     bak: Estimate
     ovr: Estimate
-    of: dict[str, dict[str, float]]
+    by_utterance: dict[str, dict[str, float]]
 
 
 def evaluate_naturalness(
@@ -124,14 +128,29 @@ def evaluate_naturalness(
     *,
     method: Method = "published",
 ) -> Naturalness:
-    """DNSMOS of a corpus; intervals are over utterances if it does not say who speaks."""
-    listed = list(utterances)
-    if not listed:
-        raise InputError("no utterances to rate")
-    ratings = (context or RunContext()).extract(listed, DNSMOS(method))
-    known = all(u.speaker is not None for u in listed)
-    speakers = [(u.speaker or "") if known else u.id for u in listed]
-    sig, bak, ovr = (mean([ratings[u.id][name] for u in listed], speakers) for name in RATINGS)
-    if not known:
+    """Return the mean DNSMOS ratings of utterances.
+
+    Parameters
+    ----------
+    utterances
+        At least one.
+    context
+        Cache, jobs and progress.
+    method
+        ``published`` or ``official``, see the module.
+
+    Returns
+    -------
+    Naturalness
+        With intervals over speakers, or over utterances if a speaker is unknown.
+    """
+    rated = list(utterances)
+    if not rated:
+        raise InputError("there are no utterances to rate", fix="give a corpus with at least one utterance")
+    ratings = (context or RunContext()).extract(rated, DNSMOS(method))
+    speakers_known = all(u.speaker is not None for u in rated)
+    speakers = [(u.speaker or "") if speakers_known else u.id for u in rated]
+    sig, bak, ovr = (mean([ratings[u.id][name] for u in rated], speakers) for name in RATINGS)
+    if not speakers_known:
         sig, bak, ovr = (replace(rating, of="utterances") for rating in (sig, bak, ovr))
     return Naturalness(sig, bak, ovr, ratings)

@@ -27,8 +27,8 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Trials
 from voiceveil.evaluation.results import Figure, Results
-from voiceveil.official.frames import Column, Frame
-from voiceveil.official.rows2024 import KINDS, check_columns, choose, figure_of, frame_of
+from voiceveil.official.frames import Frame, FrameColumn
+from voiceveil.official.rows2024 import KINDS, check_columns, figure_of, figures_by_key, frame_of
 from voiceveil.official.source import Line, read_source
 
 __all__ = ["Table", "csv_text", "is_csv", "parse_csv", "read_eer", "write_csv", "write_eer", "write_scores"]
@@ -162,7 +162,7 @@ def csv_text(results: Results, table: Table, *, attacker: str | None = None) -> 
     if table not in _TITLES:
         raise InputError(f"unknown table {table!r}", fix=f"known: {', '.join((*_TITLES, 'ser_folds'))}")
     kind = KINDS[_TITLES[table]]
-    chosen = choose(results.figures, kind, attacker)
+    chosen = figures_by_key(results.figures, kind, attacker)
     if not chosen:
         raise InputError(f"{results.system}: no {kind.heading} to write")
     order = sorted(chosen, key=lambda key: _place(table, key, chosen[key]))
@@ -187,15 +187,15 @@ def _folds_frame(results: Results) -> Frame:
     corpora = [f.dataset.removesuffix(f"_{f.split}") for f, _, _ in rows]
     emotions = list(dict.fromkeys(emotion for _, _, part in rows for emotion in part["recalls"]))
     columns = [
-        Column("dataset", corpora),
-        Column("split", [f.split for f, _, _ in rows]),
-        Column("fold", [fold for _, fold, _ in rows]),
-        Column("ser", ["anon" if f.condition == "a" else "original" for f, _, _ in rows]),
-        Column("UAR", [round(100 * part["uar"], 3) for _, _, part in rows]),
+        FrameColumn("dataset", corpora),
+        FrameColumn("split", [f.split for f, _, _ in rows]),
+        FrameColumn("fold", [fold for _, fold, _ in rows]),
+        FrameColumn("ser", ["anon" if f.condition == "a" else "original" for f, _, _ in rows]),
+        FrameColumn("UAR", [round(100 * part["uar"], 3) for _, _, part in rows]),
     ]
     for emotion in emotions:
         shares = [part["recalls"].get(emotion) for _, _, part in rows]
-        columns.append(Column(f"ACC_{emotion}", ["" if s is None else repr(round(100 * s, 3)) for s in shares]))
+        columns.append(FrameColumn(f"ACC_{emotion}", ["" if s is None else repr(round(100 * s, 3)) for s in shares]))
     return Frame(range(len(rows)), columns)
 
 

@@ -16,11 +16,11 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "Frame"]
+__all__ = ["Frame", "FrameColumn"]
 
 
 @dataclass(frozen=True)
-class Column:
+class FrameColumn:
     """A column with its heading; ``second`` is the second row of a two-level heading."""
 
     name: str
@@ -29,7 +29,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether the cells are numbers."""
+        """True if the cells are numbers."""
         return not any(isinstance(cell, str) for cell in self.cells)
 
 
@@ -38,7 +38,7 @@ class Frame:
     """A table: ``index`` names the rows; columns are as long as it is."""
 
     index: Sequence[int]
-    columns: Sequence[Column]
+    columns: Sequence[FrameColumn]
 
     def to_string(self) -> list[str]:
         """Return the lines that ``DataFrame.to_string`` prints.
@@ -68,7 +68,7 @@ class Frame:
         return stream.getvalue()
 
 
-def _shown(column: Column, two_levels: bool) -> list[str]:
+def _shown(column: FrameColumn, two_levels: bool) -> list[str]:
     """Return headings and cells of a column, of equal width."""
     lead = " " if column.is_number and not two_levels else ""
     texts = [lead + column.name, *([lead + column.second] if two_levels else [])]

@@ -9,16 +9,17 @@ the note beside the files. An attacker that was not trained on anonymized speech
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from voiceveil.evaluation.protocol import Official
 from voiceveil.evaluation.results import Figure, Results
 
-__all__ = ["Labels", "as_published", "labels_of", "note_text"]
+__all__ = ["Labels", "as_published", "labels_of", "note_text", "stand_ins"]
 
 _OF_ORIGINAL = ("unprotected", "ignorant", "lazy-informed")
 _SPLITS = ("dev", "test")
+_OWN = {"vpc2024": "speechbrain"}  # layout -> name of the evaluators that are the challenge's own files
 
 
 @dataclass(frozen=True)
@@ -39,24 +40,45 @@ class Labels:
 def labels_of(results: Results, official: Official) -> Labels:
     """Return the evaluator for each official name.
 
-    ``ASV_eval^anon`` is the strongest semi-informed attacker; one with the challenge's own kind of encoder comes first.
-    ``ASV_eval`` is an attacker with a model of original speech, if possible with the same encoder.
+    ``ASV_eval^anon`` is the strongest semi-informed attacker; one with the challenge's own encoder comes first, then
+    one with an encoder of the same kind. ``ASV_eval`` is an attacker with a model of original speech, if possible with
+    the same encoder.
     """
-    family = official.family
+    preferred = (_OWN.get(official.layout), official.family)
     eers = results.find("eer")
     encoder = {f.attacker: f.encoder for f in eers}
     semi = {f.attacker for f in eers if f.knowledge == "semi-informed"}
     plain = list(dict.fromkeys(f.attacker for f in eers if f.knowledge in _OF_ORIGINAL))
 
-    def weakness(name: str) -> tuple[bool, float]:
+    def otherness(name: str) -> int:
+        return preferred.index(encoder[name]) if encoder[name] in preferred else len(preferred)
+
+    def weakness(name: str) -> tuple[int, float]:
         rates = [f.value for f in eers if f.condition == "aa" and f.attacker == name]
-        return encoder[name] != family, math.fsum(rates) / max(len(rates), 1)
+        return otherness(name), math.fsum(rates) / max(len(rates), 1)
 
     strongest = min(sorted(semi), key=weakness, default="")
     wanted = encoder.get(strongest)
-    original = min(plain, key=lambda name: (encoder[name] != wanted, encoder[name] != family), default="")
+    original = min(plain, key=lambda name: (encoder[name] != wanted, otherness(name)), default="")
     models = {metric: next((f.model for f in results.find(metric)), "") for metric in ("wer", "uar")}
     return Labels(original, strongest, models["wer"], models["uar"])
+
+
+def stand_ins(names: Mapping[str, str], official: Official) -> list[str]:
+    """Return which of the official names belong to models that are not the challenge's own evaluators.
+
+    ``names``: official name -> our evaluator, as :meth:`Labels.as_dict` returns it.
+
+    >>> own = Official("vpc2024", evaluators={"asr": ("speechbrain",)})
+    >>> stand_ins({"ASR_eval": "speechbrain:exp/asr", "SER_eval": "functionals"}, own)
+    ['SER_eval: functionals']
+    """
+    kinds = {"ASV_eval": "asv", "ASV_eval^anon": "asv", "ASR_eval": "asr", "SER_eval": "ser"}
+    return [
+        f"{name}: {model}"
+        for name, model in names.items()
+        if model and model.partition(":")[0] not in official.evaluators.get(kinds.get(name, ""), ())
+    ]
 
 
 def as_published(results: Results, labels: Labels) -> Results:
@@ -101,12 +123,14 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
     method = next((f.detail["official"]["method"] for f in results.find("eer") if "official" in f.detail), "")
     lines = [
         f"The files here have the layout of the {title}, which has no place for the following.",
-        "They were written by VoiceVeil; their figures do not compare with those of the challenge's own evaluators.",
+        "They were written by VoiceVeil; figures of evaluators other than the challenge's own do not compare with its.",
         "",
     ]
     for name, evaluator in labels.as_dict().items():
         official_model = evaluators[name]
-        if evaluator:
+        if evaluator and evaluator.startswith(f"{_OWN.get(official.layout)}:"):
+            lines.append(f"{name}: {evaluator}; the challenge's own, as far as that folder is")
+        elif evaluator:
             lines.append(f"{name}: {evaluator}" + (f"; in the challenge: {official_model}" if official_model else ""))
         elif name == "ASV_eval^anon" and official.layout != "vpc2020":
             lines.append("ASV_eval^anon: nobody. No attacker has learned from anonymized speech, so that the EERs of")
@@ -116,7 +140,7 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
         f"EER: by the definition of the challenge's scripts ({method}). results.json has the EER of the convex hull",
         "(ROCCH) with a 95% interval over speakers, of these and of all other attackers.",
     ]
-    if official.layout != "vpc2024" and not results.find("cllr"):
+    if official.layout in ("vpc2020", "vpc2022") and not results.find("cllr"):
         lines.append("Cllr: left out, since the scores are no log-likelihood ratios; min Cllr is in results.json.")
     own = sorted({f.dataset for f in results.figures if f.split not in _SPLITS})
     if own:

@@ -1,6 +1,7 @@
 """Names of the challenge's sets, and the fields of a figure that they imply.
 
-Conventions: ``libri_dev_enrolls``, ``vctk_test_trials_f_common``, ``libri_dev_asr``, ``IEMOCAP_dev``; an anonymized
+Conventions: ``libri_dev_enrolls``, ``vctk_test_trials_f_common``, ``libri_dev_asr``, ``IEMOCAP_dev``, and in 2026
+``libri_dev_trials_mixed``, whose figures have the gender ""; an anonymized
 set has a suffix, ``_anon`` in 2020 and 2022. An attack is named by both sets,
 ``ASV-libri_dev_enrolls_anon-libri_dev_trials_f_anon``.
 """
@@ -28,8 +29,8 @@ CONDITIONS_OF: Mapping[str, str] = {"original": "o", "anon": "a"}
 LABEL_OF: Mapping[str, str] = {letter: word for word, letter in CONDITIONS_OF.items()}
 
 _SET = r"([A-Za-z0-9]+)_(dev|test)"
-_TRIALS = re.compile(rf"{_SET}_trials_([fm])(?:_(common|all))?", re.ASCII)
-_ATTACK = re.compile(rf"{_SET}_enrolls(_anon)?-{_SET}_trials_([fm])(?:_(common|all))?(_anon)?", re.ASCII)
+_TRIALS = re.compile(rf"{_SET}_trials_([fm]|mixed)(?:_(common|all))?", re.ASCII)
+_ATTACK = re.compile(rf"{_SET}_enrolls(_anon)?-{_SET}_trials_([fm]|mixed)(?:_(common|all))?(_anon)?", re.ASCII)
 _SPEECH = re.compile(rf"{_SET}_asr(_anon)?", re.ASCII)
 
 
@@ -43,12 +44,13 @@ def trial_fields(name: str) -> dict[str, str] | None:
     if match is None:
         return None
     corpus, split, gender, subset = match.groups()
+    gender = gender.removesuffix("mixed")
     return {"dataset": f"{corpus}_{split}", "split": split, "gender": gender, "subset": subset or ""}
 
 
 def trial_name(figure: Figure) -> str:
     """Return the trial set of a figure: the inverse of :func:`trial_fields`."""
-    return f"{figure.dataset}_trials_{figure.gender}" + (f"_{figure.subset}" if figure.subset else "")
+    return f"{figure.dataset}_trials_{figure.gender or 'mixed'}" + (f"_{figure.subset}" if figure.subset else "")
 
 
 def attack_fields(name: str) -> dict[str, str] | None:
@@ -60,7 +62,8 @@ def attack_fields(name: str) -> dict[str, str] | None:
     match = _ATTACK.fullmatch(name)
     if match is None or match[1] != match[4] or match[2] != match[5]:
         return None
-    fields = {"dataset": f"{match[1]}_{match[2]}", "split": match[2], "gender": match[6], "subset": match[7] or ""}
+    gender = match[6].removesuffix("mixed")
+    fields = {"dataset": f"{match[1]}_{match[2]}", "split": match[2], "gender": gender, "subset": match[7] or ""}
     return fields | {"condition": ("a" if match[3] else "o") + ("a" if match[8] else "o")}
 
 

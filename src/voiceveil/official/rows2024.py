@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.results import Figure, challenge_attacker
-from voiceveil.official.frames import Column, Frame
+from voiceveil.official.frames import Frame, FrameColumn
 from voiceveil.official.names import CONDITIONS_OF, LABEL_OF
 from voiceveil.official.source import Line
 
-__all__ = ["KINDS", "Kind", "check_columns", "choose", "figure_of", "frame_of", "keys_of"]
+__all__ = ["KINDS", "TableKind", "check_columns", "figure_of", "figures_by_key", "frame_of", "keys_of"]
 
 _SPLITS = ("dev", "test")
 _GENDERS = {"f": ("f", ""), "m": ("m", ""), "mixed": ("", ""), "f_common": ("f", "common"), "m_common": ("m", "common")}
@@ -24,34 +24,36 @@ _GENDER_OF = {fields: word for word, fields in _GENDERS.items()}
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of table: its key columns, then the number; ``ACC_*`` columns may follow a UAR."""
+class TableKind:
+    """Columns of a kind of table: keys, then the figure in percent; ``ACC_*`` columns may follow a UAR."""
 
     keys: tuple[str, ...]
     heading: str
     metric: str
     model: str
-    most: float = 100.0  # percent
+    highest: float = 100.0  # percent
     decimals: int = 3
 
     @property
     def has_recalls(self) -> bool:
-        """Whether the recall of each emotion follows."""
+        """True if columns with the recall of each emotion follow."""
         return self.metric == "uar"
 
 
 _ATTACK = ("dataset", "split", "gender", "enrollment", "trial")
 
 #: Title of a table -> its kind.
-KINDS: Mapping[str, Kind] = {
-    "SER": Kind(("dataset", "split", "ser"), "UAR", "uar", "SER_eval", decimals=4),
-    "ASV_eval": Kind(_ATTACK, "EER", "eer", "ASV_eval"),
-    "ASV_eval^anon": Kind(_ATTACK, "EER", "eer", "ASV_eval^anon"),
-    "ASR": Kind(("dataset", "split", "asr"), "WER", "wer", "ASR_eval", most=10000.0),  # insertions have no limit
+KINDS: Mapping[str, TableKind] = {
+    "SER": TableKind(("dataset", "split", "ser"), "UAR", "uar", "SER_eval", decimals=4),
+    "ASV_eval": TableKind(_ATTACK, "EER", "eer", "ASV_eval"),
+    "ASV_eval^anon": TableKind(_ATTACK, "EER", "eer", "ASV_eval^anon"),
+    "ASR": TableKind(
+        ("dataset", "split", "asr"), "WER", "wer", "ASR_eval", highest=10000.0
+    ),  # insertions have no limit
 }
 
 
-def check_columns(kind: Kind, columns: Sequence[str], line: Line) -> list[str]:
+def check_columns(kind: TableKind, columns: Sequence[str], line: Line) -> list[str]:
     """Return the emotions of the ``ACC_*`` columns; raise an ``InputError`` if columns are not those of the table."""
     fixed = [*kind.keys, kind.heading]
     emotions = [name.removeprefix("ACC_") for name in columns[len(fixed) :]]
@@ -61,8 +63,20 @@ def check_columns(kind: Kind, columns: Sequence[str], line: Line) -> list[str]:
     return emotions
 
 
-def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: Line) -> Figure:
-    """Return the figure of a row; ``cells`` are those of the keys, the number, and the recalls."""
+def figure_of(kind: TableKind, cells: Sequence[str], emotions: Sequence[str], line: Line) -> Figure:
+    """Return the figure of a row.
+
+    Parameters
+    ----------
+    kind
+        TableKind of table.
+    cells
+        The keys, the figure in percent, and the recalls.
+    emotions
+        Of the recalls.
+    line
+        The row's line, for errors.
+    """
     keys = dict(zip(kind.keys, cells, strict=False))
     if keys["split"] not in _SPLITS:
         raise line.error(f"the split is {keys['split']!r}", fix="it is dev or test")
@@ -77,7 +91,7 @@ def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: L
             raise line.error(f"{name} is {keys[name]!r}", fix="it is original or anon")
     gender, subset = _GENDERS.get(keys.get("gender", "mixed"), ("", ""))
     numbers = cells[len(kind.keys) :]
-    value = line.percent(numbers[0], kind.heading, most=kind.most)
+    value = line.percent(numbers[0], kind.heading, most=kind.highest)
     recalls = {name: line.percent(text, f"ACC_{name}") for name, text in zip(emotions, numbers[1:], strict=True)}
     return Figure(
         kind.metric,
@@ -92,7 +106,7 @@ def figure_of(kind: Kind, cells: Sequence[str], emotions: Sequence[str], line: L
     )
 
 
-def keys_of(kind: Kind, figure: Figure) -> list[str]:
+def keys_of(kind: TableKind, figure: Figure) -> list[str]:
     """Return the cells of the keys: the inverse of :func:`figure_of`."""
     words = [LABEL_OF[letter] for letter in figure.condition if letter in LABEL_OF]
     keys = [figure.dataset.removesuffix(f"_{figure.split}"), figure.split]
@@ -103,7 +117,9 @@ def keys_of(kind: Kind, figure: Figure) -> list[str]:
     return keys + words
 
 
-def choose(figures: Iterable[Figure], kind: Kind, attacker: str | None = None) -> dict[tuple[str, ...], Figure]:
+def figures_by_key(
+    figures: Iterable[Figure], kind: TableKind, attacker: str | None = None
+) -> dict[tuple[str, ...], Figure]:
     """Return keys -> figure for a table; name an ``attacker`` if several have EERs.
 
     Raises
@@ -124,19 +140,31 @@ def choose(figures: Iterable[Figure], kind: Kind, attacker: str | None = None) -
 
 
 def frame_of(
-    kind: Kind,
+    kind: TableKind,
     index: Sequence[int],
     keys: Sequence[Sequence[str]],
     figures: Sequence[Figure],
     emotions: Sequence[str],
 ) -> Frame:
-    """Return the table of some rows, as the challenge's scripts hold it before they print it."""
-    columns = [Column(name, [row[k] for row in keys]) for k, name in enumerate(kind.keys)]
+    """Return a table as the ``DataFrame`` that the challenge's scripts print.
+
+    Parameters
+    ----------
+    kind
+        TableKind of table.
+    index
+        Numbers of the rows.
+    keys, figures
+        Of each row.
+    emotions
+        Columns of recalls; none for tables without them.
+    """
+    columns = [FrameColumn(name, [row[k] for row in keys]) for k, name in enumerate(kind.keys)]
     second = "mean" if kind.has_recalls else ""
-    columns.append(Column(kind.heading, [round(100 * f.value, kind.decimals) for f in figures], second))
+    columns.append(FrameColumn(kind.heading, [round(100 * f.value, kind.decimals) for f in figures], second))
     for emotion in emotions:
         recalls = [f.detail.get("recalls", {}).get(emotion) for f in figures]
         if None in recalls:
             raise InputError(f"no recall of {emotion!r} for some figure", fix="give the recalls of all, or of none")
-        columns.append(Column(f"ACC_{emotion}", [round(100 * r, kind.decimals) for r in recalls], second))
+        columns.append(FrameColumn(f"ACC_{emotion}", [round(100 * r, kind.decimals) for r in recalls], second))
     return Frame(index, columns)

@@ -26,7 +26,7 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.attackers import choose_attacker
 from voiceveil.evaluation.results import Figure, Results
-from voiceveil.official.rows2024 import KINDS, Kind, check_columns, choose, figure_of, frame_of, keys_of
+from voiceveil.official.rows2024 import KINDS, TableKind, check_columns, figure_of, figures_by_key, frame_of, keys_of
 from voiceveil.official.source import Line
 
 __all__ = ["parse_summary", "summary_text", "write_summary"]
@@ -63,7 +63,8 @@ def parse_summary(lines: Sequence[Line], system: str) -> Results:
             raise line.error(f"not a part of a summary: {text[:60]!r}", fix=f"expected one of {titles}")
     if not figures:
         raise lines[0].error("a summary without results")
-    return Results(system, "vpc2024", tuple(figures), {"layout": layout})
+    mixed = any(figure.metric == "eer" and not figure.gender for figure in figures)
+    return Results(system, "vpc2026" if mixed else "vpc2024", tuple(figures), {"layout": layout})
 
 
 def _parse_table(title: str, line: Line, rest: list[Line], figures: list[Figure]) -> dict[str, Any]:
@@ -98,11 +99,19 @@ def _parse_table(title: str, line: Line, rest: list[Line], figures: list[Figure]
         raise body[-1].error("a table without rows")
     blanks = {str(i): line.text[len(line.text.rstrip()) :] for i, line in enumerate(body)}
     trailing = {i: text for i, text in blanks.items() if text}
-    return {"table": title, "index": index, "keys": keys, "emotions": emotions, "trailing": trailing}
+    table = {"table": title, "index": index, "keys": keys, "emotions": emotions, "trailing": trailing}
+    lazy = title == "ASV_eval" and all(key[-2:] == ["anon", "anon"] for key in keys)
+    mixed = title in _SHOWN and any("mixed" in key for key in keys)
+    return table | ({"condition": "aa"} if lazy or mixed else {})
 
 
 def summary_text(
-    results: Results, *, part: Part = "rank", time: datetime | None = None, attacker: str | None = None
+    results: Results,
+    *,
+    part: Part = "rank",
+    time: datetime | None = None,
+    attacker: str | None = None,
+    asv_condition: str = "oo",
 ) -> str:
     """Return the summary as the challenge's scripts write it.
 
@@ -116,10 +125,12 @@ def summary_text(
         Time in the heading; now by default.
     attacker : str, optional
         Attacker whose EERs stand as ``ASV_eval^anon``; by default the semi-informed one.
+    asv_condition : {"oo", "aa"}
+        Condition of the EERs of ``ASV_eval``: "oo" in 2024, "aa" in 2026.
     """
     layout = results.info.get("layout")
     if not isinstance(layout, list) or time is not None or attacker is not None or part != "rank":
-        layout = _default_layout(results, part, time or datetime.now(), attacker)
+        layout = _default_layout(results, part, time or datetime.now(), attacker, asv_condition)
     lines: list[str] = []
     try:
         for item in layout:
@@ -132,10 +143,16 @@ def summary_text(
 
 
 def write_summary(
-    results: Results, path: Path, *, part: Part = "rank", time: datetime | None = None, attacker: str | None = None
+    results: Results,
+    path: Path,
+    *,
+    part: Part = "rank",
+    time: datetime | None = None,
+    attacker: str | None = None,
+    asv_condition: str = "oo",
 ) -> None:
     """Write :func:`summary_text` to a file, atomically."""
-    text = summary_text(results, part=part, time=time, attacker=attacker)
+    text = summary_text(results, part=part, time=time, attacker=attacker, asv_condition=asv_condition)
     with atomic_path(path) as file:
         file.write_text(text)
 
@@ -143,7 +160,7 @@ def write_summary(
 def _table_lines(results: Results, item: Mapping[str, Any], attacker: str | None) -> list[str]:
     title = item["table"]
     kind = KINDS[title]
-    chosen = _figures(results, title, attacker)
+    chosen = _figures(results, title, attacker, item.get("condition"))
     missing = [" ".join(key) for key in item["keys"] if tuple(key) not in chosen]
     if missing:
         raise InputError(f"{results.system}: no {kind.heading} for {missing[0]}")
@@ -154,26 +171,32 @@ def _table_lines(results: Results, item: Mapping[str, Any], attacker: str | None
     return [f"---- {title} results ----", *lines]
 
 
-def _figures(results: Results, title: str, attacker: str | None) -> dict[tuple[str, ...], Figure]:
-    """Return keys -> figure for a table; EERs of one attacker in one condition."""
+def _figures(
+    results: Results, title: str, attacker: str | None, condition: str | None = None
+) -> dict[tuple[str, ...], Figure]:
+    """Return keys -> figure for a table; EERs of one attacker in one condition (None: that of 2024)."""
     if title not in _SHOWN:
-        return choose(results.figures, KINDS[title])
-    figures = results.find("eer", condition=_SHOWN[title])
-    if figures:
+        return figures_by_key(results.figures, KINDS[title])
+    figures = results.find("eer", condition=condition or _SHOWN[title])
+    if condition is not None:  # both attackers have figures of it
+        figures = tuple(figure for figure in figures if figure.attacker == title)
+        attacker = None
+    elif figures:
         attacker = choose_attacker(figures, results.system, attacker if title == "ASV_eval^anon" else None)
-    return choose(figures, KINDS[title], attacker)
+    return figures_by_key(figures, KINDS[title], attacker)
 
 
-def _default_layout(results: Results, part: Part, time: datetime, attacker: str | None) -> Layout:
+def _default_layout(results: Results, part: Part, time: datetime, attacker: str | None, asv_condition: str) -> Layout:
     """Return the layout of a run of the challenge's scripts."""
     layout: Layout = []
     for titles in _BLOCKS[part]:
         layout += [""] if layout else []
         layout.append(f"---- Time: {time:%d-%m-%y_%H:%M} ----")
         for title in titles:
-            chosen = _figures(results, title, attacker)
+            condition = "aa" if asv_condition == "aa" and title in _SHOWN else None
+            chosen = _figures(results, title, attacker, condition)
             if chosen:
-                layout += ["", _default_table(title, chosen)]
+                layout += ["", _default_table(title, chosen) | ({"condition": condition} if condition else {})]
     if not any(isinstance(item, dict) for item in layout):
         raise InputError(f"{results.system}: no figure that a summary of 2024 shows")
     return layout
@@ -181,7 +204,7 @@ def _default_layout(results: Results, part: Part, time: datetime, attacker: str 
 
 def _default_table(title: str, chosen: Mapping[tuple[str, ...], Figure]) -> dict[str, Any]:
     """Return the rows, sorted by dataset and split, with the number of each in the challenge's larger table."""
-    kind: Kind = KINDS[title]
+    kind: TableKind = KINDS[title]
     if title == "SER":
         places = {key: place for place, key in enumerate(sorted(chosen))}
     elif title == "ASR":
@@ -190,7 +213,7 @@ def _default_table(title: str, chosen: Mapping[tuple[str, ...], Figure]) -> dict
         places = {key: rows.index((figure.dataset, figure.condition)) for key, figure in chosen.items()}
     else:
         pairs = _ordered(sorted(key[:3] for key in chosen))
-        places = {key: 3 * pairs.index(key[:3]) + (0 if title == "ASV_eval" else 2) for key in chosen}
+        places = {key: 3 * pairs.index(key[:3]) + (2 if key[3:] == ("anon", "anon") else 0) for key in chosen}
     keys = sorted((key for key in chosen if key[0] != "IEMOCAP" or title == "SER"), key=lambda k: (k[:2], places[k]))
     emotions = list(next(iter(chosen.values())).detail.get("recalls", {})) if kind.has_recalls else []
     return {"table": title, "index": [places[k] for k in keys], "keys": [list(k) for k in keys], "emotions": emotions}

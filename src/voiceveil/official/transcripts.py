@@ -63,7 +63,10 @@ def _rate(counts: list[int]) -> str:
 
 
 def _aligned(edits: tuple[Edit, ...]) -> Iterator[str]:
-    columns = [(edit.ref or _EMPTY, _SIGNS[edit.operation], edit.hyp or _EMPTY) for edit in edits]
+    columns = [
+        (_EMPTY if edit.ref is None else edit.ref, _SIGNS[edit.operation], _EMPTY if edit.hyp is None else edit.hyp)
+        for edit in edits
+    ]
     for row in range(3):
         yield " ; ".join(column[row].center(max(map(len, column))) for column in columns)
 

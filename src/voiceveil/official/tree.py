@@ -17,7 +17,7 @@ from voiceveil.evaluation.protocol import protocol_of
 from voiceveil.evaluation.results import Results
 from voiceveil.official.labels import as_published, labels_of, note_text
 from voiceveil.official.tree2022 import write_2022
-from voiceveil.official.tree2024 import write_2024
+from voiceveil.official.tree2024 import summary_folder, write_2024
 
 __all__ = ["write_tree"]
 
@@ -35,9 +35,10 @@ def write_tree(outcome: Outcome) -> Results:
         return results
     labels = labels_of(results, official)
     published = as_published(results, labels)
-    if official.layout == "vpc2024":
-        files = list(write_2024(published, out, suffix=suffix, word_errors=outcome.word_errors, time=time))
-        note = out / "exp" / "results_summary" / f"NOTE{suffix}.txt"
+    if official.layout in ("vpc2024", "vpc2026"):
+        errors, layout = outcome.word_errors, official.layout
+        files = list(write_2024(published, out, suffix=suffix, word_errors=errors, time=time, layout=layout))
+        note = out / summary_folder(layout) / f"NOTE{suffix}.txt"
     else:
         files = list(write_2022(published, out, official.layout, trials=outcome.trials, time=time))
         note = out / "exp" / f"results-{time:%Y-%m-%d-%H-%M-%S}" / "NOTE.txt"

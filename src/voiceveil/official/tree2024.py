@@ -1,4 +1,4 @@
-"""The tree below ``exp`` that the scripts of 2024 write, from the figures of an evaluation.
+"""The tree below ``exp`` that the scripts of 2024 and 2026 write, from the figures of an evaluation.
 
     results_summary/eval_orig<suffix>/results_orig.txt      results_summary/result_for_rank<suffix>
     results_summary/eval_anon<suffix>/results_anon.txt      results_summary/NOTE<suffix>.txt: see :mod:`.labels`
@@ -6,6 +6,9 @@
     asv_anon<suffix>/results<suffix>.csv, asv_anon<suffix>/<enrollment>-<trials>/{scores,EER}     by ASV_eval^anon
     asr/results<suffix>.csv, asr/<set>_asr[<suffix>]/{text,wer}
     ser/results<suffix>.csv, ser/results_folds<suffix>.csv
+
+In 2026 the first two lines are below ``results_summary/track1``, ``asv_ssl`` is the folder of ``ASV_eval``, and the
+summary shows its EERs of anonymized enrollment and trials.
 
 Conventions: see :mod:`.exp2024` and :mod:`.summary2024`. Files without figures are not written.
 """
@@ -26,44 +29,60 @@ from voiceveil.official.names import attack_name, speech_name
 from voiceveil.official.summary2024 import write_summary
 from voiceveil.official.transcripts import write_transcripts
 
-__all__ = ["asv_folder", "copy_scores", "write_2024"]
+__all__ = ["asv_folder", "copy_scores", "summary_folder", "write_2024"]
 
 _METRICS = ("eer", "wer", "uar")
 
 
-def asv_folder(attacker: str, suffix: str) -> str:
-    """Return the folder below ``exp`` of an attacker's scores."""
-    return f"asv_anon{suffix}" if attacker == "ASV_eval^anon" else "asv_orig"
+def asv_folder(attacker: str, suffix: str, layout: str = "vpc2024") -> str:
+    """Return the folder below ``exp`` of an attacker's scores; ``layout``: ``vpc2024`` or ``vpc2026``."""
+    if attacker == "ASV_eval^anon":
+        return f"asv_anon{suffix}"
+    return "asv_ssl" if layout == "vpc2026" else "asv_orig"
+
+
+def summary_folder(layout: str) -> str:
+    """Return the folder of ``result_for_rank<suffix>``."""
+    return "exp/results_summary/track1" if layout == "vpc2026" else "exp/results_summary"
 
 
 def write_2024(
-    results: Results, out: Path, *, suffix: str, word_errors: Mapping[tuple[str, str], WordErrors], time: datetime
+    results: Results,
+    out: Path,
+    *,
+    suffix: str,
+    word_errors: Mapping[tuple[str, str], WordErrors],
+    time: datetime,
+    layout: str = "vpc2024",
 ) -> Iterator[Path]:
-    """Write the tree into ``out/exp`` and yield its files; ``results`` are those of :func:`.labels.as_published`."""
+    """Write the tree into ``out/exp`` and yield its files; ``results`` are those of :func:`.labels.as_published`.
+
+    ``layout``: ``vpc2024`` or ``vpc2026``.
+    """
     exp = out / "exp"
     shown = replace(results, figures=tuple(f for f in results.figures if f.metric in _METRICS), info={})
     for figure in shown.find("eer"):
-        yield from _attack(figure, out, exp / asv_folder(figure.attacker, suffix), suffix)
+        yield from _attack(figure, out, exp / asv_folder(figure.attacker, suffix, layout), suffix)
     for figure in shown.find("wer"):
         errors = word_errors.get((figure.dataset, figure.condition))
         if errors is not None:
             yield from write_transcripts(exp / "asr" / speech_name(figure, suffix), errors)
-    yield from _tables(shown, exp, suffix)
-    # The summary has the EERs of original speech by ASV_eval, and of anonymized speech by ASV_eval^anon alone.
-    summary = replace(shown, figures=tuple(f for f in shown.figures if f.metric != "eer" or _is_in_summary(f)))
+    yield from _tables(shown, exp, suffix, layout)
+    # The summary has one condition of each attacker: original speech by ASV_eval (in 2026 anonymized speech), and
+    # anonymized speech by ASV_eval^anon.
+    condition = "aa" if layout == "vpc2026" else "oo"
+    in_summary = (("ASV_eval", condition), ("ASV_eval^anon", "aa"))
+    chosen = tuple(f for f in shown.figures if f.metric != "eer" or (f.attacker, f.condition) in in_summary)
+    summary = replace(shown, figures=chosen)
     if not summary.figures:
         return
-    folder = exp / "results_summary"
+    folder = out / summary_folder(layout)
     parts = {"orig": folder / f"eval_orig{suffix}" / "results_orig.txt", "rank": folder / f"result_for_rank{suffix}"}
     if any(f.attacker == "ASV_eval^anon" for f in summary.figures):
         parts["anon"] = folder / f"eval_anon{suffix}" / "results_anon.txt"
     for part, path in parts.items():
-        write_summary(summary, path, part=part, time=time)  # type: ignore[arg-type]
+        write_summary(summary, path, part=part, time=time, asv_condition=condition)  # type: ignore[arg-type]
         yield path
-
-
-def _is_in_summary(figure: Figure) -> bool:
-    return (figure.condition, figure.attacker) in (("oo", "ASV_eval"), ("aa", "ASV_eval^anon"))
 
 
 def _attack(figure: Figure, out: Path, folder: Path, suffix: str) -> Iterator[Path]:
@@ -80,11 +99,11 @@ def copy_scores(figure: Figure, out: Path, folder: Path) -> Path:
     return folder / "scores"
 
 
-def _tables(shown: Results, exp: Path, suffix: str) -> Iterator[Path]:
+def _tables(shown: Results, exp: Path, suffix: str, layout: str) -> Iterator[Path]:
     tables: list[tuple[Path, Table, Results]] = []
     for attacker in ("ASV_eval", "ASV_eval^anon"):
         of_attacker = replace(shown, figures=tuple(f for f in shown.find("eer") if f.attacker == attacker))
-        tables.append((exp / asv_folder(attacker, suffix) / f"results{suffix}.csv", "asv", of_attacker))
+        tables.append((exp / asv_folder(attacker, suffix, layout) / f"results{suffix}.csv", "asv", of_attacker))
     tables.append((exp / "asr" / f"results{suffix}.csv", "asr", replace(shown, figures=shown.find("wer"))))
     emotions = replace(shown, figures=shown.find("uar"))
     tables.append((exp / "ser" / f"results{suffix}.csv", "ser", emotions))

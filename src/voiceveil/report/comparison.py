@@ -1,8 +1,8 @@
-"""Many systems under one protocol, side by side: the figures that the overview of VoicePrivacy 2020 plots.
+"""A comparison of systems under one protocol, in the measures that the overview of VoicePrivacy 2020 plots.
 
 Conventions: rates are fractions, G_VD is in dB. A row holds plain means over the sets of the split: EER of the ignorant
-(oa) and of the lazy-informed attacker (aa) with the same encoder of original speech, WER of anonymized speech, DeID and
-G_VD; each with a 95% interval over speakers. A system that could not be run has a row that says why.
+(oa) and of the lazy-informed attacker (aa), both with an encoder trained on original speech, WER of anonymized speech,
+DeID and G_VD; each with a 95% interval over speakers. The row of a system that could not be run says why.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from typing import Any
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.checks import Check
 from voiceveil.core.tables import Table
-from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.averages import Average, counting_figures
+from voiceveil.evaluation.protocol import find_protocol
+from voiceveil.evaluation.protocol_checks import known_metric
 from voiceveil.evaluation.results import Figure, Results
-from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.summary import mean_of
 from voiceveil.report.summary import shown as shown_figure
 
-__all__ = ["COLUMNS", "ORIGINAL", "Comparison", "Row", "compare", "measures_table"]
+__all__ = ["COLUMNS", "ORIGINAL", "Comparison", "ComparisonRow", "compare", "measures_table"]
 
-#: Column -> what it is called.
+#: Column -> its heading.
 COLUMNS = {"eer_oa": "EER oa", "eer_aa": "EER aa", "wer": "WER", "deid": "DeID", "gvd": "G_VD (dB)"}
 ORIGINAL = "original"
 _FORMAT = "voiceveil comparison 1"
 
 
 @dataclass(frozen=True)
-class Row:
-    """One system: column -> its mean; or the fault that kept it from being measured."""
+class ComparisonRow:
+    """A system with the mean of each column, or the reason why it was not measured."""
 
     system: str
     values: Mapping[str, Average] = field(default_factory=dict)
     fault: str = ""
-    checks: tuple[Check, ...] = ()  # that failed: the figures may be false
+    checks: tuple[Check, ...] = ()  # failed checks: the figures may be false
 
     @property
     def name(self) -> str:
@@ -47,13 +48,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows, the original speech first, and what they were measured on."""
+    """The rows of all systems, the original speech first, and the data and encoder that they were measured with."""
 
     protocol: str
     split: str
     sets: tuple[str, ...]
     encoder: str
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
 
     def save(self, path: Path) -> None:
         """Write JSON, atomically."""
@@ -61,7 +62,7 @@ class Comparison:
             part.write_text(json.dumps({"format": _FORMAT, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
 
     def table(self) -> list[tuple[str, ...]]:
-        """Cells of text: a heading, then a line for each system."""
+        """Return cells of text: the headings, then a line for each system."""
         lines = [("system", *COLUMNS.values())]
         for row in self.rows:
             lines.append(
@@ -73,7 +74,7 @@ class Comparison:
 
 
 def shown(column: str, average: Average | None) -> str:
-    """A cell: percent, or dB, with the interval."""
+    """Return the text of a cell: percent, or dB, with the interval."""
     if average is None:
         return "–"
     scale, digits = (1.0, 2) if column == "gvd" else (100.0, 1)
@@ -84,12 +85,25 @@ def shown(column: str, average: Average | None) -> str:
 
 
 def compare(protocol: str, measured: Sequence[Results], faults: Mapping[str, str], order: Sequence[str]) -> Comparison:
-    """Rows of results and of faults, in the given order of systems; the test sets if there are any, else dev."""
-    found = {results.system: results for results in measured}
+    """Compare systems on the test sets, or on the development sets if no result has test sets.
+
+    Parameters
+    ----------
+    protocol
+        Name of the protocol.
+    measured
+        Results of the systems that could be evaluated.
+    faults
+        System -> why it could not be evaluated.
+    order
+        Systems, in the order of the rows.
+    """
+    by_system = {results.system: results for results in measured}
     splits = {figure.split for results in measured for figure in results.figures}
     split = "test" if "test" in splits else "dev"
     rows = [
-        _row(found[name], split) if name in found else Row(name, fault=faults.get(name, "not run")) for name in order
+        _row(by_system[name], split) if name in by_system else ComparisonRow(name, fault=faults.get(name, "not run"))
+        for name in order
     ]
     sets = sorted({f.dataset for results in measured for f in results.find("eer", split=split)})
     attackers = [f.attacker for results in measured for f in _eer(results, split, "oa", "ignorant")]
@@ -122,20 +136,21 @@ def measures_table(measured: Sequence[Results]) -> Table:
 
 
 def _title(figure: Figure) -> str:
-    return METRICS[figure.metric].title if figure.metric in METRICS else figure.metric
+    info = known_metric(figure.metric)
+    return figure.metric if info is None else info.title
 
 
 def _cell(figure: Figure) -> str:
     return shown_figure(figure).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _row(results: Results, split: str) -> Row:
+def _row(results: Results, split: str) -> ComparisonRow:
     row = _means(
         results.system,
         {
             "eer_oa": _eer(results, split, "oa", "ignorant"),
             "eer_aa": _eer(results, split, "aa", "lazy-informed"),
-            "wer": results.primary("wer", split=split, condition="a"),
+            "wer": _wer(results, split, "a"),
             "deid": results.find("deid", split=split),
             "gvd": results.find("gvd", split=split),
         },
@@ -143,18 +158,22 @@ def _row(results: Results, split: str) -> Row:
     return replace(row, checks=results.checks)
 
 
-def _original(results: Results, split: str) -> Row:
-    """Nobody is hidden: both attackers are one, and G_VD and DeID are 0 by definition."""
+def _original(results: Results, split: str) -> ComparisonRow:
+    """Return the row of the original speech, where both attackers coincide and G_VD and DeID are 0 by definition."""
     eer = _eer(results, split, "oo", "unprotected")
-    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": results.primary("wer", split=split, condition="o")})
-    return Row(ORIGINAL, {**row.values, "deid": Average(0.0), "gvd": Average(0.0)})
+    row = _means(ORIGINAL, {"eer_oa": eer, "eer_aa": eer, "wer": _wer(results, split, "o")})
+    return ComparisonRow(ORIGINAL, {**row.values, "deid": Average(0.0), "gvd": Average(0.0)})
 
 
 def _eer(results: Results, split: str, condition: str, knowledge: str) -> tuple[Figure, ...]:
-    """Of the first attacker with this knowledge."""
-    every = results.find("eer", split=split, condition=condition, knowledge=knowledge)
-    return tuple(f for f in every if f.attacker == every[0].attacker)
+    """Return the EERs of the first attacker with this knowledge."""
+    figures = results.find("eer", split=split, condition=condition, knowledge=knowledge)
+    return tuple(figure for figure in figures if figure.attacker == figures[0].attacker)
 
 
-def _means(system: str, columns: Mapping[str, Sequence[Any]]) -> Row:
-    return Row(system, {name: mean_of(tuple(figures)) for name, figures in columns.items() if figures})
+def _wer(results: Results, split: str, condition: str) -> tuple[Figure, ...]:
+    return counting_figures(results, "wer", find_protocol(results), split=split, condition=condition)
+
+
+def _means(system: str, columns: Mapping[str, Sequence[Any]]) -> ComparisonRow:
+    return ComparisonRow(system, {name: mean_of(tuple(figures)) for name, figures in columns.items() if figures})

@@ -1,4 +1,4 @@
-"""A page on many systems side by side: Figures 7, 10, 14 and 15 of the overview of VoicePrivacy 2020, for ours.
+"""The page of a comparison: Figures 7, 10, 14 and 15 of the overview of VoicePrivacy 2020 for the compared systems.
 
 Conventions: see :mod:`voiceveil.report.comparison`; rates are shown in percent. One file, no script.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.evaluation.averages import Average
-from voiceveil.report.comparison import COLUMNS, ORIGINAL, Comparison, Row, shown
+from voiceveil.report.comparison import COLUMNS, ORIGINAL, Comparison, ComparisonRow, shown
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.plots import Dot, dots_svg
 from voiceveil.report.svg import Axis, Box, grid, place_names, scale, svg, text
@@ -19,7 +19,7 @@ __all__ = ["write_comparison"]
 
 _FRAME: Box = (56.0, 12.0, 608.0, 360.0)
 _SIZE = 4.5
-_FARTHEST = 1e5  # percent or dB on an axis
+_LARGEST = 1e5  # percent or dB on an axis
 _TITLES = {
     "eer_oa": "EER of the ignorant attacker (%)",
     "eer_aa": "EER of the lazy-informed attacker (%), higher is more private",
@@ -30,7 +30,7 @@ _TITLES = {
 
 
 def write_comparison(comparison: Comparison, path: Path) -> Path:
-    """The page."""
+    """Write the page to ``path`` and return it."""
     measured = [row for row in comparison.rows if row.values]
     style, policy = style_and_policy()
     html = (
@@ -51,24 +51,24 @@ def write_comparison(comparison: Comparison, path: Path) -> Path:
     return path
 
 
-def _figures(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """(caption, drawing) of all that there are values for."""
-    found = []
+def _figures(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
+    """Return (caption, SVG) of each figure that there are values for."""
+    figures = []
     for column, number in (("eer_oa", "7"), ("eer_aa", "7"), ("wer", "10")):
         dots = [
             Dot(r.system, a.value, a.low, a.high, _kind(r)) for r in rows if (a := r.values.get(column)) is not None
         ]
         if dots:
-            found.append((f"As Figure {number}: {_TITLES[column]}", dots_svg(dots, _TITLES[column], _TITLES[column])))
+            figures.append((f"As Figure {number}: {_TITLES[column]}", dots_svg(dots, _TITLES[column], _TITLES[column])))
     for x, y, number in (("deid", "gvd", "14"), ("eer_aa", "wer", "15")):
         points = [row for row in rows if x in row.values and y in row.values]
         if points:
-            found.append((f"As Figure {number}: {COLUMNS[y]} against {COLUMNS[x]}", scatter_svg(points, x, y)))
-    return found
+            figures.append((f"As Figure {number}: {COLUMNS[y]} against {COLUMNS[x]}", scatter_svg(points, x, y)))
+    return figures
 
 
-def scatter_svg(rows: Sequence[Row], x: str, y: str) -> str:
-    """Every system as a point with the intervals of both columns, and its name."""
+def scatter_svg(rows: Sequence[ComparisonRow], x: str, y: str) -> str:
+    """Return a scatter plot: each system as a point with the intervals of columns ``x`` and ``y``, and its name."""
     left, top, right, bottom = _FRAME
     across, up = _axis(rows, x, left, right), _axis(rows, y, bottom, top)
     parts = list(grid(across, up, _FRAME, (across.ticks(), up.ticks()), (_TITLES[x], _TITLES[y])))
@@ -90,7 +90,7 @@ def scatter_svg(rows: Sequence[Row], x: str, y: str) -> str:
     return svg(right + 16, bottom + 48, f"{COLUMNS[y]} against {COLUMNS[x]} of {len(rows)} systems", parts)
 
 
-def _kind(row: Row) -> str:
+def _kind(row: ComparisonRow) -> str:
     return "k-original" if row.system == ORIGINAL else "k-main"
 
 
@@ -104,9 +104,9 @@ def _ends(column: str, average: Average) -> tuple[float, float]:
     return low, high
 
 
-def _axis(rows: Sequence[Row], column: str, start: float, end: float) -> Axis:
+def _axis(rows: Sequence[ComparisonRow], column: str, start: float, end: float) -> Axis:
     ends = [end for row in rows for end in _ends(column, row.values[column])]
-    values = [min(max(end, -_FARTHEST), _FARTHEST) for end in ends]
+    values = [min(max(end, -_LARGEST), _LARGEST) for end in ends]
     low, high = min([*values, 0.0]), max([*values, 0.0])
     if low >= 0:
         return scale(values, start, end, from_zero=True)

@@ -1,7 +1,7 @@
 """DET curves: misses against false alarms of each attacker, on axes where normal scores give straight lines.
 
-Conventions: both axes are the probit of a rate, from 0.5% to 80% unless told otherwise. A curve near the lower left
-is an attacker who recognizes people; one on the diagonal from the upper left to the lower right through 50% guesses.
+Conventions: both axes are the probit of a rate, by default from 0.5% to 85%. A curve near the lower left belongs to an
+attacker that recognizes people; the descending diagonal through 50% belongs to one that guesses.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TITLES = ("false alarms (%): another person accepted", "misses (%): the person 
 
 
 def det_svg(scored: Sequence[tuple[int, Scored]], title: str) -> str:
-    """The curves of one set; the number before each says which line style it has."""
-    curves = [(style, metrics.det_curve(*one.trials.classes()), one.figure.value) for style, one in scored]
+    """Return the DET curves of one set; ``scored`` holds the line style (a number) and the trials of each curve."""
+    curves = [(style, metrics.det_curve(*entry.trials.classes()), entry.figure.value) for style, entry in scored]
     return det_figure(curves, title, _TITLES)
 
 
@@ -37,7 +37,19 @@ def det_figure(
     titles: tuple[str, str] = _TITLES,
     low: float = _LOW,
 ) -> str:
-    """(line style, curve, EER) of each curve; ``titles`` of the axes: false alarms, misses; they begin at ``low``."""
+    """Return a figure of DET curves.
+
+    Parameters
+    ----------
+    curves
+        Line style (a number), curve, and EER of each.
+    title
+        Description of the figure for screen readers.
+    titles
+        Of the axes: false alarms, misses.
+    low
+        The rate at which both axes begin.
+    """
     left, top, right, bottom = _FRAME
     ends = ndtri(np.array([low, _HIGH]))
 
@@ -60,7 +72,7 @@ def det_figure(
 
 
 def _path(p_fa: np.ndarray, p_miss: np.ndarray, frame: tuple[float, float, float, float], ends: np.ndarray) -> str:
-    """The visible part of a curve, at most one vertex a pixel."""
+    """Return the SVG path of the visible part of a curve, with at most one vertex for each pixel."""
     low = float(ndtr(ends[0])) * (1 - 1e-9)
     inside = (p_fa >= low) & (p_fa <= _HIGH) & (p_miss >= low) & (p_miss <= _HIGH)
     if not inside.any():

@@ -21,14 +21,14 @@ from voiceveil.evaluation.details import Details, UtteranceRecord, read_details
 from voiceveil.report.report_data import ReportData
 from voiceveil.report.speakers import SpeakerEer
 
-__all__ = ["Excerpt", "Recording", "excerpts"]
+__all__ = ["Excerpt", "ExcerptAudio", "excerpts"]
 
 _RATE = 16000  # Hz
 _SECONDS = 6.0
 
 
 @dataclass(frozen=True)
-class Recording:
+class ExcerptAudio:
     """One recording as a ``data:`` address; ``label`` is "original" or the name of the system."""
 
     label: str
@@ -41,7 +41,7 @@ class Excerpt:
 
     speaker: SpeakerEer
     words: str = ""  # the transcript, if there is one
-    recordings: tuple[Recording, ...] = ()
+    recordings: tuple[ExcerptAudio, ...] = ()
     fault: str = ""
 
 
@@ -72,13 +72,13 @@ def _excerpt(data: ReportData, speaker: SpeakerEer, others: Mapping[str, tuple[P
     seconds = _SECONDS if row.duration is None else min(_SECONDS, row.duration)
     try:
         recordings = [
-            Recording("original", _address(data.folder / row.original, row.start, seconds)),
-            Recording(data.results.system, _address(data.folder / row.anonymized, 0.0, seconds)),
+            ExcerptAudio("original", _address(data.folder / row.original, row.start, seconds)),
+            ExcerptAudio(data.results.system, _address(data.folder / row.anonymized, 0.0, seconds)),
         ]
         for name, (folder, details) in others.items():
             version = _row(details, speaker)
             if version is not None:
-                recordings.append(Recording(name, _address(folder / version.anonymized, 0.0, seconds)))
+                recordings.append(ExcerptAudio(name, _address(folder / version.anonymized, 0.0, seconds)))
     except InputError:
         return Excerpt(speaker, fault="the audio is no longer where it was")  # no path: it may name people
     return Excerpt(speaker, row.text("reference"), tuple(recordings))

@@ -1,12 +1,12 @@
-"""The privacy-utility plane as SVG: Figure 1 of the evaluation plans of 2022 and 2024.
+"""The privacy-utility plot of a ranking as SVG: Figure 1 of the evaluation plans of 2022 and 2024.
 
-Conventions: EER to the right, WER or UAR upward, both in percent; a band for each EER condition; in each circle the
-place of the system within its condition. Baselines are grey, the original speech is black (white on a dark page), and
-each team has a color: a team is what stands before the first ``/`` of a system's name, or else the whole name.
-Thin lines are 95% intervals; ``=`` after a place says that the system is tied.
+Conventions: EER on the horizontal axis, WER or UAR on the vertical one, both in percent; a band for each EER condition;
+in each circle the rank of the system within its condition. Baselines are gray, the original speech is black (white on a
+dark page), and each team has a color: the team is the part of a system's name before the first ``/``, or the whole
+name. Thin lines are 95% intervals; ``=`` after a rank marks a tie.
 
-The SVG is one string without scripts, fonts or links, fit to stand in a file or inside a page, where it follows the
-reader's choice of a light or dark scheme.
+The SVG is one string without scripts, fonts or links; it may be a file or a part of a page, where it follows the
+reader's light or dark color scheme.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_baseline(system: str) -> bool:
 
 @dataclass(frozen=True)
 class _Point:
-    """A circle: where it stands, in percent, what stands in it and beside it, and its color."""
+    """A circle: its name, its averages, the text inside of it, and its color as SVG attributes."""
 
     name: str
     x: Average
@@ -58,9 +58,14 @@ class _Point:
 
 
 def privacy_utility_svg(ranking: Ranking, *, baselines: Sequence[str] | None = None) -> str:
-    """The figure of a ranking, a panel for each utility metric.
+    """Return the figure of a ranking, with a panel for each utility metric.
 
-    ``baselines`` names the systems that are drawn in grey; by default those that are called like one.
+    Parameters
+    ----------
+    ranking
+        The ranked systems.
+    baselines
+        Systems that are drawn in gray; by default those with the name of a baseline of the challenges.
     """
     metrics = list(ranking.places)
     height = len(metrics) * (_PANEL + _TOP + _BOTTOM)
@@ -78,26 +83,27 @@ def privacy_utility_svg(ranking: Ranking, *, baselines: Sequence[str] | None = N
 
 
 def _points(ranking: Ranking, metric: str, baselines: Sequence[str] | None) -> Iterator[_Point]:
-    """The circles of a panel, the original speech first, so that systems are drawn over it."""
+    """Yield the circles of a panel, the original speech first, so that systems are drawn over it."""
     if ranking.original is not None:
         yield _Point("original", ranking.original.eer, ranking.original.utility[metric], "", 'class="orig"')
-    teams = list(dict.fromkeys(team_of(s.system) for s in ranking.standings if not _grey(s, baselines)))
+    teams = list(dict.fromkeys(team_of(s.system) for s in ranking.standings if not _is_gray(s, baselines)))
     for standing in ranking.standings:
         if metric in standing.utility:
-            color = (
-                _TEAMS[teams.index(team_of(standing.system)) % len(_TEAMS)] if not _grey(standing, baselines) else ""
-            )
-            style = f'fill="{color}" stroke="{color}"' if color else 'class="base"'
+            if _is_gray(standing, baselines):
+                style = 'class="base"'
+            else:
+                color = _TEAMS[teams.index(team_of(standing.system)) % len(_TEAMS)]
+                style = f'fill="{color}" stroke="{color}"'
             text = _place(ranking, metric, standing.system)
             yield _Point(standing.system, standing.eer, standing.utility[metric], text, style)
 
 
-def _grey(standing: Standing, baselines: Sequence[str] | None) -> bool:
+def _is_gray(standing: Standing, baselines: Sequence[str] | None) -> bool:
     return is_baseline(standing.system) if baselines is None else standing.system in baselines
 
 
 def _place(ranking: Ranking, metric: str, system: str) -> str:
-    """The place of a system in the most private condition that it takes part in, "–" if it is in none."""
+    """Return the rank of a system in the most private condition that it takes part in, "–" if it is in none."""
     for placings in reversed(list(ranking.places[metric].values())):
         for placing in placings:
             if placing.system == system:
@@ -106,7 +112,7 @@ def _place(ranking: Ranking, metric: str, system: str) -> str:
 
 
 def _panel(ranking: Ranking, metric: str, points: Sequence[_Point], top: float) -> Iterator[str]:
-    """One plane: bands, grid and axes, then the circles with their intervals and names."""
+    """Yield one panel: bands, grid and axes, then the circles with their intervals and names."""
     most = max([50.0, *(100 * _end(p.x, "high") for p in points)])
     x = Axis(0.0, 10 * math.ceil(most / 10), 10.0, _LEFT, _WIDTH - _RIGHT)
     y = scale(
@@ -127,7 +133,7 @@ def _end(average: Average, end: str) -> float:
 
 
 def _bands(ranking: Ranking, x: Axis, top: float) -> Iterator[str]:
-    """A band for each condition, every other one tinted, with its limits above it."""
+    """Yield a band for each condition, every other one tinted, with its limits above it."""
     minima = [100 * minimum for minimum in ranking.minimum_eer]
     for number, (low, high) in enumerate(zip(minima, [*minima[1:], x.high], strict=True)):
         left, right = x(low), x(high)
@@ -156,14 +162,14 @@ def _grid(metric: str, x: Axis, y: Axis, top: float) -> Iterator[str]:
 
 
 def _ranges(point: _Point, x: Axis, y: Axis) -> Iterator[str]:
-    """The intervals as lines through the point."""
+    """Yield the intervals as lines through the point."""
     for x1, y1, x2, y2 in _whiskers(point, x, y):
         line = f'<line class="range" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
         yield f"<g {point.style}>{line}</g>"
 
 
 def _whiskers(point: _Point, x: Axis, y: Axis) -> list[Box]:
-    """The ends of the intervals of EER and utility, left and top first."""
+    """Return the intervals of EER and utility as lines (x1, y1, x2, y2), left and top first."""
     across, up = x(100 * point.x.value), y(100 * point.y.value)
     left, right = (x(100 * _end(point.x, end)) for end in ("low", "high"))
     bottom, top = (y(100 * _end(point.y, end)) for end in ("low", "high"))
@@ -179,7 +185,7 @@ def _circle(point: _Point, x: Axis, y: Axis) -> str:
 
 
 def _labels(points: Sequence[_Point], x: Axis, y: Axis, top: float) -> Iterator[str]:
-    """The names beside their circles, out of the way of the intervals."""
+    """Yield the names beside their circles, where they do not cover intervals."""
     named: list[tuple[str, Box]] = []
     for point in points:
         across, up = x(100 * point.x.value), y(100 * point.y.value)

@@ -1,7 +1,7 @@
-"""The shell of every page that we write: templates that escape what they show, and a policy that allows no script.
+"""The templates of all pages of this package: they escape their content, and their policy (CSP) allows no script.
 
-Conventions: data is never code. Everything that comes from data is escaped by the template and freed of control
-characters; only style sheets and drawings of our own stand in a page as they are.
+Conventions: data is never code. Everything that comes from data is escaped by the template, and its control characters
+are replaced; only the package's own style sheets and drawings are inserted as they are.
 """
 
 from __future__ import annotations
@@ -19,45 +19,48 @@ __all__ = ["environment", "markup", "style_and_policy"]
 
 
 def style_and_policy(*sheets: tuple[str, str]) -> tuple[Any, str]:
-    """The style of a page that stands alone, and the policy that allows this style, ``data:`` audio and nothing else.
+    """Return the style of a self-contained page, and the policy that allows this style and ``data:`` audio alone.
 
-    ``sheets``: (package, file) of style sheets after that of the report.
+    Parameters
+    ----------
+    *sheets
+        (package, file name) of style sheets that follow that of the report.
     """
-    every = (("voiceveil.report", "report.css"), *sheets)
-    style = "".join((files(package) / "templates" / name).read_text(encoding="utf-8") for package, name in every)
+    sheets = (("voiceveil.report", "report.css"), *sheets)
+    style = "".join((files(package) / "templates" / name).read_text(encoding="utf-8") for package, name in sheets)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; media-src data:; base-uri 'none'; form-action 'none'"
     return markup(style), policy
 
 
 def environment(package: str) -> jinja2.Environment:
-    """The templates of a package, and ``alone.html``, which pages that stand alone extend.
+    """Return the templates of a package and of the report.
 
-    ``drawing`` is the filter for drawings of our own.
+    Self-contained pages extend ``alone.html``. The filter ``drawing`` inserts the package's own SVG unescaped.
     """
     import jinja2
 
-    found = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package), jinja2.PackageLoader("voiceveil.report")]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["drawing"] = markup
-    found.finalize = _printable
-    return found
+    templates.filters["drawing"] = markup
+    templates.finalize = _printable
+    return templates
 
 
 def markup(text: str) -> Any:
-    """Text that is HTML already: the style sheet and the drawings, never data."""
+    """Mark text as HTML that needs no escaping: style sheets and drawings, never data."""
     from markupsafe import Markup
 
-    return Markup(text)  # noqa: S704 -- its own parts are escaped where they are made
+    return Markup(text)  # noqa: S704 -- data inside of drawings was escaped by report.svg.text
 
 
 def _printable(value: Any) -> Any:
-    """Control characters of data become the replacement sign: HTML may not hold them, or they turn text around."""
+    """Replace control characters of data, which HTML forbids or which change the direction of text."""
     if isinstance(value, str) and not value.isprintable() and not hasattr(value, "__html__"):
         return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in value)
     return value

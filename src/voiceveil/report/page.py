@@ -1,8 +1,8 @@
-"""The report: one HTML file that needs nothing else, made from the folder of an evaluation's results.
+"""The report: one self-contained HTML file, made from the folder of an evaluation's results.
 
 Conventions: data is never code. Everything that comes from corpora or results is escaped by the template; the drawings
-are made of numbers and escaped text; there is no script at all, and the page's own policy (CSP) allows none: only its
-one style sheet, by its hash, and ``data:`` audio. The page loads nothing from anywhere.
+are made of numbers and escaped text. The page has no script, loads nothing, and its policy (CSP) allows only its own
+style sheet, by its hash, and ``data:`` audio.
 """
 
 from __future__ import annotations
@@ -36,19 +36,46 @@ __all__ = ["Options", "render", "write_report"]
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a report: title, other results to compare with, and how many speakers can be heard."""
+    """Options of a report.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page; empty for one with the name of the system.
+    compare : sequence of paths or str
+        Other results to compare with, each PATH or NAME=PATH.
+    audio : int
+        Number of speakers, the worst protected first, whose recordings are put into the page.
+    overwrite : bool
+        Replace the output file even if this program did not write it.
+    """
 
     title: str = ""
     compare: Sequence[str | Path] = ()
     audio: int = 0
-    overwrite: bool = False  # also a file that the program did not write
+    overwrite: bool = False
 
 
 def write_report(path: str | Path, out: str | Path | None = None, options: Options | None = None) -> Path:
-    """Write the report on ``path``, a folder of results or a results file; by default ``report.html`` beside it."""
+    """Write the report of an evaluation and return its path.
+
+    Parameters
+    ----------
+    path
+        A folder of results, or a results file.
+    out
+        The HTML file; by default ``report.html`` in the folder of the results.
+    options
+        Title, results to compare with, audio.
+
+    Raises
+    ------
+    InputError
+        If the results cannot be read, or ``out`` is a file that this program did not write.
+    """
     chosen = Options() if options is None else options
     if chosen.audio < 0:
-        raise InputError(f"audio of {chosen.audio} speakers", fix="give 0 or more")
+        raise InputError(f"audio must be a number of speakers, not {chosen.audio}", fix="give 0 or more")
     source = Path(path)
     data = load_report_data(source)
     others = [_other(spec) for spec in chosen.compare]
@@ -87,7 +114,7 @@ def _path(spec: str | Path) -> Path:
 
 
 def render(data: ReportData, others: Sequence[Results], options: Options) -> str:
-    """The page."""
+    """Return the HTML of the report."""
     style, policy = style_and_policy()
     speakers = sections.speakers(data)
     context: dict[str, Any] = {

@@ -21,7 +21,7 @@ _LEVELS = 12  # shades of a similarity matrix
 
 @dataclass(frozen=True)
 class Dot:
-    """A row of a dot plot: a rate, its interval if there is one, and the class of its mark."""
+    """A row of a dot plot: a rate, its interval if there is one, and the CSS class of its mark."""
 
     name: str
     value: float
@@ -31,7 +31,17 @@ class Dot:
 
 
 def dots_svg(dots: Sequence[Dot], title: str, axis: str) -> str:
-    """Rates below each other, in the order given, from 0 to 50% or more; a line at 50%."""
+    """Return a dot plot of rates, one row each in the given order, with an axis from 0 to at least 50%.
+
+    Parameters
+    ----------
+    dots
+        The rows.
+    title
+        Description of the figure for screen readers.
+    axis
+        Title of the horizontal axis.
+    """
     row, left, right, top = 19.0, 118.0, 446.0, 8.0
     bottom = top + row * len(dots)
     most = max([50.0, *(100 * _end(dot.high, dot.value) for dot in dots)])
@@ -60,9 +70,10 @@ def _end(end: float | None, value: float) -> float:
 
 
 def similarity_svg(similarity: Similarity, title: str) -> str:
-    """The composed matrix of Figure 13 of the 2020 findings: M_oo, M_oa above, M_oa transposed, M_aa below.
+    """Return the composed similarity matrix: M_oo and M_oa above, M_oa transposed and M_aa below.
 
-    The fuller the color, the more alike. Shades go from the smallest to the largest value of all three matrices.
+    As in Figure 13 of the findings of the 2020 challenge. Darker is more similar; shades go from the smallest to the
+    largest value of all three matrices.
     """
     oo, oa, aa = (np.array(side) for side in (similarity.oo, similarity.oa, similarity.aa))
     whole = np.block([[oo, oa], [oa.T, aa]])
@@ -89,7 +100,7 @@ def similarity_svg(similarity: Similarity, title: str) -> str:
 
 
 def pitch_svg(pairs: Sequence[tuple[float, float]], title: str) -> str:
-    """Draw the mean F0 in Hz of each utterance, before and after; the diagonal is an unchanged pitch."""
+    """Draw the mean F0 in Hz of each utterance before and after; the diagonal marks unchanged pitch."""
     frame = (50.0, 12.0, 356.0, 318.0)
     values = [value for pair in pairs for value in pair]
     x = scale(values, frame[0], frame[2], from_zero=False, most=6)

@@ -1,9 +1,9 @@
-"""The privacy-utility plane of one evaluation: EER to the right, WER or UAR upward, others beside it.
+"""The privacy-utility plot of one evaluation: EER on the horizontal axis, WER or UAR on the vertical one.
 
 Conventions: percent. A filled circle is the system under its strongest attacker, open circles the same system under the
-others; squares are other results, diamonds the published baselines (measured by other attackers and recognizers), a
-triangle the original speech. Lines are 95% intervals. An average is over the data sets that the evaluation has, with
-the challenge's weights among them; a result that lacks one of them is left out.
+other attackers; squares are other results, diamonds the published baselines (measured by other attackers and
+recognizers), a triangle the original speech. Lines are 95% intervals. Averages are over the data sets of the
+evaluation, weighted as in the challenge; results that lack one of these sets are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.averages import Average, dataset_of, weighted_average
-from voiceveil.evaluation.protocol import Protocol
+from voiceveil.evaluation.averages import Average, counting_figures, dataset_of, weighted_average
+from voiceveil.evaluation.protocol import Protocol, find_protocol
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.report.published import published
 from voiceveil.report.report_data import Attack, ReportData, attacks_of
@@ -29,7 +29,7 @@ _SIZE = 6.0
 
 @dataclass(frozen=True)
 class Point:
-    """A system under one attacker, or the published one; ``kind`` says how it is drawn."""
+    """A system under one attacker; ``kind`` says how it is drawn."""
 
     name: str
     x: Average
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Plane:
-    """One figure: the points, the drawing, and what could not be shown."""
+    """One plot: its points, the SVG drawing, and the systems that could not be shown."""
 
     metric: str
     split: str
@@ -49,94 +49,110 @@ class Plane:
     left_out: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Basis:
+    """Data sets that the averages of a plot are over, so that all of its points are comparable."""
+
+    metric: str  # of utility: "wer" or "uar"
+    split: str
+    protocol: Protocol | None  # its weights; None: all sets count the same
+    eer_sets: frozenset[str]
+    utility_sets: frozenset[str]
+
+    def utility(self, figures: Sequence[Figure]) -> Average | None:
+        """Return the average of the utility metric over ``utility_sets``; None if a set is missing."""
+        return self.mean(self.metric, figures, self.utility_sets)
+
+    def mean(self, metric: str, figures: Sequence[Figure], sets: frozenset[str] | None = None) -> Average | None:
+        """Return the average over ``sets`` (None: all sets of this split); None if a set is missing."""
+        chosen = {dataset_of(figure): figure for figure in figures if figure.split in (self.split, "")}
+        names = frozenset(chosen) if sets is None else sets
+        if not names or not names <= set(chosen):
+            return None
+        try:
+            weights = {} if self.protocol is None else self.protocol.weights(metric, self.split)
+        except InputError:  # the protocol has no data of this split, as for a substitute for an emotion corpus
+            weights = {}
+        if not names <= set(weights):
+            weights = dict.fromkeys(names, 1.0)
+        total = sum(weights[name] for name in names)
+        return weighted_average([(weights[name] / total, chosen[name]) for name in sorted(names)])
+
+
 def planes(data: ReportData, others: Sequence[Results] = ()) -> list[Plane]:
-    """A plane for each utility metric and each split that has EERs and that metric."""
+    """Return a plot for each utility metric and each split that has EERs and that metric."""
     results, main = data.results, data.strongest()
-    made = []
+    plots = []
     for split in dict.fromkeys(f.split for f in results.find("eer")) if main else ():
         for metric in ("wer", "uar"):
-            measured = _anonymized(results, metric, split) or _anonymized(results, metric, "")
+            measured = _measured(results, metric, split) or _measured(results, metric, "")
             if measured:
-                made.append(_plane(data, metric, split, measured, others))
-    return made
+                sets = frozenset(dataset_of(f) for f in (main.figures if main else ()) if f.split == split)
+                utility_sets = frozenset(dataset_of(figure) for figure in measured)
+                basis = _Basis(metric, split, data.protocol, sets, utility_sets)
+                plots.append(_plane(data, basis, measured, others))
+    return plots
 
 
-def _anonymized(results: Results, metric: str, split: str, condition: str = "a") -> list[Figure]:
-    return list(results.primary(metric, split=split, condition=condition))
+def _measured(results: Results, metric: str, split: str, condition: str = "a") -> list[Figure]:
+    figures = counting_figures(results, metric, find_protocol(results), split=split, condition=condition)
+    return list(figures)
 
 
-def _plane(data: ReportData, metric: str, split: str, measured: list[Figure], others: Sequence[Results]) -> Plane:
+def _plane(data: ReportData, basis: _Basis, measured: list[Figure], others: Sequence[Results]) -> Plane:
     main = data.strongest()
-    protocol = data.protocol
-    utility_sets = {dataset_of(figure) for figure in measured}
     points, left_out = [], []
-    y = mean(measured, utility_sets, protocol, metric, split)
+    y = basis.utility(measured)
     for attack in data.attacks():
-        x = mean(attack.figures, None, protocol, "eer", split)
+        x = basis.mean("eer", attack.figures)
         if x is None or y is None or "a" not in attack.condition or attack.is_free:
             continue
         kind = "main" if attack == main else "ours"
         label = data.results.system if kind == "main" else f"{attack.attacker} {attack.condition}"
         points.append(Point(f"{data.results.system}, attacked by {_whose(attack)}", x, y, kind, label))
     if main is not None and main.is_free:
-        x = mean(main.figures, None, protocol, "eer", split)
+        x = basis.mean("eer", main.figures)
         if x is not None and y is not None:
             points.append(Point(f"{data.results.system}, {_whose(main)}", x, y, "main", data.results.system))
-    sets = {dataset_of(f) for f in (main.figures if main else ()) if f.split == split}
-    points += _original(data, metric, split, sets, utility_sets)
-    elsewhere = [(one, "published") for one in published(data.results.protocol)] + [(o, "other") for o in others]
-    for one, kind in elsewhere:
-        point = _elsewhere(one, kind, metric, split, sets, utility_sets, protocol)
+    points += _original(data, basis)
+    references = [(results, "published") for results in published(data.results.protocol)]
+    references += [(results, "other") for results in others]
+    for results, kind in references:
+        point = _reference(results, kind, basis)
         if point is None:
-            left_out.append(one.system)
+            left_out.append(results.system)
         else:
             points.append(point)
-    return Plane(metric, split, tuple(points), _draw(metric, points), tuple(left_out))
+    return Plane(basis.metric, basis.split, tuple(points), _draw(basis.metric, points), tuple(left_out))
 
 
 def _whose(attack: Attack) -> str:
     return f"{attack.evaluator}, {attack.condition}"
 
 
-def mean(
-    figures: Sequence[Figure], sets: set[str] | None, protocol: Protocol | None, metric: str, split: str
-) -> Average | None:
-    """The average over ``sets`` (None: all that are there, of this split), None if one is missing."""
-    chosen = {dataset_of(figure): figure for figure in figures if figure.split in (split, "")}
-    names = set(chosen) if sets is None else sets
-    if not names or not names <= set(chosen):
-        return None
-    try:
-        shares = {} if protocol is None else protocol.weights(metric, split)
-    except InputError:  # no data of this split, as for a set of emotions that stands in for another
-        shares = {}
-    if not names <= set(shares):
-        shares = dict.fromkeys(names, 1.0)
-    total = sum(shares[name] for name in names)
-    return weighted_average([(shares[name] / total, chosen[name]) for name in sorted(names)])
-
-
-def _original(data: ReportData, metric: str, split: str, sets: set[str], utility_sets: set[str]) -> list[Point]:
-    y = mean(_anonymized(data.results, metric, split, "o") or _anonymized(data.results, metric, "", "o"),
-             utility_sets, data.protocol, metric, split)  # fmt: skip
-    plain = next((one for one in data.attacks() if one.condition == "oo"), None)
-    x = mean(plain.figures, sets, data.protocol, "eer", split) if plain else None
+def _original(data: ReportData, basis: _Basis) -> list[Point]:
+    """Return the point of the original speech, if both of its averages are known."""
+    metric, split = basis.metric, basis.split
+    y = basis.utility(_measured(data.results, metric, split, "o") or _measured(data.results, metric, "", "o"))
+    plain = next((attack for attack in data.attacks() if attack.condition == "oo"), None)
+    x = basis.mean("eer", plain.figures, basis.eer_sets) if plain else None
     if plain is None or x is None or y is None:
         return []
     return [Point(f"original speech, {_whose(plain)}", x, y, "original", "original")]
 
 
-def _elsewhere(
-    one: Results, kind: str, metric: str, split: str, sets: set[str], utility_sets: set[str], protocol: Protocol | None
-) -> Point | None:
-    """Other results on the same data: under their strongest attacker with anonymized enrollment and trials."""
-    y = mean(_anonymized(one, metric, split), utility_sets, protocol, metric, split)
-    attacks = [a for a in attacks_of(one) if a.condition == "aa" and a.knowledge != "metadata"]
-    known = [(x, attack) for attack in attacks if (x := mean(attack.figures, sets, protocol, "eer", split)) is not None]
+def _reference(results: Results, kind: str, basis: _Basis) -> Point | None:
+    """Return the point of other results under their strongest attacker; None without figures on the same data.
+
+    The attacker enrolls anonymized speech and attacks anonymized trials.
+    """
+    y = basis.utility(_measured(results, basis.metric, basis.split))
+    attacks = [a for a in attacks_of(results) if a.condition == "aa" and a.knowledge != "metadata"]
+    known = [(x, attack) for attack in attacks if (x := basis.mean("eer", attack.figures, basis.eer_sets)) is not None]
     if y is None or not known:
         return None
     x, attack = min(known, key=lambda pair: pair[0].value)
-    return Point(f"{one.system} ({kind}), {_whose(attack)}", x, y, kind, one.system)
+    return Point(f"{results.system} ({kind}), {_whose(attack)}", x, y, kind, results.system)
 
 
 def _end(average: Average, end: str) -> float:

@@ -1,7 +1,7 @@
 """The published results of the challenges' baselines, as points of reference.
 
-They were measured by the challenges' own attackers and recognizers, not by those of an evaluation here: a point beside
-a point says where others stand, not by how much one is better.
+They were measured by the challenges' own attackers and recognizers, not by those of this package: they show roughly
+where others stand, not by how much one system is better.
 """
 
 from __future__ import annotations

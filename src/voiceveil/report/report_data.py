@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.evaluation.details import Details, read_details
-from voiceveil.evaluation.protocol import Protocol, known_protocols, protocol_of
+from voiceveil.evaluation.protocol import Protocol, find_protocol
 from voiceveil.evaluation.results import Figure, Results, attacker_label
 from voiceveil.metrics import ScoredTrials
 from voiceveil.official import read_results
@@ -26,7 +26,7 @@ __all__ = ["Attack", "ReportData", "Scored", "attacks_of", "load_report_data", "
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The trials behind an EER: scores, and the numbers of the speakers, whose names are ``speakers``."""
+    """The scored trials behind an EER; speakers are indices into the names ``speakers``."""
 
     figure: Figure
     trials: ScoredTrials
@@ -56,7 +56,7 @@ class Attack:
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """Results, details, and the scores of each EER (of those whose scores were kept)."""
+    """Results, details of utterances, and the scored trials of each EER whose scores were kept."""
 
     results: Results
     folder: Path
@@ -66,8 +66,7 @@ class ReportData:
     @property
     def protocol(self) -> Protocol | None:
         """The protocol of the results; None if they neither hold it nor name one that ships with the package."""
-        is_known = "protocol" in self.results.info or self.results.protocol in known_protocols()
-        return protocol_of(self.results) if is_known else None
+        return find_protocol(self.results)
 
     def attacks(self) -> tuple[Attack, ...]:
         """Return all attacks, in the order of the results."""
@@ -135,8 +134,8 @@ def _read(file: Path, figure: Figure, speaker_of: dict[str, str]) -> Scored:
                 score.append(float(value))
                 actual.append(speaker_of[name])
             except (ValueError, KeyError) as error:
-                what = f"not `<speaker> <utterance> <score>` of the details: {str(error)[:100]}"
-                raise InputError(what, where=file, line=number, fix="evaluate again") from None
+                problem = f"not `<speaker> <utterance> <score>` of the details: {str(error)[:100]}"
+                raise InputError(problem, where=file, line=number, fix="evaluate again") from None
             enroll.append(claimed)
             utterance.append(name)
     claims, speakers = np.array(enroll), np.array(actual)

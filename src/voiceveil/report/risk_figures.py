@@ -1,7 +1,7 @@
 """Figure 1 of the legal paper: a rate against the number of speakers, a curve for each attacker.
 
-Conventions: pixels, y downward; N is logarithmic. Bands are 95% intervals, the dashed grey line is chance, thin dotted
-lines beyond the last point are extrapolations. A curve has a color and a dash pattern: neither is needed alone.
+Conventions: pixels, y downward; N is logarithmic. Bands are 95% intervals, the dashed gray line is chance, thin dotted
+lines beyond the last point are extrapolations. Each curve can be told by its color alone and by its dash pattern alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,20 @@ _WIDTH, _HEIGHT, _FRAME = 330.0, 268.0, (46.0, 10.0, 320.0, 222.0)
 STYLES = {"original": 1, "informed": 3, "semi-informed": 2, "ignorant": 4}
 
 
-def risk_svg(curves: Sequence[Curve], ahead: Sequence[Extrapolation], title: str) -> str:
-    """One panel; ``ahead``: extrapolations along N that belong to these curves."""
+def risk_svg(curves: Sequence[Curve], growth: Sequence[Extrapolation], title: str) -> str:
+    """Return one panel as SVG.
+
+    Parameters
+    ----------
+    curves
+        Curves of one metric and one conversation length.
+    growth
+        Extrapolations of these curves to more speakers.
+    title
+        Description of the figure for screen readers.
+    """
     left, top, right, bottom = _FRAME
-    sizes = [size for curve in curves for size in curve.sizes] + [one.speakers for one in ahead]
+    sizes = [size for curve in curves for size in curve.sizes] + [point.speakers for point in growth]
     low, high = math.log10(min(sizes)), math.log10(max(sizes))
     if high - low < 0.2:
         low, high = low - 0.1, high + 0.1
@@ -51,7 +61,7 @@ def risk_svg(curves: Sequence[Curve], ahead: Sequence[Extrapolation], title: str
             parts.append(
                 f'<circle class="eer s{style}" cx="{a:.1f}" cy="{b:.1f}" r="3"><title>{text(tip)}</title></circle>'
             )
-        beyond = [(x(one.speakers), y(100 * one.value)) for one in ahead if one.attacker == curve.attacker]
+        beyond = [(x(point.speakers), y(100 * point.value)) for point in growth if point.attacker == curve.attacker]
         if beyond:
             parts.append(_path(f"ahead s{style}", [points[-1], *beyond]))
     return svg(_WIDTH, _HEIGHT, title, parts)
@@ -62,17 +72,17 @@ def _count(value: float) -> str:
 
 
 def _ticks(low: float, high: float, sizes: Sequence[int]) -> list[float]:
-    """Round numbers of speakers, at most six; if there is hardly one, the numbers that were measured."""
+    """Return at most six round numbers of speakers; if fewer than three fit, the measured numbers."""
     for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [
+        ticks = [
             float(step * 10**power)
             for power in range(math.floor(low), math.ceil(high) + 1)
             for step in steps
             if low - 1e-9 <= math.log10(step * 10**power) <= high + 1e-9
         ]
-        if len(found) <= 6:
+        if len(ticks) <= 6:
             break
-    return found if len(found) > 2 else [float(size) for size in sorted(set(sizes))]
+    return ticks if len(ticks) > 2 else [float(size) for size in sorted(set(sizes))]
 
 
 def _path(style: str, points: Sequence[tuple[float, float]]) -> str:

@@ -1,6 +1,6 @@
-"""The parts of a report beside those of the tasks: each function returns what the template shows, or why nothing is.
+"""The parts of a report beside those of the tasks: each function returns the content of one part of the template.
 
-Conventions: ``missing`` is a sentence for the reader where a part could not be made, else empty. Drawings are SVG.
+Conventions: ``missing`` is a sentence for the reader if a part could not be made, else empty. Drawings are SVG.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from voiceveil.evaluation.protocol_checks import known_metric
 from voiceveil.evaluation.results import Figure
 from voiceveil.evaluation.tasks import all_tasks
-from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.plots import Dot, dots_svg
 from voiceveil.report.report_data import ReportData, set_name
 from voiceveil.report.speakers import SpeakerEer, by_speaker
@@ -25,7 +25,7 @@ _SHOWN = 40  # speakers of a dot plot
 
 @dataclass(frozen=True)
 class Part:
-    """Panels and rows of a section, or why there are none."""
+    """Panels and rows of a section, or the reason why there are none."""
 
     panels: tuple[Panel, ...] = ()
     rows: tuple[Any, ...] = ()
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Speakers:
-    """The EERs of the speakers, a dot plot a set, and the worst of all."""
+    """The EERs of the speakers: a dot plot for each set, and all speakers, the worst protected first."""
 
     panels: tuple[Panel, ...] = ()
     worst: tuple[SpeakerEer, ...] = ()
@@ -88,16 +88,18 @@ def speakers(data: ReportData) -> Speakers:
 def further(data: ReportData) -> Part:
     """Return the figures that no task shows in a section of its own."""
     shown = {metric for task in all_tasks() for metric in task.metrics}
-    titles = {"eer_rocch": "EER by the convex hull"} | {name: info.title for name, info in METRICS.items()}
-    figures = [figure for figure in data.results.figures if figure.metric in titles and figure.metric not in shown]
-    rows = tuple((titles[figure.metric], figure) for figure in figures)
+    titles = {"eer_rocch": "EER by the convex hull"}
+    for metric in {figure.metric for figure in data.results.figures} - shown:
+        if (info := known_metric(metric)) is not None:
+            titles[metric] = info.title
+    rows = tuple((titles[figure.metric], figure) for figure in data.results.figures if figure.metric in titles)
     return Part(rows=rows, missing="" if rows else f"{data.results.protocol} has no further metrics.")
 
 
 def health(data: ReportData) -> Part:
-    """Return the signs of health of each attacker."""
+    """Return the health checks of each attacker."""
     rows = tuple(row for row in data.results.info.get("health", ()) if isinstance(row, Mapping))
-    return Part(rows=rows, missing="" if rows else "The results say nothing of the attackers' health.")
+    return Part(rows=rows, missing="" if rows else "The results hold no health checks of the attackers.")
 
 
 def notes(data: ReportData) -> dict[str, list[str]]:
@@ -108,9 +110,9 @@ def notes(data: ReportData) -> dict[str, list[str]]:
 
 
 def command(data: ReportData) -> str:
-    """Return the command that makes these results anew, with DATA for the folder of the corpora.
+    """Return the command that computes these results again, with DATA for the folder of the corpora.
 
-    Whatever comes from the results is quoted: the command may be pasted into a shell.
+    Everything that comes from the results is quoted: the command may be pasted into a shell.
     """
     info = data.results.info
     if "voiceveil" not in info:

@@ -1,8 +1,8 @@
 """The summary of an evaluation in plain words, for readers who decide about data and have no time for tables.
 
-Conventions: each finding has a grade (good, middling, poor, unknown) that is said in words and a sign, never by color
-alone. The limits of the grades are ours, written beside them; no law and no challenge has set them. A grade goes by
-the less favorable end of the 95% interval.
+Conventions: each finding has a grade (good, middling, poor, unknown), shown by a word and a sign, never by color alone.
+The thresholds of the grades are this package's own and are printed beside them; no law and no challenge has set them.
+A grade is given by the less favorable end of the 95% interval.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from voiceveil.evaluation.averages import Average
+from voiceveil.evaluation.averages import Average, counting_figures
+from voiceveil.evaluation.protocol_checks import known_metric
 from voiceveil.evaluation.results import Figure
-from voiceveil.metrics.catalog import METRICS
 from voiceveil.report.report_data import Attack, ReportData
 from voiceveil.stats import Estimate, average
 
-__all__ = ["KNOWLEDGE", "UNKNOWN", "Finding", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
+__all__ = ["KNOWLEDGE", "UNKNOWN", "SummaryCard", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
 
 Grade = Literal["good", "middling", "poor", "unknown"]
 _LOW_PITCH_CORRELATION = 0.3  # the minimum of the 2022 challenge: not above it is poor
@@ -27,8 +27,8 @@ KNOWLEDGE = {
     "unprotected": "hears original speech on both sides",
     "ignorant": "does not know that the recordings are anonymized",
     "lazy-informed": "knows the system and anonymizes its own recordings of a person with it",
-    "semi-informed": "knows the system, and has learned from speech that the system has anonymized",
-    "similar-system": "has learned from speech that a similar system has anonymized",
+    "semi-informed": "knows the system, and was trained on speech that the system has anonymized",
+    "similar-system": "was trained on speech that a similar system has anonymized",
     "inverting": "undoes the anonymization as far as it can, and knows the person's original voice",
     "free": "uses no model of voices, only what anybody can measure",
     "metadata": "uses no audio, only the order of the files",
@@ -39,14 +39,14 @@ _OTHER_RATES = ("eer_rocch", "average_eer", "average_wer")  # of official files
 
 
 @dataclass(frozen=True)
-class Finding:
+class SummaryCard:
     """One line of the summary: a question, its answer in few words with a grade, and what was measured."""
 
     question: str
     grade: Grade
     answer: str
     text: str
-    limits: str = ""  # how the grade is made
+    limits: str = ""  # thresholds of the grades, in words
 
 
 def percent(value: float, low: float | None = None, high: float | None = None) -> str:
@@ -62,12 +62,12 @@ def percent(value: float, low: float | None = None, high: float | None = None) -
 
 
 def shown(figure: Figure | Estimate | int) -> str:
-    """Return a figure with its interval, in its unit, or a number."""
+    """Return a figure or an estimate with its interval, in its unit; a plain number as it is."""
     if not isinstance(figure, Figure):
         if isinstance(figure, Estimate) and figure.unit == "%":
             return percent(figure.value, figure.low, figure.high)
         return str(figure)
-    info = METRICS.get(figure.metric)
+    info = known_metric(figure.metric)
     if figure.metric in _OTHER_RATES or (info is not None and info.unit == "%"):
         return percent(figure.value, figure.low, figure.high)
     unit = f" {info.unit}" if info is not None and info.unit else ""
@@ -83,53 +83,52 @@ def mean_of(figures: tuple[Figure, ...] | list[Figure]) -> Average:
     return Average(pooled.value, pooled.low, pooled.high)
 
 
-def findings(data: ReportData) -> list[Finding]:
+def findings(data: ReportData) -> list[SummaryCard]:
     """Return the findings on privacy, words, emotions and intonation."""
     return [_privacy(data), _words(data), _emotions(data), _intonation(data)]
 
 
-def _shown(one: Average) -> str:
-    return percent(one.value, one.low, one.high)
+def _shown(average: Average) -> str:
+    return percent(average.value, average.low, average.high)
 
 
-def _privacy(data: ReportData) -> Finding:
+def _privacy(data: ReportData) -> SummaryCard:
     question = "Can somebody still tell who speaks?"
     main = data.strongest()
     if main is None:
-        return Finding(question, "unknown", "Not measured", "No attacker was run on the anonymized speech.")
+        return SummaryCard(question, "unknown", "Not measured", "No attacker was run on the anonymized speech.")
     eer = mean_of(main.figures)
     low = eer.value if eer.low is None else eer.low
     grade: Grade = "poor" if low < 0.2 else "middling" if low < 0.4 else "good"
     if data.results.checks:
-        return Finding(question, "unknown", UNKNOWN, "The figures may be false: checks have failed.")
+        return SummaryCard(question, "unknown", UNKNOWN, "The figures may be false: checks have failed.")
     answer = {
         "poor": "Often, yes: weak protection",
         "middling": "Sometimes: partial protection",
-        "good": "Hardly, by the attackers we tried",
+        "good": "Hardly, with the attackers that were tried",
     }[grade]
     if main.knowledge in ("ignorant", "lazy-informed", "inverting", "free"):
         if grade == "good":
             grade = "middling"
-        answer += " (no attacker had learned from the system)"
-    who = KNOWLEDGE.get(main.knowledge, "")
+        answer += " (no attacker was trained on speech of the system)"
+    knowledge = f": it {KNOWLEDGE[main.knowledge]}" if main.knowledge in KNOWLEDGE else ""
     text = (
-        f"The strongest attacker that was tried ({main.evaluator}{': it ' + who if who else ''}) is given two "
-        f"recordings and says whether one person speaks in both. Set so that both kinds of mistakes are equally "
-        f"frequent, it is wrong in {_shown(eer)} of the cases. Guessing would be wrong in 50%: that would be perfect "
-        f"protection."
+        f"The strongest attacker that was tried ({main.evaluator}{knowledge}) is given two recordings and says whether "
+        f"the same person speaks in both. With its threshold set so that both kinds of mistakes are equally frequent, "
+        f"it is wrong in {_shown(eer)} of the cases. Guessing is wrong in 50%: that would be perfect protection."
     )
-    plain = next((one for one in data.attacks() if one.condition == "oo" and not one.is_free), None)
+    plain = next((attack for attack in data.attacks() if attack.condition == "oo" and not attack.is_free), None)
     if plain is not None:
         text += f" Without any protection, an attacker is wrong in {_shown(mean_of(plain.figures))}."
     limits = "weak: EER below 20%; partial: below 40%"
-    return Finding(question, grade, answer, text, limits)
+    return SummaryCard(question, grade, answer, text, limits)
 
 
-def _words(data: ReportData) -> Finding:
+def _words(data: ReportData) -> SummaryCard:
     question = "Are the words kept?"
     pair = _before_and_after(data, "wer")
     if pair is None:
-        return Finding(question, "unknown", "Not measured", "No recognizer was run on the anonymized speech.")
+        return SummaryCard(question, "unknown", "Not measured", "No recognizer was run on the anonymized speech.")
     before, after = pair
     high = after.value if after.high is None else after.high
     added = high - before.value
@@ -139,14 +138,14 @@ def _words(data: ReportData) -> Finding:
         f"A speech recognizer gets {_shown(before)} of the words wrong in the original speech and {_shown(after)} in "
         f"the anonymized speech. People may understand more, or less, than it does."
     )
-    return Finding(question, grade, answer, text, "good: up to 5 points more errors; mostly: up to 15")
+    return SummaryCard(question, grade, answer, text, "good: up to 5 points more errors; mostly: up to 15")
 
 
-def _emotions(data: ReportData) -> Finding:
+def _emotions(data: ReportData) -> SummaryCard:
     question = "Are emotions kept?"
     pair = _before_and_after(data, "uar")
     if pair is None:
-        return Finding(question, "unknown", "Not measured", "No speech with emotion labels was evaluated.")
+        return SummaryCard(question, "unknown", "Not measured", "No speech with emotion labels was evaluated.")
     before, after = pair
     classes = max((len(f.detail.get("recalls", {})) for f in data.results.find("uar")), default=0) or 4
     chance = 1 / classes
@@ -156,12 +155,12 @@ def _emotions(data: ReportData) -> Finding:
     answer = {"good": "Yes, mostly", "middling": "In part", "poor": "Largely lost, to a machine at least"}[grade]
     text = (
         f"A recognizer of {classes} emotions is right in {_shown(before)} of the original and {_shown(after)} of the "
-        f"anonymized speech (mean over the emotions); guessing gives {100 * chance:.0f} %."
+        f"anonymized speech (mean over the emotions); guessing gives {100 * chance:.0f}%."
     )
-    return Finding(question, grade, answer, text, "good: 80% of what is above chance is kept; in part: 50%")
+    return SummaryCard(question, grade, answer, text, "good: 80% of the accuracy above chance is kept; in part: 50%")
 
 
-def _intonation(data: ReportData) -> Finding:
+def _intonation(data: ReportData) -> SummaryCard:
     question = "Is the intonation kept?"
     rows = [
         row for rows in data.details.utterances.values() for row in rows if row.number("pitch_correlation") is not None
@@ -173,10 +172,10 @@ def _intonation(data: ReportData) -> Finding:
         from voiceveil.stats import mean
 
         known = [row.number("pitch_correlation") or 0.0 for row in rows]
-        found = mean(known, [row.speaker or row.utterance for row in rows])
-        rho = Average(found.value, max(found.low, -1.0), min(found.high, 1.0))
+        estimate = mean(known, [row.speaker or row.utterance for row in rows])
+        rho = Average(estimate.value, max(estimate.low, -1.0), min(estimate.high, 1.0))
     else:
-        return Finding(question, "unknown", "Not measured", "No pitch was tracked.")
+        return SummaryCard(question, "unknown", "Not measured", "No pitch was tracked.")
     low = rho.value if rho.low is None else rho.low
     grade: Grade = "good" if low >= 0.7 else "middling" if low > _LOW_PITCH_CORRELATION else "poor"
     answer = {"good": "Yes", "middling": "In part", "poor": "No"}[grade]
@@ -185,13 +184,13 @@ def _intonation(data: ReportData) -> Finding:
         f"The correlation of the pitch curves before and after is {rho.value:.2f}{interval}, where 1 is unchanged. "
         f"The 2022 challenge asks for more than {_LOW_PITCH_CORRELATION:g} on every data set."
     )
-    return Finding(question, grade, answer, text, "good: 0.7 or more; in part: above 0.3")
+    return SummaryCard(question, grade, answer, text, "good: 0.7 or more; in part: above 0.3")
 
 
 def _before_and_after(data: ReportData, metric: str) -> tuple[Average, Average] | None:
     sides = []
     for condition in ("o", "a"):
-        figures = data.results.primary(metric, condition=condition)
+        figures = counting_figures(data.results, metric, data.protocol, condition=condition)
         if not figures:
             return None
         sides.append(mean_of(figures))
@@ -199,34 +198,37 @@ def _before_and_after(data: ReportData, metric: str) -> tuple[Average, Average] 
 
 
 def warnings(data: ReportData) -> list[str]:
-    """Return warnings to read before any figure: attackers not to be trusted, and attackers that are missing."""
-    return [*_of_health(data), *_of_attackers(data.attacks())]
+    """Return warnings to read before any figure: unreliable attackers, and kinds of attackers that are missing."""
+    return [*_health_warnings(data), *_missing_attackers(data.attacks())]
 
 
-def _of_health(data: ReportData) -> Iterator[str]:
-    for one in data.results.info.get("health", ()):
-        if isinstance(one, dict):
-            yield from (f"{one.get('attacker', 'an attacker')}: {line}" for line in one.get("warnings") or ())
+def _health_warnings(data: ReportData) -> Iterator[str]:
+    for record in data.results.info.get("health", ()):
+        if isinstance(record, dict):
+            yield from (f"{record.get('attacker', 'an attacker')}: {line}" for line in record.get("warnings") or ())
 
 
-def _of_attackers(attacks: tuple[Attack, ...]) -> Iterator[str]:
-    against = [one for one in attacks if "a" in one.condition]
-    if against and not any(one.knowledge in ("semi-informed", "similar-system") for one in against):
+def _missing_attackers(attacks: tuple[Attack, ...]) -> Iterator[str]:
+    against = [attack for attack in attacks if "a" in attack.condition]
+    if against and not any(attack.knowledge in ("semi-informed", "similar-system") for attack in against):
         yield (
-            "No attacker has learned from speech of this system. Those who have are usually far stronger: the "
-            "protection may be much weaker than these figures say."
+            "No attacker was trained on speech of this system. Attackers that are trained on it are usually far "
+            "stronger: the protection may be much weaker than these figures say."
         )
 
 
 def caveats(data: ReportData) -> list[str]:
     """Return the limits of what the figures show."""
-    speakers = {row.speaker for rows in data.details.utterances.values() for row in rows if row.speaker}
-    who = f"the {len(speakers)} speakers" if speakers else "the speakers"
+    names = {row.speaker for rows in data.details.utterances.values() for row in rows if row.speaker}
+    speakers = f"the {len(names)} speakers" if names else "the speakers"
     return [
-        "Only the attackers listed here were tried. A stronger one may recognize more; none proves that nobody can.",
-        "What is said can give a person away (names, places, style). That is neither hidden nor measured here.",
-        f"The figures are averages over {who} of these recordings; another language, microphone or way of speaking may "
-        "differ, and a single person may be far less protected than the average (see the speakers).",
-        "An error rate is no statement about the law. Whether data are anonymous also depends on who has what else.",
-        "Machine listeners stand for people: words, emotions and intonation were not judged by humans.",
+        "Only the attackers listed here were tried. A stronger one may recognize more; no failed attack proves that "
+        "none can succeed.",
+        "The words themselves can identify a person (names, places, style). They are neither hidden nor measured here.",
+        f"The figures are averages over {speakers} of these recordings. They may differ for another language, "
+        "microphone or way of speaking, and a single person may be far less protected than the average (see the "
+        "speakers).",
+        "An error rate is not a legal assessment. Whether data are anonymous also depends on what other information an "
+        "attacker has.",
+        "Words, emotions and intonation were measured by machines, not judged by people.",
     ]

@@ -29,12 +29,12 @@ class Axis:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value; beyond the ends, that of the end."""
+        """Return the pixel of a value; values beyond an end of the axis are placed at this end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """The values at the ticks."""
+        """Return the values at the ticks."""
         return [self.low + i * self.step for i in range(round((self.high - self.low) / self.step) + 1)]
 
 
@@ -52,7 +52,7 @@ def scale(values: Sequence[float], start: float, end: float, *, from_zero: bool,
 
 
 def svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
-    """A figure that shrinks with the page; ``title`` says in words what it shows."""
+    """Return a figure that shrinks with the page; ``title`` is its description for screen readers."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}" width="{width:g}">'
         f"<title>{text(title)}</title>{''.join(parts)}</svg>"
@@ -67,7 +67,21 @@ def grid(
     titles: tuple[str, str],
     shown: Callable[[float], str] = "{:g}".format,
 ) -> Iterator[str]:
-    """Grid lines, ticks and the titles of both axes around a frame."""
+    """Yield grid lines, ticks and the titles of both axes around a frame.
+
+    Parameters
+    ----------
+    x, y
+        Map a value to a pixel.
+    frame
+        The plotting area.
+    ticks
+        Values at the ticks of the horizontal and of the vertical axis.
+    titles
+        Of the horizontal and of the vertical axis.
+    shown
+        Format of a tick's value.
+    """
     left, top, right, bottom = frame
     for tick in ticks[1]:
         yield f'<line class="grid" x1="{left:g}" x2="{right:g}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
@@ -84,7 +98,19 @@ def grid(
 def place_names(
     names: Sequence[tuple[str, Box]], taken: Sequence[Box], frame: Box, glyph: float = GLYPH
 ) -> Iterator[str]:
-    """Names of things, each on the first side of its box where it is in nobody's way and inside the frame."""
+    """Yield labels, each at the first place beside its box that is free and inside the frame.
+
+    Parameters
+    ----------
+    names
+        Text of each label, and the box of the mark that it names.
+    taken
+        Boxes that labels should not cover, in addition to the marks.
+    frame
+        The plotting area.
+    glyph
+        Width of a letter in pixels.
+    """
     occupied = [*taken, *(box for _, box in names)]
     for name, own in names:
         beside = _beside(own, glyph * len(name))
@@ -96,7 +122,7 @@ def place_names(
 
 
 def _name(name: str, box: Box, own: Box) -> Iterator[str]:
-    """A name, and a line to what it names if it stands away from it."""
+    """Yield a label, and a line to its mark if they are more than 6 pixels apart."""
     gap = max(own[1] - box[3], box[1] - own[3])
     if gap > 6:
         x1, y1 = (own[0] + own[2]) / 2, own[1] if box[3] < own[1] else own[3]
@@ -106,7 +132,7 @@ def _name(name: str, box: Box, own: Box) -> Iterator[str]:
 
 
 def _beside(own: Box, width: float) -> list[Box]:
-    """Yield places for a label, the best first: at the sides, then ever farther above and below."""
+    """Return places for a label, the best first: at the sides, then ever farther above and below."""
     left, above, right, below = own
     centered, middle = (left + right - width) / 2, (above + below) / 2 - 8
     corners = [(right + 4, middle), (left - 4 - width, middle)]
@@ -116,15 +142,15 @@ def _beside(own: Box, width: float) -> list[Box]:
     return [(a, b, a + width, b + 16) for a, b in corners]
 
 
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+def _overlap(first: Box, second: Box) -> bool:
+    return first[0] <= second[2] and second[0] <= first[2] and first[1] <= second[3] and second[1] <= first[3]
 
 
 def shorten(name: str, longest: int) -> str:
-    """A name of at most so many letters."""
+    """Return a name cut to at most ``longest`` characters."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def text(raw: str) -> str:
-    """Text that may stand in XML: escaped, and without control characters, which may not."""
+    """Escape text for XML; control characters, which XML forbids, become the replacement character."""
     return escape("".join(letter if letter.isprintable() else "\ufffd" for letter in raw))

@@ -1,7 +1,7 @@
 """The parts of a report that show the tasks: the table of each task's section, and drawings from details and scores.
 
-Every task has a part, from :meth:`~voiceveil.evaluation.tasks.Task.section`. Those in :data:`_ADDITIONS` show more.
-Drawings are SVG.
+Every task has a part, made from :meth:`~voiceveil.evaluation.tasks.Task.section`; the functions in :data:`_ADDITIONS`
+add tables and drawings (SVG) to some of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from voiceveil.evaluation.tasks import Section, Table, all_tasks
+from voiceveil.evaluation.tasks import Section, SectionTable, all_tasks
 from voiceveil.evaluation.tasks.contract import Cell
 from voiceveil.report.curves import det_svg
 from voiceveil.report.plots import correlation_svg, pitch_svg, similarity_svg
@@ -23,7 +23,8 @@ __all__ = ["NO_DETAILS", "LegendEntry", "Panel", "TaskPart", "task_parts"]
 
 NO_DETAILS = "The results have no details: evaluate again (all that is known is in the cache), without --no-report."
 _STYLES = 10  # of lines
-_WORDS, _SPOKEN = 15, 10  # words of a table, and occurrences that "most surely" needs
+_WORDS = 15  # rows of a table of words
+_MIN_OCCURRENCES = 10  # of a word in the table "lost most surely"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class TaskPart:
     section: Section
     heading: str = ""
     text: str = ""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[SectionTable, ...] = ()
     panels: tuple[Panel, ...] = ()
     legend: tuple[LegendEntry, ...] = ()
     note: str = ""
@@ -137,8 +138,8 @@ def _words(data: ReportData, section: Section) -> TaskPart:
     if not lost:
         return replace(part, missing="There are no transcripts to compare with." if rows else NO_DETAILS)
     worse = [word for word in lost if word.extra > 0]
-    surely = [word for word in worse if word.said >= _SPOKEN]
-    surely.sort(key=lambda word: (-wilson(word.extra, word.said).low, word.word))  # few occurrences prove little
+    surely = [word for word in worse if word.occurrences >= _MIN_OCCURRENCES]
+    surely.sort(key=lambda word: (-wilson(word.extra, word.occurrences).low, word.word))  # few occurrences prove little
     tables = (
         _lost_table(worse, "Lost most often: the most losses more than in the original speech"),
         _lost_table(
@@ -153,7 +154,7 @@ def _words(data: ReportData, section: Section) -> TaskPart:
     return replace(part, tables=tables, note=note)
 
 
-def _lost_table(words: list[LostWord], title: str) -> Table:
+def _lost_table(words: list[LostWord], title: str) -> SectionTable:
     columns = ("word", "lost, anonymized", "share [95%]", "recognized instead", "lost, original", "said")
     rows = tuple(
         (
@@ -162,11 +163,11 @@ def _lost_table(words: list[LostWord], title: str) -> Table:
             word.share,
             ", ".join(f"{other or '(nothing)'} {count}" for other, count in word.instead),
             word.lost_original,
-            word.said,
+            word.occurrences,
         )
         for word in words[:_WORDS]
     )
-    return Table(columns, rows, title)
+    return SectionTable(columns, rows, title)
 
 
 def _pitch(data: ReportData, section: Section) -> TaskPart:
@@ -190,7 +191,7 @@ def _pitch(data: ReportData, section: Section) -> TaskPart:
         panels.append(Panel(f"{name}: correlation", drawing))
     if not rows:
         return TaskPart(replace(section, missing="" if section.table.rows else NO_DETAILS))
-    table = Table(("set", "pitch correlation [95%]", "pitch after / before"), tuple(rows))
+    table = SectionTable(("set", "pitch correlation [95%]", "pitch after / before"), tuple(rows))
     text = (
         "Each point is an utterance: on the dashed line its mean pitch is unchanged. The correlation compares the "
         "course of the pitch, 1 is unchanged; it is by our own autocorrelation tracker unless the table says otherwise."

@@ -1,7 +1,7 @@
-"""Which words get lost: those that a recognizer hears in the original and no longer in the anonymized speech.
+"""Words that a speech recognizer gets right in the original speech and wrong in the anonymized speech.
 
-Conventions: a word is lost when it is deleted or heard as another; shares are of the times it was said, with a Wilson
-interval that takes the occurrences as independent.
+Conventions: a word is lost when it is deleted or recognized as another word; shares are of its occurrences in the
+references, with a Wilson interval that takes the occurrences as independent.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["LostWord", "lost_words"]
 
 @dataclass(frozen=True)
 class LostWord:
-    """A word: how often it was said, how often lost, and what was heard instead most often ("" for nothing)."""
+    """Counts of a word: occurrences, losses, and what was recognized instead most often ("" for nothing)."""
 
     word: str
-    said: int
+    occurrences: int
     lost_original: int
     lost_anonymized: int
     share: Estimate  # lost in the anonymized speech
@@ -30,16 +30,16 @@ class LostWord:
 
     @property
     def extra(self) -> int:
-        """Losses more than in the original speech."""
+        """Losses in the anonymized speech minus those in the original speech."""
         return self.lost_anonymized - self.lost_original
 
 
 def lost_words(rows: Iterable[UtteranceRecord]) -> list[LostWord]:
-    """All words of utterances that were recognized, those first of which anonymization has cost most."""
+    """Return all words of the recognized utterances, those first that lose most by the anonymization."""
     recognized = [row for row in rows if row.text("reference")]
     if not recognized:
         return []
-    said: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     lost: list[Counter[str]] = [Counter(), Counter()]
     instead: defaultdict[str, Counter[str]] = defaultdict(Counter)
     references = [row.text("reference") for row in recognized]
@@ -49,13 +49,13 @@ def lost_words(rows: Iterable[UtteranceRecord]) -> list[LostWord]:
             for edit in alignment:
                 if edit.ref is None:
                     continue
-                said[edit.ref] += side  # once, with the second side
+                occurrences[edit.ref] += side  # once, with the second side
                 if edit.operation != "hit":
                     lost[side][edit.ref] += 1
                     if side == 1:
                         instead[edit.ref][edit.hyp or ""] += 1
     words = [
         LostWord(w, n, lost[0][w], lost[1][w], wilson(lost[1][w], n), tuple(instead[w].most_common(3)))
-        for w, n in said.items()
+        for w, n in occurrences.items()
     ]
-    return sorted(words, key=lambda one: (-one.extra, -one.share.value, one.word))
+    return sorted(words, key=lambda word: (-word.extra, -word.share.value, word.word))

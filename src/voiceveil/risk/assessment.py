@@ -7,7 +7,7 @@ baseline and the control; a limit is exceeded if the upper limit of the interval
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -75,7 +75,7 @@ class LimitVerdict:
 
 @dataclass(frozen=True)
 class WorstSpeaker:
-    """How often a speaker is linked among N' speakers, and singled out among N; None if they were not tested."""
+    """Rates at which a speaker is linked among N' speakers, and singled out among N; None if not tested."""
 
     speaker: str
     attacker: str
@@ -128,7 +128,7 @@ class Assessment:
 
     @property
     def exceeded(self) -> bool:
-        """Whether a limit of the user is exceeded."""
+        """True if a limit of the user is exceeded."""
         return any(verdict.exceeded for verdict in self.verdicts)
 
     def curve(self, attacker: str, metric: Metric, length: int) -> Curve | None:
@@ -172,7 +172,6 @@ def assess(
     *,
     limits: RiskLimits | None = None,
     jobs: int = 1,
-    about: Mapping[str, Any] | None = None,
     checks: Sequence[Check] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Assessment:
@@ -188,8 +187,6 @@ def assess(
         Rates that the user accepts.
     jobs : int
         Threads; the result does not depend on their number.
-    about : mapping, optional
-        Command, versions and files, kept in the result.
     checks : sequence of Check
         Failed checks of the audio; those of the embeddings are added.
     progress : callable, optional
@@ -202,23 +199,16 @@ def assess(
     """
     chosen, accepted = plan or RiskPlan(), limits or RiskLimits()
     _check(attacks)
-    tasks: list[tuple[str, Callable[[], tuple[Curve, ...] | Inference | None]]] = []
-    for attack in attacks:
-        for length in sorted(chosen.lengths):
-            tasks.append((f"{attack.name}, L = {length}: Singling Out", _singling(attack, chosen, length)))
-            tasks.append((f"{attack.name}, L = {length}: Linkability, EER", _linking(attack, chosen, length)))
-            for attribute in sorted(attack.labels):
-                name = f"{attack.name}, L = {length}: {attribute}"
-                tasks.append((name, _inferring(attack, attribute, length, chosen.seed)))
     report = progress or (lambda _: None)
 
-    def work(task: tuple[str, Callable[[], Any]]) -> Any:
-        result = task[1]()
-        report(task[0])
+    def work(step: _Step) -> Any:
+        name, measure = step
+        result = measure()
+        report(name)
         return result
 
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
-        results = list(pool.map(work, tasks))
+        results = list(pool.map(work, _steps(attacks, chosen)))
     curves = tuple(curve for result in results if isinstance(result, tuple) for curve in result)
     inferences = tuple(result for result in results if isinstance(result, Inference))
     assessment = Assessment(
@@ -231,11 +221,25 @@ def assess(
         tuple(_warnings(curves, inferences)),
         (),
         _sizes(attacks[0]),
-        dict(about or {}),
+        {},
         merged([*checks, *check_attacks(attacks)]),
     )
     worst, verdicts = tuple(_worst(assessment, accepted)), tuple(_verdicts(assessment, accepted))
     return replace(assessment, worst=worst, verdicts=verdicts)
+
+
+_Step = tuple[str, Callable[[], tuple[Curve, ...] | Inference | None]]
+
+
+def _steps(attacks: Sequence[RiskAttack], plan: RiskPlan) -> Iterator[_Step]:
+    """Yield the name and the computation of every measurement."""
+    for attack in attacks:
+        for length in sorted(plan.lengths):
+            yield f"{attack.name}, L = {length}: Singling Out", _singling(attack, plan, length)
+            yield f"{attack.name}, L = {length}: Linkability, EER", _linking(attack, plan, length)
+            for attribute in sorted(attack.labels):
+                name = f"{attack.name}, L = {length}: {attribute}"
+                yield name, _inferring(attack, attribute, length, plan.seed)
 
 
 def _check(attacks: Sequence[RiskAttack]) -> None:
@@ -303,13 +307,15 @@ def _warnings(curves: Sequence[Curve], inferences: Sequence[Inference]) -> list[
             task = f"inference of {entry.attribute}, L = {entry.length}"
             weak.setdefault(entry.attacker, []).append(f"{task} ({entry.value:.1%}, baseline {entry.baseline:.1%})")
     warnings = [
-        f"The {attacker} attacker is no better than guessing in: {'; '.join(items)}. That is what a weak attacker "
-        "looks like as well as privacy: do not take it for the latter."
+        f"The {attacker} attacker is no better than guessing in: {'; '.join(items)}. A weak attacker gives "
+        "such figures as well: they do not prove that the data are private."
         for attacker, items in weak.items()
     ]
     names = {curve.attacker for curve in curves}
     if "informed" not in names:
-        warnings.append("No informed attacker was tried: whoever has the system can do better than these figures say.")
+        warnings.append(
+            "No informed attacker was tried: an attacker who has the system can do better than these figures say."
+        )
     for curve in curves:
         if curve.metric == "linkability" and curve.attacker == "original" and curve.value[0] < _WEAK:
             warnings.append(
@@ -326,8 +332,8 @@ def _warn_of_order(curves: Sequence[Curve]) -> list[str]:
         by = {c.attacker: c for c in curves if c.metric == "linkability" and c.length == length}
         if {"informed", "ignorant"} <= set(by) and by["informed"].high[-1] < by["ignorant"].value[-1]:
             warnings.append(
-                f"L = {length}: the informed attacker links less than the ignorant one. It has learned badly: take the "
-                "ignorant one's figures."
+                f"L = {length}: the informed attacker links less than the ignorant one: its training has failed. Use "
+                "the ignorant attacker's figures."
             )
     return warnings
 

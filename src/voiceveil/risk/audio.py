@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.attack import Attacker, make_attackers
-from voiceveil.attack.adaptation import TrainingSet, adapt, candidates, recording_units
+from voiceveil.attack.adaptation import LabeledEmbeddings, adapt, candidates, recording_units
 from voiceveil.attack.backends import Linear
 from voiceveil.attack.checks import check_training_speakers
 from voiceveil.attack.embedding import embed_raw, from_raw, has_trunk
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.metrics.legal import voices
+from voiceveil.metrics.legal import utterance_embeddings
 from voiceveil.models.speaker.covariances import Floats
 from voiceveil.models.speaker.encoders import SpeakerEncoder
 from voiceveil.risk.embeddings import EmbeddingTable, Names
@@ -185,7 +185,9 @@ class _Sets:
         table = EmbeddingTable(np.array(self.ids), self.speaker, vectors.astype(np.float32))
         a, b = table.rows(self.rows("A")), table.rows(self.rows("B"))
         check_sets(a, b)
-        return AttackPart(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()), only)
+        return AttackPart(
+            utterance_embeddings(a.vector, a.speaker.tolist()), utterance_embeddings(b.vector, b.speaker.tolist()), only
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,36 +219,42 @@ def _learn(
     unknown = next((u.id for u in labeled if u.speaker is None), None)
     if unknown is not None:
         raise InputError(f"training utterance {unknown} has no speaker", fix="add utt2spk")
-    speaker = np.array([str(u.speaker) for u in labeled])
-    raw = np.concatenate([embed_raw(corpus, encoder, context).vectors for corpus in corpora])
-    gender = np.array([u.gender or "" for u in labeled])
-    unit = recording_units(labeled)
-    shared = sorted(release & set(speaker.tolist()))
+    data = _TrainingData(
+        np.concatenate([embed_raw(corpus, encoder, context).vectors for corpus in corpora]),
+        np.array([str(u.speaker) for u in labeled]),
+        np.array([u.gender or "" for u in labeled]),
+        recording_units(labeled),
+    )
+    shared = sorted(release & set(data.speaker.tolist()))
     if not shared:
-        return [_fit(encoder, raw, speaker, gender, unit, None, context)]
+        return [_fit(encoder, data, None, context)]
     parts = [frozenset(shared[number::_PARTS]) for number in range(min(_PARTS, len(shared)))]
-    parts[0] |= frozenset(release - set(shared))  # any model will do for speakers who are in no training
-    layers = []
-    for only in parts:
-        kept = ~np.isin(speaker, sorted(only))
-        layers.append(_fit(encoder, raw[kept], speaker[kept], gender[kept], unit[kept], only, context))
-    return layers
+    parts[0] |= frozenset(release - set(shared))  # speakers without training speech: any model may attack them
+    return [_fit(encoder, data.without(only), only, context) for only in parts]
 
 
-def _fit(
-    encoder: SpeakerEncoder,
-    raw: Floats,
-    speaker: Names,
-    gender: Names,
-    unit: Names,
-    only: frozenset[str] | None,
-    context: RunContext,
-) -> _Layer:
-    """Return the layer that does best on held-out training speakers."""
-    codes = np.unique(speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    data = TrainingSet(from_raw(encoder, raw), raw if has_trunk(encoder) else None, codes, gender, unit)
-    affine = [c for c in candidates(data) if c.backend.affine]  # so that vectors can be averaged and compared
-    adapted = adapt(data, affine, cache=context.cache, quiet=not context.progress)
+@dataclass(frozen=True, eq=False)
+class _TrainingData:
+    """Embeddings of the training speech before the last layer, (n, k), and labels of each utterance, (n,)."""
+
+    raw: Floats
+    speaker: Names
+    gender: Names
+    unit: Names
+
+    def without(self, speakers: frozenset[str]) -> _TrainingData:
+        """Return the utterances of all other speakers."""
+        kept = ~np.isin(self.speaker, sorted(speakers))
+        return _TrainingData(self.raw[kept], self.speaker[kept], self.gender[kept], self.unit[kept])
+
+
+def _fit(encoder: SpeakerEncoder, data: _TrainingData, only: frozenset[str] | None, context: RunContext) -> _Layer:
+    """Return the layer that does best on held-out training speakers; it is for the speakers ``only``, or for all."""
+    codes = np.unique(data.speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    trunk = data.raw if has_trunk(encoder) else None
+    training = LabeledEmbeddings(from_raw(encoder, data.raw), trunk, codes, data.gender, data.unit)
+    affine = [c for c in candidates(training) if c.backend.affine]  # so that vectors can be averaged and compared
+    adapted = adapt(training, affine, cache=context.cache, quiet=not context.progress)
     assert isinstance(adapted.scorer, Linear)  # noqa: S101 -- the scorer of an affine back-end
     return _Layer(
         adapted.candidate.name,

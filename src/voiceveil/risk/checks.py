@@ -16,7 +16,7 @@ import numpy as np
 from voiceveil.attack.checks import audio_content, check_audio, check_training, check_trials
 from voiceveil.core.checks import Check, failed
 from voiceveil.metrics import ScoredTrials
-from voiceveil.metrics.legal import Voices, unit_rows
+from voiceveil.metrics.legal import UtteranceEmbeddings, unit_rows
 from voiceveil.risk.sets import RiskAttack
 from voiceveil.run.cache import Cache
 
@@ -56,7 +56,7 @@ def check_attacks(attacks: Sequence[RiskAttack]) -> list[Check]:
     return checks
 
 
-def _rows(voices: Voices) -> Counter[bytes]:
+def _rows(voices: UtteranceEmbeddings) -> Counter[bytes]:
     """Return digest -> count of the vectors of a set."""
     return Counter(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in voices.matrix[:_ROWS])
 

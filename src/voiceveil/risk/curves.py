@@ -6,11 +6,11 @@ all attackers.
 
 * Singling Out: 495 speakers of B enrolled with up to 30 utterances; up to ten x-vectors of L utterances of each of N
   speakers of A; ten folds; threshold between the 9th and the 10th calibration score, or footnote 4's for speakers with
-  fewer x-vectors; five draws (:mod:`voiceveil.metrics.singling`).
+  fewer x-vectors; five draws (:mod:`voiceveil.metrics.legal_singling_out`).
 * Linkability: an x-vector of L utterances of each speaker of B against N' speakers of A, each the mean of all their
-  utterances; the exact expectation over all draws of the N' (:mod:`voiceveil.metrics.linking`), a mean over five
-  draws of the utterances.
-* 1 - EER: of the same x-vectors (:mod:`voiceveil.metrics.crossing`).
+  utterances; the exact expectation over all draws of the N' (:mod:`voiceveil.metrics.legal_linkability`), a mean over
+  five draws of the utterances.
+* 1 - EER: of the same x-vectors (:mod:`voiceveil.metrics.all_pairs`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any, Literal
 import numpy as np
 
 from voiceveil.core.errors import InputError
-from voiceveil.metrics import crossing, legal
-from voiceveil.metrics.isolation import Rank
+from voiceveil.metrics import all_pairs, legal
+from voiceveil.metrics.isolation import Rank, SinglingOutProtocol
 from voiceveil.metrics.legal import Floats
-from voiceveil.metrics.linking import link_probabilities, own_columns
-from voiceveil.metrics.singling import SinglingOut, singling_out_of
+from voiceveil.metrics.legal_linkability import link_probabilities, own_columns
+from voiceveil.metrics.legal_singling_out import SinglingOut, singling_out
 from voiceveil.risk.sets import AttackPart, RiskAttack
 
 __all__ = ["METRICS", "Curve", "Metric", "RiskPlan", "measure_linking", "measure_singling_out"]
@@ -176,19 +176,10 @@ def measure_singling_out(attack: RiskAttack, plan: RiskPlan, length: int) -> Cur
 def _singling_out(part: AttackPart, plan: RiskPlan, length: int, sizes: Sequence[int]) -> SinglingOut | None:
     """Return the result of one part, or None if it attacks none of the enrolled speakers."""
     try:
-        return singling_out_of(
-            part.a,
-            part.b,
-            sizes=sizes,
-            length=length,
-            enroll_length=plan.enroll_length,
-            most_enrolled=plan.enrolled,
-            only=part.only,
-            folds=plan.folds,
-            draws=plan.draws,
-            rank=plan.rank,
-            seed=plan.seed,
+        protocol = SinglingOutProtocol(
+            length, plan.enroll_length, plan.enrolled, folds=plan.folds, draws=plan.draws, rank=plan.rank
         )
+        return singling_out(part.a, part.b, protocol, sizes=sizes, only=part.only, seed=plan.seed)
     except InputError as error:
         if part.only is not None and error.what == "none of these speakers is enrolled and tested":
             return None
@@ -234,14 +225,14 @@ class _Linked:
     linked: Floats
     control: Floats
     eer: Floats
-    trials: crossing.Trials
+    trials: all_pairs.TrialCounts
 
 
 def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ...]) -> _Linked | None:
     rng = np.random.default_rng([plan.seed, 2])
-    enrolled = legal.mean_voices(part.a)
+    enrolled = legal.speaker_means(part.a)
     n = len(enrolled.speakers)
-    crossings: list[crossing.Crossing] = []
+    results: list[all_pairs.AllPairs] = []
     speakers: tuple[str, ...] = ()
     if not (part.b.counts >= length).any():
         return None
@@ -253,18 +244,18 @@ def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ..
         speakers = tuple(name for name, kept in zip(tests.speakers, rows, strict=True) if kept)
         own = own_columns(tests.speakers, enrolled.speakers)
         claimed = (own + rng.integers(1, n, size=len(own))) % n  # anybody but the speaker
-        edges = crossings[0].trials.edges if crossings else None
+        edges = results[0].trials.edges if results else None
         others = np.random.default_rng([plan.seed, 3, number])  # of its own: all parts must draw the same utterances
-        vectors = tests.vectors[rows]
-        crossings.append(crossing.cross(vectors, enrolled.vectors, own[rows], claimed[rows], sizes, others, edges))
-    trials = crossings[0].trials
-    for entry in crossings[1:]:
+        link = all_pairs.LinkTrials(tests.vectors[rows], enrolled.vectors, own[rows], claimed[rows])
+        results.append(all_pairs.score_all_pairs(link, sizes, others, edges))
+    trials = results[0].trials
+    for entry in results[1:]:
         trials = trials + entry.trials
     return _Linked(
         speakers,
-        np.mean([_linked(entry.rivals, n, sizes) for entry in crossings], axis=0),
-        np.mean([_linked(entry.control, n - 1, sizes) for entry in crossings], axis=0),
-        np.mean([entry.eer for entry in crossings], axis=0),
+        np.mean([_linked(entry.rivals, n, sizes) for entry in results], axis=0),
+        np.mean([_linked(entry.control, n - 1, sizes) for entry in results], axis=0),
+        np.mean([entry.eer for entry in results], axis=0),
         trials,
     )
 
@@ -276,7 +267,7 @@ def _linked(rivals: legal.Ints, enrolled: int, sizes: Sequence[int]) -> Floats:
 
 def _eer_limits(results: Sequence[_Linked], eer: Floats, weights: legal.Ints, seed: int) -> Floats:
     """Return 95% limits, shape (k, 2); errors of parts are independent, as parts attack different speakers."""
-    limits = [crossing.eer_interval(result.eer, result.trials, seed=seed) for result in results]
+    limits = [all_pairs.eer_interval(result.eer, result.trials, seed=seed) for result in results]
     share = (weights / weights.sum())[:, None]
     down = np.sqrt(sum((s * (r.eer - x[:, 0])) ** 2 for s, r, x in zip(share, results, limits, strict=True)))
     up = np.sqrt(sum((s * (x[:, 1] - r.eer)) ** 2 for s, r, x in zip(share, results, limits, strict=True)))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from voiceveil.metrics import legal
-from voiceveil.metrics.legal import Voices
+from voiceveil.metrics.legal import UtteranceEmbeddings
 from voiceveil.risk.embeddings import Names
 from voiceveil.risk.sets import RiskAttack
 
@@ -104,7 +104,7 @@ def infer(attack: RiskAttack, attribute: str, length: int, *, seed: int = 0) -> 
     )
 
 
-def _collect(spoken: Voices, label: Names, length: int, seed: int) -> _LabeledVectors | None:
+def _collect(spoken: UtteranceEmbeddings, label: Names, length: int, seed: int) -> _LabeledVectors | None:
     """Return up to four x-vectors of each speaker, at most 3000, of classes that enough speakers have; or None."""
     classes = frequent_classes(label, spoken.codes)
     known = np.flatnonzero(np.isin(label, classes))

@@ -12,13 +12,13 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
 from voiceveil.corpus.ids import safe_id
 
-__all__ = ["Labels", "read_labels"]
+__all__ = ["AttributeLabels", "read_labels"]
 
 _KEYS = ("utterance", "speaker")
 
 
 @dataclass(frozen=True)
-class Labels:
+class AttributeLabels:
     """Attribute -> id -> label, where ids are those of utterances or of speakers, as ``key`` says."""
 
     key: str
@@ -30,7 +30,7 @@ class Labels:
         return {name: [labels.get(id, "") for id in ids] for name, labels in self.attributes.items()}
 
 
-def read_labels(path: Path) -> Labels:
+def read_labels(path: Path) -> AttributeLabels:
     """Read a CSV file with a column ``speaker`` or ``utterance`` and a column for each attribute.
 
     Raises
@@ -55,4 +55,4 @@ def read_labels(path: Path) -> Labels:
                 attributes.setdefault(name, {})[safe_id(row[key])] = value
     if not attributes:
         raise InputError("no attribute", where=path, fix="add a column such as age")
-    return Labels(key, attributes)
+    return AttributeLabels(key, attributes)

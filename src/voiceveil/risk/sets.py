@@ -23,7 +23,7 @@ from voiceveil.corpus import Corpus, read_kaldi
 from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.trial_design import Design
 from voiceveil.evaluation.protocol import Legal, load_protocol
-from voiceveil.metrics.legal import Voices, voices
+from voiceveil.metrics.legal import UtteranceEmbeddings, utterance_embeddings
 from voiceveil.risk.embeddings import EmbeddingTable, Names
 
 __all__ = [
@@ -41,9 +41,9 @@ __all__ = [
 #: Attacker -> its knowledge, for a sentence that begins with "it".
 ATTACKERS = {
     "original": "has the original recordings: no protection at all, for comparison",
-    "ignorant": "does not know that the speech is anonymized; its encoder knows original speech only",
-    "semi-informed": "knows that the speech is anonymized; its encoder has learned from a similar system",
-    "informed": "has the very system; its encoder has learned from speech that the system has anonymized",
+    "ignorant": "does not know that the speech is anonymized; its encoder was trained on original speech only",
+    "semi-informed": "knows that the speech is anonymized; its encoder was trained on speech of a similar system",
+    "informed": "has the same system; its encoder was trained on speech that the system has anonymized",
 }
 
 
@@ -53,14 +53,14 @@ class AttackPart:
 
     Parameters
     ----------
-    a, b : Voices
+    a, b : UtteranceEmbeddings
         Embeddings of the sets.
     only : frozenset of str, optional
         Speakers who are attacked with this model; all by default.
     """
 
-    a: Voices
-    b: Voices
+    a: UtteranceEmbeddings
+    b: UtteranceEmbeddings
     only: frozenset[str] | None = None
 
 
@@ -120,8 +120,8 @@ def _split(sets: Sequence[Corpus]) -> dict[str, str]:
     for side, corpus in zip("AB", sets, strict=True):
         for utterance in corpus:
             if split.setdefault(utterance.id, side) != side:
-                what = f"utterance {utterance.id} of speaker {utterance.speaker} is in A and in B"
-                raise InputError(what, where=corpus.root, fix="sets must not overlap")
+                problem = f"utterance {utterance.id} of speaker {utterance.speaker} is in A and in B"
+                raise InputError(problem, where=corpus.root, fix="sets must not overlap")
     return split
 
 
@@ -156,7 +156,9 @@ def attack_from_tables(
         If the tables are not sets A and B of the protocol.
     """
     check_sets(a, b)
-    part = AttackPart(voices(a.vector, a.speaker.tolist()), voices(b.vector, b.speaker.tolist()))
+    part = AttackPart(
+        utterance_embeddings(a.vector, a.speaker.tolist()), utterance_embeddings(b.vector, b.speaker.tolist())
+    )
     return RiskAttack(name, (part,), a.attributes, about or {})
 
 

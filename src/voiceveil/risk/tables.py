@@ -68,11 +68,11 @@ def assessment_table(assessment: Assessment) -> Table:
         ))  # fmt: skip
     notes = ["", *check_lines(assessment.checks), *(f"warning: {text}" for text in assessment.warnings)]
     notes += [_verdict_line(verdict, judged=not assessment.checks) for verdict in assessment.verdicts]
-    return Table(_COLUMNS, tuple(rows), (*notes, "This informs a legal assessment and is none."))
+    return Table(_COLUMNS, tuple(rows), (*notes, "This informs a legal assessment and does not replace one."))
 
 
 def _verdict_line(verdict: LimitVerdict, *, judged: bool) -> str:
     sign = "EXCEEDED" if verdict.exceeded else "kept" if judged else "NOT JUDGED (see the WARNING)"
     rate = f"{verdict.value:.1%} (up to {verdict.high:.1%}) of {verdict.limit:.1%}"
-    who = f"{verdict.attacker}, L = {verdict.length}, {verdict.speakers} speakers"
-    return f"limit {sign}: {verdict.criterion} {rate}, {who}"
+    attack = f"{verdict.attacker}, L = {verdict.length}, {verdict.speakers} speakers"
+    return f"limit {sign}: {verdict.criterion} {rate}, {attack}"

@@ -1,1 +1,1 @@
-"""Long work: a ledger to resume from, an executor, progress."""
+"""Long runs: a ledger to resume from, a cache of results, executors, progress."""

@@ -1,4 +1,4 @@
-"""A store of results by content: what was computed once from the same audio by the same model is not computed again.
+"""A cache of results by content: a result of the same model on the same audio is computed once.
 
 One SQLite file. The key of a result is a hash of the model's fingerprint and of the audio's bytes, so that neither a
 renamed file nor a new model finds a wrong result. Values are numpy arrays (as .npy, never pickled) or JSON.
@@ -48,9 +48,14 @@ _KEY_DIGITS = 2 * hashlib.sha256().digest_size
 
 
 class Cache:
-    """Results of models on audio; ``Cache(path)`` opens or makes the file, ``Cache(None)`` keeps them in memory.
+    """Results of models on audio.
 
-    ``readonly`` changes nothing: a file that is not there stays away, and the cache is an empty one.
+    Parameters
+    ----------
+    path
+        The file, created if missing; None keeps the results in memory.
+    readonly
+        Write nothing; a missing file is an empty cache and is not created.
     """
 
     def __init__(self, path: Path | None, *, readonly: bool = False) -> None:
@@ -77,8 +82,8 @@ class Cache:
             self._database.execute("SELECT 1 FROM results LIMIT 1")
             return
         # Tables with our names may be the user's: only a file with nothing but tables of our own is a cache.
-        found = {sql for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if not found <= {f"CREATE TABLE {table}" for table in (*_TABLES, _OLD_TABLE)}:
+        tables = {sql for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if not tables <= {f"CREATE TABLE {table}" for table in (*_TABLES, _OLD_TABLE)}:
             raise sqlite3.DatabaseError("a database of something else")
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
@@ -91,7 +96,7 @@ class Cache:
         self._database.close()
 
     def keys(self, fingerprint: str, utterances: Iterable[Utterance]) -> dict[str, bytes]:
-        """Utterance id -> key; reads the files that are new or have changed."""
+        """Return utterance id -> key; files that are new or have changed are read."""
         return {u.id: result_key(fingerprint, self.digest(u.path), u.start, u.duration) for u in utterances}
 
     def has(self, key: bytes) -> bool:
@@ -113,7 +118,7 @@ class Cache:
             raise InputError("cache entry is corrupt", where=self.path, fix=_REMOVE) from error
 
     def get_all(self, keys: Mapping[str, bytes]) -> dict[str, Any | None]:
-        """Name -> the result, or None; in one transaction, which saves a lock for each."""
+        """Return name -> its result or None, in one transaction, which saves a lock for each."""
         if self._database.in_transaction:
             return {name: self.get(key) for name, key in keys.items()}
         self._database.execute("BEGIN")
@@ -132,7 +137,7 @@ class Cache:
         return None if self.path is None else self.path.absolute().with_name(f"{self.path.name}.inbox")
 
     def collect(self) -> None:
-        """Take in what workers have left, whoever had sent them: a run that was killed, for one."""
+        """Take in all results in the inbox, also those of workers of a killed run."""
         if self.inbox is None:
             return
         for file in sorted(self.inbox.glob("[0-9a-f]" * _KEY_DIGITS)):  # another name is none that `put_in_inbox` gives
@@ -145,7 +150,7 @@ class Cache:
             self.inbox.rmdir()
 
     def take_from_inbox(self, key: bytes) -> Any:
-        """Take in the result that a worker has left, and give it."""
+        """Take in the result that a worker has left in the inbox, and return it."""
         assert self.inbox is not None  # noqa: S101 -- or where would it be
         with suppress(FileNotFoundError):  # another run has taken it in
             self._take(key, self.inbox / key.hex())
@@ -185,7 +190,7 @@ class Cache:
         return known
 
     def pace(self, name: str) -> float | None:
-        """Processor seconds for a second of audio, as measured here before; None if it was not."""
+        """Return processor seconds for a second of audio, as measured before; None if never measured."""
         try:
             row = self._database.execute("SELECT seconds / audio FROM paces WHERE name = ?", (name,)).fetchone()
             return None if row is None else float(row[0])
@@ -193,7 +198,7 @@ class Cache:
             return None
 
     def note_pace(self, name: str, audio: float, seconds: float) -> None:
-        """Remember how long something took: ``seconds`` of all processes together for seconds of ``audio``."""
+        """Store that all processes together took ``seconds`` for ``audio`` seconds of audio."""
         if audio > _LONG_ENOUGH:
             self._write("INSERT OR REPLACE INTO paces VALUES (?, ?, ?)", (name, audio, seconds))
 
@@ -236,7 +241,7 @@ def result_key(fingerprint: str, sha256: str, start: float, duration: float | No
 
 @lru_cache(maxsize=1024)
 def _resolved(folder: Path) -> Path:
-    """Asking the system for every file would take longer than all the rest."""
+    """Return the resolved folder, remembered: resolving the path of every file would dominate the time."""
     return folder.resolve()
 
 
@@ -271,7 +276,7 @@ def _decoded(data: bytes) -> Any:
 
 @lru_cache(maxsize=4096)
 def _heading(npy: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Type and shape; numpy takes longer to parse a heading than to read the values, and there are few headings."""
+    """Return type and shape of an ``.npy`` header, remembered: parsing it takes longer than reading the values."""
     stream = io.BytesIO(npy)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise InputError("the cache was written by another version", fix=_REMOVE)

@@ -63,8 +63,8 @@ def ray_executor(address: str | None = None, *, block: float | None = None) -> I
         job = ray.job_config.JobConfig(_client_job=True)
         ray.init(address=address or "auto", job_config=job, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        what = f"no Ray cluster to connect to: {str(error).strip().splitlines()[0]}"
-        raise InputError(what, fix="start one: ray start --head, see docs/how-to/cluster.md") from error
+        problem = f"no Ray cluster to connect to: {str(error).strip().splitlines()[0]}"
+        raise InputError(problem, fix="start one: ray start --head, see docs/how-to/cluster.md") from error
     try:
         if not ray.cluster_resources().get("CPU"):
             raise InputError("the Ray cluster has no cores", fix="let nodes join it: ray start --address HOST:PORT")
@@ -158,20 +158,20 @@ class RayExecutor:
 
     def _poison(self, item: object) -> InputError:
         where = getattr(item, "source", None) or getattr(item, "path", None)
-        what = f"its worker died {RETRIES + 1} times, perhaps for lack of memory"
-        return InputError(what, where=where, fix="try it alone, without --executor ray")
+        problem = f"its worker died {RETRIES + 1} times, perhaps for lack of memory"
+        return InputError(problem, where=where, fix="try it alone, without --executor ray")
 
     def _break_off(self, out: list[Any]) -> None:
         """Interrupt the blocks at work, so that they remove their temporary files, and do not start the others."""
         with suppress(Exception):  # the cluster may be what is broken
-            for one in out:
-                self._ray.cancel(one)
+            for future in out:
+                self._ray.cancel(future)
             if out:
                 self._ray.wait(out, num_returns=len(out), timeout=_PATIENCE)
 
 
 def _blocks(items: Iterable[Item], seconds: Callable[[Item], float], most: float) -> Iterator[list[Item]]:
-    """Items in their order, in lists of at most ``most`` seconds of audio; what is longer stands alone."""
+    """Yield lists of items, in order, of at most ``most`` seconds of audio; longer items are alone in a list."""
     block: list[Item] = []
     total = 0.0
     for item in items:

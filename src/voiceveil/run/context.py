@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where results are cached, how many processes compute them, and whether progress is shown.
+    """The cache, the processes and the progress display of model runs over corpora.
 
     Parameters
     ----------

@@ -1,10 +1,11 @@
-"""Where work is done: one function on many items, by processes of this machine or on a Ray cluster.
+"""Executors: they apply one function to many items, in processes of this machine or on a Ray cluster.
 
 Functions that go through a corpus take ``jobs``: a number of local processes, or an :class:`Executor`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,14 @@ from typing import Protocol, TypeVar
 from voiceveil.core.errors import InputError
 from voiceveil.run.local import run_items
 
-__all__ = ["Executor", "Jobs", "Local", "check_jobs", "executor_of"]
+__all__ = ["Executor", "Jobs", "Local", "check_jobs", "default_jobs", "executor_of"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Runs items; the results do not depend on which executor does it."""
+    """Applies a function to items; results do not depend on the executor."""
 
     @property
     def workers(self) -> int:
@@ -73,10 +74,16 @@ class Local:
 Jobs = int | Executor
 
 
+def default_jobs() -> int:
+    """Return one process for each core that this process may use, eight at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(8, cores)
+
+
 def check_jobs(jobs: Jobs) -> None:
-    """Raise ``InputError`` if the number of jobs is below one, or it is no executor."""
+    """Raise ``InputError`` unless ``jobs`` is 1 or more, or an executor."""
     if jobs < 1 if isinstance(jobs, int) else not hasattr(jobs, "run"):
-        raise InputError(f"{jobs} jobs: at least one job is needed")
+        raise InputError(f"jobs is {jobs!r}: at least one job is needed", fix="give 1 or more")
 
 
 def executor_of(jobs: Jobs, *, at_most: int | None = None) -> Executor:

@@ -9,21 +9,22 @@ it stopped. Workers on other machines leave their results as files beside the ca
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from voiceveil.audio import Waveform, info, load
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
 from voiceveil.corpus import Utterance
 from voiceveil.run.cache import Cache, put_in_inbox, result_key
 from voiceveil.run.executor import Jobs, executor_of
-from voiceveil.run.ledger import CHANGED, RUN_AGAIN, recording_hash
+from voiceveil.run.ledger import CHANGED, RUN_AGAIN
 from voiceveil.run.progress import Progress
+from voiceveil.run.records import recording_hash
 
-__all__ = ["Evaluator", "extract"]
+__all__ = ["Evaluator", "SetEvaluator", "extract"]
 
 #: Utterances that are worth another process: it takes seconds to start, as it loads the model.
 _SHARE = 50
@@ -45,7 +46,7 @@ class Evaluator(Protocol[Value]):
         ...
 
     def fingerprint(self) -> str:
-        """Changes whenever a result would: name, version, hash of the weights, options."""
+        """Return text that changes whenever results would: name, version, hash of the weights, options."""
         ...
 
     def __call__(self, wave: Waveform) -> Value:
@@ -53,18 +54,26 @@ class Evaluator(Protocol[Value]):
         ...
 
 
+@runtime_checkable
+class SetEvaluator(Evaluator[Value], Protocol[Value]):
+    """An evaluator whose result for an utterance depends on the set that the utterance is in."""
+
+    def in_set(self, utterances: Sequence[Utterance]) -> Mapping[str, Evaluator[Value]]:
+        """Return utterance id -> an evaluator for it that does not depend on the set."""
+        ...
+
+
 @dataclass(frozen=True)
 class _Work(Generic[Value]):
-    """Applies the evaluator; returns None for a result that goes through the ``inbox`` of the cache."""
+    """Applies the item's evaluator; returns None for a result that goes through the ``inbox`` of the cache."""
 
-    evaluator: Evaluator[Value]
     inbox: Path | None
 
-    def __call__(self, item: _Item) -> tuple[float, Value | None]:
-        utterance = item.utterance
+    def __call__(self, item: _Item[Value]) -> tuple[float, Value | None]:
+        utterance, evaluator = item.utterance, item.evaluator
         try:
-            wave = load(utterance.path, rate=self.evaluator.rate, start=utterance.start, duration=utterance.duration)
-            value = self.evaluator(wave)
+            wave = load(utterance.path, rate=evaluator.rate, start=utterance.start, duration=utterance.duration)
+            value = evaluator(wave)
         except InputError as error:
             if error.where is None:
                 raise InputError(error.what, where=utterance.path, fix=error.fix) from error
@@ -76,15 +85,16 @@ class _Work(Generic[Value]):
         if self.inbox is None:
             return wave.duration, value
         digest = recording_hash(utterance.path)
-        if result_key(self.evaluator.fingerprint(), digest, utterance.start, utterance.duration) != item.key:
+        if result_key(evaluator.fingerprint(), digest, utterance.start, utterance.duration) != item.key:
             raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)
         put_in_inbox(value, self.inbox, item.key)
         return wave.duration, None
 
 
 @dataclass(frozen=True)
-class _Item:
+class _Item(Generic[Value]):
     utterance: Utterance
+    evaluator: Evaluator[Value]
     key: bytes
     length: float
 
@@ -102,24 +112,34 @@ def extract(
     jobs: Jobs = 1,
     quiet: bool = True,
 ) -> dict[str, Value]:
-    """Utterance id -> result, in the order of the utterances; the first failure is raised.
+    """Apply a model to utterances; return utterance id -> result, in the order of the utterances.
 
-    Audio that is missing, unreadable or too short is found before the work begins. ``jobs``: processes, or an executor;
-    one that has a cluster do the work needs a ``cache`` on storage that all nodes share.
+    Parameters
+    ----------
+    cache
+        Known results, and place for new ones (None: memory); for a cluster, on storage that all nodes share.
+    jobs
+        Number of processes, or an executor.
+
+    Raises
+    ------
+    InputError
+        If audio is missing, unreadable or too short (found before the work begins), or changes meanwhile.
     """
     listed = list(utterances)
     store = Cache(None) if cache is None else cache
     inbox = _inbox(store) if executor_of(jobs).distant else None
-    keys = store.keys(evaluator.fingerprint(), listed)
+    evaluators = _evaluators(listed, evaluator)
+    keys = _keys(listed, evaluators, store)
     results: dict[str, Any] = store.get_all(keys)
     waiting = [u for u in listed if results[u.id] is None]
     lengths = _checked_lengths(waiting, evaluator.minimum)
     work = {u.id: u.path.stat().st_size for u in waiting}
     modules = (type(evaluator).__module__, *getattr(evaluator, "preload", ()))
     executor = executor_of(jobs, at_most=1 + len(waiting) // _SHARE)
-    items = (_Item(u, keys[u.id], lengths[u.id]) for u in waiting)
+    items = (_Item(u, evaluators[u.id], keys[u.id], lengths[u.id]) for u in waiting)
     outcomes = executor.run(
-        _Work(evaluator, inbox), items, folder=inbox or Path(), seconds=lambda item: item.length, preload=modules
+        _Work[Value](inbox), items, folder=inbox or Path(), seconds=lambda item: item.length, preload=modules
     )
     started, audio = time.monotonic(), 0.0
     try:
@@ -129,10 +149,9 @@ def extract(
                 if isinstance(result, Exception):
                     raise result
                 utterance, (seconds, value) = item.utterance, result
-                if store.keys(evaluator.fingerprint(), [utterance]) != {utterance.id: item.key}:
-                    raise InputError(
-                        CHANGED, where=utterance.path, fix=RUN_AGAIN
-                    )  # the result may be of either content
+                if _keys([utterance], evaluators, store) != {utterance.id: item.key}:
+                    # The result may be of the old or of the new content.
+                    raise InputError(CHANGED, where=utterance.path, fix=RUN_AGAIN)
                 if inbox is None:
                     store.put(item.key, value)
                 results[utterance.id] = value if inbox is None else store.take_from_inbox(item.key)
@@ -147,6 +166,23 @@ def extract(
     return results
 
 
+def _evaluators(utterances: list[Utterance], evaluator: Evaluator[Value]) -> Mapping[str, Evaluator[Value]]:
+    """Return utterance id -> the evaluator for it."""
+    if isinstance(evaluator, SetEvaluator):
+        return evaluator.in_set(utterances)
+    return {utterance.id: evaluator for utterance in utterances}
+
+
+def _keys(utterances: list[Utterance], evaluators: Mapping[str, Evaluator[Any]], cache: Cache) -> dict[str, bytes]:
+    """Return utterance id -> key of its result in the cache."""
+    distinct = {id(evaluators[u.id]): evaluators[u.id] for u in utterances}
+    fingerprints = {key: evaluator.fingerprint() for key, evaluator in distinct.items()}
+    keys: dict[str, bytes] = {}
+    for utterance in utterances:
+        keys |= cache.keys(fingerprints[id(evaluators[utterance.id])], [utterance])
+    return keys
+
+
 def _inbox(cache: Cache) -> Path:
     if cache.inbox is None:
         raise InputError(
@@ -157,7 +193,7 @@ def _inbox(cache: Cache) -> Path:
 
 
 def _checked_lengths(utterances: list[Utterance], minimum: float) -> Mapping[str, float]:
-    """Utterance id -> seconds; an ``InputError`` for the first that is too short."""
+    """Return utterance id -> seconds; an ``InputError`` for the first utterance that is too short."""
     lengths = {}
     for utterance in utterances:
         length = utterance.duration or info(utterance.path).duration - utterance.start

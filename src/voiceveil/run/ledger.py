@@ -23,7 +23,6 @@ import stat
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,12 +30,20 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError, OutputError
-from voiceveil.core.files import LONGEST_LINE, bounded_lines, file_stamp, open_file
+from voiceveil.core.files import LONGEST_LINE, bounded_lines, open_file
 from voiceveil.run.records import Records, hash_or_none, read_records, sha256_file
 
 __all__ = [
-    "CHANGED", "NOT_OURS", "RUN_AGAIN", "Entries", "Entry", "Ledger", "changed_settings", "finished_items",
-    "open_ledger", "recording_hash", "sha256_file",
+    "CHANGED",
+    "NOT_OURS",
+    "RUN_AGAIN",
+    "Entries",
+    "Ledger",
+    "LedgerEntry",
+    "changed_settings",
+    "finished_items",
+    "open_ledger",
+    "sha256_file",
 ]  # fmt: skip
 
 #: Said of a file that is not what it was when the run began.
@@ -50,7 +57,7 @@ Renaming = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """A finished item: its id, a digest of what it was made from, its file, and that file's hash and length.
 
     ``seconds`` is the length of the output. Nothing here may tell somebody without the input about it.
@@ -63,14 +70,14 @@ class Entry:
     seconds: float
 
 
-class Entries(Mapping[str, Entry]):
+class Entries(Mapping[str, LedgerEntry]):
     """Item id -> entry, in flat memory however many there are."""
 
     def __init__(self) -> None:
         self._lines = DiskDict()
 
-    def __getitem__(self, id: str) -> Entry:
-        return Entry(**json.loads(self._lines[id]))
+    def __getitem__(self, id: str) -> LedgerEntry:
+        return LedgerEntry(**json.loads(self._lines[id]))
 
     def __contains__(self, id: object) -> bool:
         return id in self._lines
@@ -81,13 +88,13 @@ class Entries(Mapping[str, Entry]):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def note(self, entry: Entry) -> None:
-        """Add or replace one."""
+    def note(self, entry: LedgerEntry) -> None:
+        """Add or replace an entry."""
         self._lines[entry.id] = json.dumps(vars(entry))
 
-    def in_order(self) -> Iterator[Entry]:
-        """All, by id."""
-        return (Entry(**json.loads(line)) for _, line in self._lines.in_order())
+    def in_order(self) -> Iterator[LedgerEntry]:
+        """Yield all entries, sorted by id."""
+        return (LedgerEntry(**json.loads(line)) for _, line in self._lines.in_order())
 
 
 class Ledger:
@@ -127,7 +134,7 @@ class Ledger:
 
     def add(self, id: str, source: str, file: Path, sha256: str, seconds: float) -> None:
         """Record a finished item; one write, so that a kill leaves a whole line or a piece that is ignored."""
-        entry = Entry(id, source, self._records.name(file), sha256, float(seconds))
+        entry = LedgerEntry(id, source, self._records.name(file), sha256, float(seconds))
         self._append(vars(entry))
         self._note(entry)
 
@@ -163,7 +170,7 @@ class Ledger:
             raise InputError(NOT_OURS, where=path, fix="move it away, or add --overwrite")
 
     def others(self, ids: Container[str]) -> list[str]:
-        """Items that are not of ``ids`` and whose files are still there: left by a run with more input."""
+        """Return items outside of ``ids`` whose files exist: they are from a run with more input."""
         others = (entry for entry in self.entries.in_order() if entry.id not in ids)
         return [entry.id for entry in others if (self.path.parent / entry.file).is_file()]
 
@@ -180,7 +187,7 @@ class Ledger:
                 if name not in items and (self.path.parent / name).is_file():
                     file.write(_line({"file": name, "sha256": hashes[-1]}))
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: LedgerEntry) -> None:
         self.entries.note(entry)
         self._records.note(entry.file, entry.sha256)
 
@@ -205,7 +212,7 @@ class Ledger:
                 if number == 1:
                     self._compare(row)
                 elif _types(row) == _ENTRY:
-                    self._note(Entry(**row))
+                    self._note(LedgerEntry(**row))
                 elif _types(row) == _FILE:
                     self._records.note(**row)
                 else:
@@ -214,7 +221,7 @@ class Ledger:
             self._append(self.settings)
 
     def start(self) -> None:
-        """Forget the items of the run before, if it is to start again; done before the first line is written."""
+        """Forget the items of the previous run if the run starts again; called before the first line is written."""
         if not self._old:
             return
         self._old = False
@@ -287,7 +294,7 @@ def _shown(value: Any) -> str:
 def changed_settings(path: Path, settings: Mapping[str, Any], renamed: Renaming = dict) -> str:
     """Return in words which settings differ from those of the ledger at ``path``; "" if none do or there is no ledger.
 
-    ``renamed`` gives the parameters of an earlier version their present names.
+    ``renamed`` maps parameters of earlier versions to their present names.
     """
     try:
         with open_file(path) as file:
@@ -297,15 +304,15 @@ def changed_settings(path: Path, settings: Mapping[str, Any], renamed: Renaming 
     return _differences(before, settings, renamed) if isinstance(before, dict) else ""
 
 
-def finished_items(path: Path, settings: Mapping[str, Any], renamed: Renaming = dict) -> dict[str, Entry]:
-    """Return the items that a ledger lists, for plans: without a lock or a look at the files; {} if settings differ."""
+def finished_items(path: Path, settings: Mapping[str, Any], renamed: Renaming = dict) -> dict[str, LedgerEntry]:
+    """Return the items that a ledger lists, without locking it or checking files; none if the settings differ."""
     try:
         with open_file(path) as file:
             first, *rest = file.read().split(b"\n")
         if _differences(parse_json(first, surrogates=True), settings, renamed):
             return {}
         rows = (parse_json(line, surrogates=True) for line in rest[:-1])
-        return {row["id"]: Entry(**row) for row in rows if "id" in row}
+        return {row["id"]: LedgerEntry(**row) for row in rows if "id" in row}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
@@ -318,17 +325,30 @@ def open_ledger(
     overwrite: bool | Literal["changed"] = False,
     renamed: Renaming = dict,
 ) -> Iterator[Ledger]:
-    """Open or make the ledger at ``path``; an ``InputError`` if another process has it or its settings differ.
+    """Open or create the ledger at ``path``, locked for this process until the block ends.
 
-    Settings of None are whatever the ledger has. ``renamed`` gives the parameters of an earlier version
-    their present names.
+    Parameters
+    ----------
+    path
+        The file.
+    settings
+        Settings that the results depend on; None accepts those of the ledger.
+    overwrite
+        True forgets the items, and allows files to be replaced that the ledger does not list. ``"changed"`` forgets
+        the items if the settings differ, and allows only listed files to be replaced.
+    renamed
+        Maps parameters of earlier versions to their present names.
 
-    ``overwrite`` forgets the items first, and lets files be replaced that the ledger does not list; ``"changed"``
-    forgets the items if the settings differ, and lets only those files be replaced that the ledger lists.
+    Raises
+    ------
+    InputError
+        If another process has the ledger open, or its settings differ.
     """
     if path.parent.is_symlink():
-        what = "a symbolic link: the record of a run is kept in a folder of its own, so that no other file is changed"
-        raise InputError(what, where=path.parent, fix="remove the link, or give another output")
+        problem = (
+            "a symbolic link: the record of a run is kept in a folder of its own, so that no other file is changed"
+        )
+        raise InputError(problem, where=path.parent, fix="remove the link, or give another output")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = _open(path)
@@ -362,7 +382,7 @@ def _open(path: Path) -> int:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Make sure that no other process has the ledger. It is the file that is locked: NFS cannot lock folders."""
+    """Lock the ledger against other processes; the file is locked, because NFS cannot lock folders."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Another run may have finished, and put a new file here, between our opening and our locking.
@@ -373,16 +393,6 @@ def _lock(handle: int, path: Path) -> None:
         raise OutputError(f"cannot lock: {error.strerror}", where=path) from error
     if not free:
         raise InputError("another run is writing here", where=path.parent, fix="wait for it to end")
-
-
-def recording_hash(path: Path) -> str:
-    """:func:`sha256_file`, but read once for all the segments of a recording, as long as nobody writes to it."""
-    return _recording_hash(path, file_stamp(path.stat()))
-
-
-@lru_cache(maxsize=64)
-def _recording_hash(path: Path, stamp: str) -> str:
-    return sha256_file(path)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

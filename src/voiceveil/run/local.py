@@ -38,7 +38,14 @@ def run_items(
 ) -> Generator[tuple[Item, Result | Exception], None, None]:
     """Yield ``(item, result or exception)`` for each item, in the order of completion.
 
-    ``function`` and the items must be picklable when ``jobs`` > 1; ``preload`` names modules that the workers share.
+    Parameters
+    ----------
+    function, items
+        Must be picklable if ``jobs`` > 1.
+    jobs
+        Number of processes; 1 stands for this process.
+    preload
+        Modules that are imported once for all workers.
     """
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: at least one job is needed")
@@ -69,9 +76,9 @@ def _make_pool(jobs: int, context: BaseContext) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
     except (OSError, ImportError, NotImplementedError) as error:  # read-only, full, not there; no semaphores at all
         reason = error.strerror if isinstance(error, OSError) else error
-        what = f"worker processes need shared memory, which cannot be used: {reason}"
+        problem = f"worker processes need shared memory, which cannot be used: {reason}"
         fix = "use --jobs 1, or mount /dev/shm so that you can write to it"
-        raise InputError(what, where="/dev/shm", fix=fix) from error  # noqa: S108 -- nothing is written there
+        raise InputError(problem, where="/dev/shm", fix=fix) from error  # noqa: S108 -- nothing is written there
 
 
 def _in_pool(
@@ -99,7 +106,7 @@ def outcome(call: Callable[[], Result]) -> Result | Exception:
 
 
 def in_worker(function: Callable[[Item], Result], item: Item) -> Result:
-    """Call the function; an exception that the main process could not rebuild would break the pool."""
+    """Call the function; replace exceptions that cannot be unpickled, which would break the pool."""
     try:
         return function(item)
     except Exception as error:
@@ -111,7 +118,7 @@ def in_worker(function: Callable[[Item], Result], item: Item) -> Result:
 
 
 def _start_worker() -> None:
-    """Ctrl-C is the main process's business; and when that dies, even by SIGKILL, so does the worker."""
+    """Ignore Ctrl-C, which the main process handles; end the worker when the main process dies, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -30,9 +30,9 @@ def ledger_of(folder: Path) -> Path:
 
 
 def refuse_corpora(output: Path, corpora: Iterable[CorpusLike], paths: Iterable[Path] = ()) -> None:
-    """Raise ``InputError`` if the output is, holds or lies in one of the corpora; see :func:`refuse_overlap`.
+    """Raise ``InputError`` if the output overlaps with one of the corpora; see :func:`refuse_overlap`.
 
-    ``paths``: what was opened: a manifest is not known from the corpus that it lists.
+    ``paths`` are the opened files and folders, as a corpus does not know the manifest that lists it.
     """
     opened = list(corpora)
     roots = [corpus.root for corpus in opened if corpus.root is not None and corpus.kind not in LISTS]
@@ -43,7 +43,7 @@ def refuse_corpora(output: Path, corpora: Iterable[CorpusLike], paths: Iterable[
 
 
 def refuse_inputs(output: Path, specs: Iterable[str | Path]) -> None:
-    """Raise ``InputError`` if the output is, holds or lies in one of the corpora, given as the user names them."""
+    """Raise ``InputError`` if the output overlaps with one of the corpora, given as for ``open_corpus``."""
     named = list(specs)
     refuse_corpora(output, [stream_corpus(spec) for spec in named], [find_reader(spec)[1] for spec in named])
 
@@ -51,9 +51,9 @@ def refuse_inputs(output: Path, specs: Iterable[str | Path]) -> None:
 def refuse_before_start(
     folder: Path, targets: Iterable[Path], is_ours: Callable[[Path], bool] = lambda path: False
 ) -> None:
-    """Refuse files in the way where no run has begun: before even a ledger is written.
+    """Refuse existing files in a folder without a ledger, before a ledger is written.
 
-    Where there is a ledger, whoever opens it has to look (:func:`recorded`).
+    In a folder with a ledger, :func:`recorded` checks the files.
     """
     ledger = ledger_of(folder)
     if not folder.exists() or ledger.exists():
@@ -74,11 +74,20 @@ def recorded(
     overwrite: bool = False,
     is_ours: Callable[[Path], bool] = lambda path: False,
 ) -> Iterator[None]:
-    """Keep the rule for all that the block writes below ``folder``, with the folder's ledger as the record.
+    """Record all files that the block writes below ``folder``, and refuse to replace files of the user.
 
-    ``settings``: what the results depend on, see :func:`~voiceveil.run.ledger.open_ledger`. ``targets``: the files that
-    may be written, as far as they can be told beforehand; any other is checked when it is written. ``is_ours``: knows
-    files below the folder that have another ledger.
+    Parameters
+    ----------
+    folder
+        Has, or gets, a ledger of the files that the program wrote.
+    settings
+        Settings of the results, see :func:`~voiceveil.run.ledger.open_ledger`.
+    targets
+        Returns the files that may be written, as far as they are known; others are checked when they are written.
+    overwrite
+        Allow files of the user to be replaced.
+    is_ours
+        Returns True for files below the folder that another ledger lists.
     """
     refuse_no_folder(folder)
     if not overwrite:

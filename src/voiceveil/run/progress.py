@@ -87,8 +87,6 @@ class Progress:
         Items that an earlier run has finished.
     quiet
         Show only notes that must not be missed.
-    stream
-        Where to write; by default ``sys.stderr``.
     """
 
     def __init__(
@@ -100,7 +98,6 @@ class Progress:
         unit: str = "files",
         start: int = 0,
         quiet: bool = False,
-        stream: TextIO | None = None,
     ) -> None:
         self._label, self._unit, self._quiet = label, unit, quiet
         self._items, self._done, self._failed = items, start, 0
@@ -108,7 +105,7 @@ class Progress:
         self._work_done, self._fraction, self._audio = 0.0, 0.0, 0.0
         self._figures: dict[str, float] = {}
         self._status = ""
-        self._stream: TextIO | None = sys.stderr if stream is None else stream
+        self._stream: TextIO | None = sys.stderr
         self._json = _style.get() == "json"
         self._terminal = not self._json and self._stream is not None and self._stream.isatty()
         self._bar: Any = None  # a tqdm

@@ -6,15 +6,16 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
-from voiceveil.core.files import bounded_lines, open_file
+from voiceveil.core.files import bounded_lines, file_stamp, open_file
 
-__all__ = ["Records", "hash_or_none", "read_records", "sha256_file"]
+__all__ = ["Records", "hash_or_none", "read_records", "recording_hash", "sha256_file"]
 
 
 class Records:
@@ -73,6 +74,16 @@ def sha256_file(path: Path) -> str:
     """Return the sha256 of a regular file, read in blocks; what cannot be opened is an ``InputError``."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def recording_hash(path: Path) -> str:
+    """Return :func:`sha256_file`, computed once for all segments of a recording as long as it does not change."""
+    return _recording_hash(path, file_stamp(path.stat()))
+
+
+@lru_cache(maxsize=64)
+def _recording_hash(path: Path, stamp: str) -> str:
+    return sha256_file(path)
 
 
 def hash_or_none(path: Path) -> str | None:

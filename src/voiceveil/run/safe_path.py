@@ -19,8 +19,8 @@ def safe_path() -> Iterator[None]:
     ``python -c``, which multiprocessing uses, puts it first: a ``selectors.py`` beside the recordings would run.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:  # -E: children get it too, and ignore the variable
-        what = "Python was started with -E: its worker processes would import modules from the working directory"
-        raise InputError(what, fix="start it with -I or with -E -P, or use --jobs 1")
+        problem = "Python was started with -E: its worker processes would import modules from the working directory"
+        raise InputError(problem, fix="start it with -I or with -E -P, or use --jobs 1")
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:

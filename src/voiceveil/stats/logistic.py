@@ -83,7 +83,22 @@ def minimize_cross_entropy(
     """Return the weights (d + 1, classes) of a multinomial logistic regression; the last row is the bias.
 
     The loss is the sum over items of ``item_weights`` times the cross-entropy, plus ``penalty / 2`` times the squared
-    weights without the bias. L-BFGS of scipy stops where no component of the gradient exceeds ``tolerance``.
+    weights without the bias; it is minimized by L-BFGS of scipy.
+
+    Parameters
+    ----------
+    x
+        Features, shape (n, d).
+    classes
+        Class of each item, shape (n,).
+    item_weights
+        Shape (n,).
+    penalty
+        Of the squared weights.
+    start
+        Initial weights; zeros by default.
+    tolerance
+        Largest component of the gradient at the end.
     """
     from scipy.optimize import minimize
 

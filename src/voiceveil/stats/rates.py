@@ -31,10 +31,20 @@ def ratio(
     *,
     resamples: int = 1000,
     seed: int = 0,
-    level: float = 0.95,
     top: float = np.inf,
 ) -> Estimate:
-    """Return sum(numerator) / sum(denominator), at most ``top``: ``ratio(errors, words, speaker)`` is the WER.
+    """Return sum(numerator) / sum(denominator) with its 95% interval: ``ratio(errors, words, speaker)`` is the WER.
+
+    Parameters
+    ----------
+    numerator, denominator
+        Of each utterance, shape (n,).
+    speaker
+        Of each utterance.
+    resamples, seed
+        Of the bootstrap over speakers.
+    top
+        Largest possible value, at which the interval ends.
 
     >>> print(ratio([1, 0, 2, 1], [10, 12, 9, 11], ["a", "a", "b", "c"]).value)
     0.09523809523809523
@@ -44,7 +54,7 @@ def ratio(
         raise InputError("the denominators must be positive in sum and not negative")
     weights = _weights(down, resamples, seed)
     value = float(up.sum() / down.sum())
-    return interval(value, weights @ up / (weights @ down), len(up), span=Range(top), level=level, unit="%")
+    return interval(value, weights @ up / (weights @ down), len(up), span=Range(top), unit="%")
 
 
 def compare_ratios(
@@ -55,19 +65,29 @@ def compare_ratios(
     *,
     resamples: int = 1000,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Difference:
-    """Return the ratio of ``other`` minus that of ``numerator``, with the same denominators and resamples."""
+    """Return the ratio of ``other`` minus that of ``numerator``, with the same denominators and resamples.
+
+    See :func:`ratio`; the interval is the 95% interval of the difference.
+    """
     first, second, down = _by_speaker(speaker, numerator, other, denominator)
     if (down < 0).any() or not down.sum() > 0:
         raise InputError("the denominators must be positive in sum and not negative")
     weights = _weights(down, resamples, seed)
     value = float((second - first).sum() / down.sum())
-    return difference_interval(value, weights @ (second - first) / (weights @ down), len(down), level=level, unit="%")
+    return difference_interval(value, weights @ (second - first) / (weights @ down), len(down), unit="%")
 
 
 def accuracy(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Estimate:
-    """Return the fraction of utterances with the right label."""
+    """Return the fraction of utterances with the right label, with its 95% interval over speakers.
+
+    Parameters
+    ----------
+    refs, hyps, speaker
+        True label, predicted label and speaker of each utterance, shape (n,).
+    resamples, seed
+        Of the bootstrap over speakers.
+    """
     wrong = (np.asarray(refs) != np.asarray(hyps)).astype(np.float64)
     return _mirror(ratio(wrong, np.ones(len(wrong)), speaker, resamples=resamples, seed=seed, top=1.0))
 
@@ -75,7 +95,8 @@ def accuracy(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples:
 def uar(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Estimate:
     """Return the unweighted average recall: the mean, over classes in ``refs``, of the fraction recognized.
 
-    A class that is missing in a resample is left out of the mean of that resample.
+    A class that is missing in a resample is left out of the mean of that resample. Parameters are those of
+    :func:`accuracy`.
     """
     labels, klass = np.unique(np.asarray(refs), return_inverse=True)
     wrong = np.asarray(refs) != np.asarray(hyps)
@@ -92,7 +113,17 @@ def uar(refs: ArrayLike, hyps: ArrayLike, speaker: ArrayLike, *, resamples: int 
 def mean(
     values: ArrayLike, speaker: ArrayLike, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """Return the mean of values of any sign over utterances, with a t interval without transformation."""
+    """Return the mean of values of any sign over utterances, with a t interval without transformation.
+
+    Parameters
+    ----------
+    values, speaker
+        Of each utterance, shape (n,).
+    resamples, seed
+        Of the bootstrap over speakers.
+    level
+        Confidence level.
+    """
     total, count = _by_speaker(speaker, values, np.ones(len(np.asarray(values))))
     weights = _weights(count, resamples, seed)
     value = float(total.sum() / count.sum())

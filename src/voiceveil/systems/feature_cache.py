@@ -1,8 +1,7 @@
-"""Features of recordings that several systems share: content, F0 and embeddings, kept in one file.
+"""Cache of features of recordings that several systems share: content, F0 and embeddings.
 
-Most of the time of a resynthesis goes into these features, which are the same for many systems. A run that names a file
-(``anonymize(..., feature_cache=FILE)``) keeps them there; the output is the same, byte for byte. The file holds
-embeddings of the speakers: biometric data.
+Resynthesis spends most of its time on these features. ``anonymize(..., feature_cache=FILE)`` keeps them in a file for
+other systems; the output is the same, byte for byte. The file holds embeddings of the speakers: biometric data.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _file: ContextVar[Path | None] = ContextVar("feature_cache", default=None)
 
 @contextmanager
 def feature_cache(file: Path | None) -> Iterator[None]:
-    """Keep the features that are extracted in this block in ``file``; None keeps none."""
+    """Cache the features that are extracted in this block in ``file``; None: no cache."""
     token = _file.set(file)
     try:
         yield
@@ -35,7 +34,7 @@ def feature_cache(file: Path | None) -> Iterator[None]:
 
 
 def extract_cached(evaluator: Evaluator[Any], wave: Waveform) -> Any:
-    """Return the features of a recording: from the file of the current block, if there is one and it has them."""
+    """Return the features of a recording, from the cache of the current block if it has them."""
     file = _file.get()
     if file is None:
         return evaluator(wave)
@@ -44,5 +43,5 @@ def extract_cached(evaluator: Evaluator[Any], wave: Waveform) -> Any:
 
 @lru_cache(maxsize=1)
 def _opened(file: Path, process: int) -> Cache:
-    """Return the cache; a database has to be opened by the process that uses it."""
+    """Return the cache, opened once by each process that uses it."""
     return Cache(file)

@@ -1,4 +1,4 @@
-"""The control: changes nothing, so that whatever an evaluation shows beside it is the system's doing."""
+"""The control condition: original speech, with which an evaluation compares a system."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from voiceveil.audio import Samples
 from voiceveil.systems.contract import Anonymizer, Stream, register
+from voiceveil.systems.resources import Resource
 
 __all__ = ["Identity"]
 
@@ -21,20 +22,24 @@ class Identity(Anonymizer):
     source = "control condition"
     is_control: ClassVar[bool] = True
 
+    def resources(self) -> tuple[Resource, ...]:
+        """Return nothing: no part of the system is trained."""
+        return ()
+
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """Return a copy."""
         return samples.copy()
 
     def stream(self, rng: np.random.Generator) -> Stream:
-        """Pass blocks through."""
-        return _Passing()
+        """Return a stream that passes blocks through."""
+        return _PassThrough()
 
     def latency(self) -> float:
-        """None at all."""
+        """Return 0: there is no delay."""
         return 0.0
 
 
-class _Passing:
+class _PassThrough:
     def push(self, samples: Samples) -> Samples:
         return samples
 

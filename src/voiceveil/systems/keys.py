@@ -45,31 +45,40 @@ class KeyFileWarning(UserWarning):
 
 @dataclass(frozen=True, repr=False)
 class Key:
-    """The secret, and whether a later run can have it again."""
+    """A secret key that pseudo-speakers are drawn with.
+
+    Parameters
+    ----------
+    secret
+        The key.
+    repeatable
+        Whether a later run can use the same key.
+    namespace
+        Part of every draw, if not empty. None: the name of the corpus, see :meth:`in_corpus`.
+    """
 
     secret: bytes
     repeatable: bool
-    #: Part of every draw, if not empty. None: to be named after the corpus, see :meth:`in_corpus`.
     namespace: str | None = ""
 
     @classmethod
     def fresh(cls) -> Key:
-        """Return a random key that is never stored: nobody, we included, can redo the draws."""
+        """Return a random key that is never stored: nobody can repeat the draws."""
         return cls(secrets.token_bytes(32), repeatable=False)
 
     @classmethod
     def from_seed(cls, seed: int, *, namespace: str = "") -> Key:
-        """Return a key that is repeatable, and guessable by anybody: for experiments, not for protection."""
+        """Return a key that anybody can guess: for repeatable experiments, not for protection."""
         return cls(hashlib.sha256(f"voiceveil seed {seed}".encode()).digest(), repeatable=True, namespace=namespace)
 
     @classmethod
     def from_file(cls, path: Path, *, namespace: str | None = None) -> Key:
-        """Return a key that is repeatable by whoever has the file.
+        """Return the key in a file; only those who have the file can repeat the draws.
 
         Raises
         ------
         InputError
-            If it is no regular file, others can write to it, or its bytes are too few or were not drawn at random.
+            If it is not a regular file, others can write to it, or its bytes are too few or not random.
 
         Warns
         -----
@@ -92,25 +101,25 @@ class Key:
             raise InputError(fault, where=path, fix=make)
         if mode & 0o044:
             fix = f"chmod 600 {shlex.quote(str(path))}"
-            what = "others can read this key, and so redo every draw"
-            warnings.warn(f"{path}: {what} ({fix})", KeyFileWarning, stacklevel=2)
-        # Hashed, since HMAC fills short keys up with zero bytes: a key and the same with such bytes behind it differ.
+            problem = "others can read this key, and can repeat every draw"
+            warnings.warn(f"{path}: {problem} ({fix})", KeyFileWarning, stacklevel=2)
+        # Hashed, since HMAC pads short keys with zero bytes: otherwise a key with appended zeros would be the same key.
         return cls(hashlib.sha256(b"voiceveil key file " + content).digest(), repeatable=True, namespace=namespace)
 
     def in_corpus(self, name: str) -> Key:
-        """Return the key for draws in a corpus: one from a file has its name as namespace, unless that was given."""
+        """Return the key for draws in a corpus: a key file without a namespace uses the name of the corpus."""
         return replace(self, namespace=name) if self.namespace is None else self
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that tell keys apart without telling the key; "fresh" of a fresh one."""
+        """Return 16 hexadecimal digits that identify the key without revealing it; "fresh" for a fresh key."""
         return self._digest("fingerprint").hex()[:16] if self.repeatable else "fresh"
 
     def namespace_fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that tell namespaces apart without telling them; "" if there is none."""
+        """Return 16 hexadecimal digits that identify the namespace without revealing it; "" if there is none."""
         return self._digest("namespace fingerprint", self.namespace).hex()[:16] if self.namespace else ""
 
     def derived(self, purpose: str) -> bytes:
-        """Return a secret of 32 bytes for another purpose; it tells nothing about the key or the draws."""
+        """Return a secret of 32 bytes for another purpose; it does not reveal the key or the draws."""
         return self._digest("derived", purpose)
 
     def rng(self, *context: str) -> np.random.Generator:
@@ -119,15 +128,15 @@ class Key:
         return np.random.default_rng(int.from_bytes(self._digest(*within, "draw", *context), "big"))
 
     def _digest(self, *context: str) -> bytes:
-        # Lengths go in as well, so that no two contexts are the same bytes.
-        # Ids that come from file names which are not UTF-8 have surrogates.
+        # Lengths are included, so that different contexts are different bytes.
+        # Ids from file names that are not UTF-8 have surrogates.
         parts = [part.encode("utf-8", "surrogatepass") for part in context]
         message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.digest(self.secret, message, "sha256")
 
 
 def _fault(content: bytes) -> str:
-    """Return what is wrong with the bytes of a key, "" if nothing is."""
+    """Return the fault of the bytes of a key, or ""."""
     if len(content) < _SHORTEST_KEY:
         return f"a key of {len(content)} bytes is too short: at least {_SHORTEST_KEY} are needed"
     if len(content) > _LONGEST_KEY:

@@ -1,9 +1,9 @@
-"""Where the output goes: the same shape as the input, with the audio replaced.
+"""Layout of the output: the same structure as the input, with the audio replaced.
 
-a.wav                        OUT (a file if it ends in .wav or .flac, else OUT/a.wav)
-folder/spk/a.flac            OUT/spk/a.wav
+a.m4a                        OUT (a file if it has the suffix of an audio file, else OUT/a.m4a)
+folder/spk/a.flac            OUT/spk/a.flac (or as --format says)
 data/libri_dev_enrolls       OUT/libri_dev_enrolls_b2/{wav.scp, utt2spk, ..., wav/*.wav}    (a Kaldi directory)
-corpus:path                  the same: a Kaldi directory OUT/<corpus><suffix>
+corpus:path                  a Kaldi directory OUT/<corpus><suffix>
 list.csv, list.jsonl         OUT/list.csv with the audio in OUT/audio
 recordings.jsonl.gz          OUT/recordings.jsonl.gz and OUT/supervisions.jsonl.gz (Lhotse), audio in OUT/audio
 """
@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from voiceveil.audio import AUDIO_SUFFIXES
+from voiceveil.audio import AUDIO_SUFFIXES, is_writable
 from voiceveil.core.atomic_files import PART_PREFIX, RECORDS
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError
@@ -35,33 +35,43 @@ _MANIFESTS = {"manifest", "lhotse"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The output's folder, the audio file of an utterance (by its id), and how to write the metadata at the end.
+    """Files of an output.
 
-    ``write_metadata`` takes what :meth:`outputs` returns. ``metadata``: the files that it writes, or removes when there
-    is nothing to write into them. ``folders``: all that audio goes to.
+    Parameters
+    ----------
+    folder
+        Folder of the output.
+    target
+        Function: utterance -> audio file.
+    write_metadata
+        Function that writes the metadata of the utterances that :meth:`outputs` returns.
+    metadata
+        Files that ``write_metadata`` writes, or removes if they would be empty.
+    folders
+        All folders that audio is written to.
     """
 
     folder: Path
-    target: Callable[[str], Path]
+    target: Callable[[Utterance], Path]
     write_metadata: Callable[[UtteranceSource], None]
     metadata: tuple[Path, ...] = ()
     folders: frozenset[Path] = frozenset()
 
     def outputs(self, corpus: CorpusLike, seconds: Callable[[str], float]) -> UtteranceSource:
-        """Return the utterances as the output has them; ``seconds`` gives the length of an output file by its id.
+        """Return the utterances with the paths of the output; ``seconds`` gives the length of an output file by id.
 
-        Where the input states a length, the output states its own: the original one may be what the system hides.
+        If the input states a length, the output states its own, since a system may hide the original one.
         """
         return _Outputs(corpus, self.target, seconds)
 
     @property
     def ledger(self) -> Path:
-        """Where the record of finished items and of written files is kept."""
+        """Return the file that records finished utterances and written files."""
         return ledger_of(self.folder)
 
     def targets(self, corpus: CorpusLike) -> Iterator[Path]:
-        """All files that a run on the corpus may write: audio, then metadata."""
-        return chain((self.target(utterance.id) for utterance in corpus), self.metadata)
+        """Yield all files that a run on the corpus may write: audio, then metadata."""
+        return chain(map(self.target, corpus), self.metadata)
 
 
 def plan_layout(
@@ -69,17 +79,38 @@ def plan_layout(
     out: Path,
     *,
     suffix: str,
-    extension: str,
+    extension: str | None,
     manifest_name: str | None = None,
     key_file: Path | None = None,
 ) -> Layout:
-    """Decide where everything goes, and refuse what would replace the input or the key file."""
+    """Return the layout of the output of a run.
+
+    Parameters
+    ----------
+    corpus
+        The input.
+    out
+        Output folder; for a single recording also a file.
+    suffix
+        End of the name of an output Kaldi directory.
+    extension
+        Suffix of the audio files with its dot (None: the suffixes of the input).
+    manifest_name
+        Name of the manifest, if the input is one.
+    key_file
+        Secret key file of the run.
+
+    Raises
+    ------
+    InputError
+        If the output would replace the input or the key file, or two utterances would become one file.
+    """
     if "/" in suffix or "\0" in suffix:
-        raise InputError(f"the suffix {suffix!r} is not the end of a name")
+        raise InputError(f"the suffix {suffix!r} has characters that a file name cannot have")
     if corpus.kind == "file":
-        layout = _of_file(corpus, out, extension)
-    elif corpus.kind == "folder":
-        layout = Layout(out, partial(_below, out, extension), _nothing)
+        layout = _file_layout(corpus, out, extension)
+    elif corpus.kind in {"folder", "files"}:
+        layout = Layout(out, partial(_below, out, extension), _write_nothing)
     elif corpus.kind in _MANIFESTS:
         manifest = out / (manifest_name or f"{corpus.name}.jsonl")
         target = partial(_below, out / "audio", extension)
@@ -96,45 +127,49 @@ def plan_layout(
     return replace(layout, folders=_protect_input(corpus, layout, manifest_path, key_file))
 
 
-def _of_file(corpus: CorpusLike, out: Path, extension: str) -> Layout:
-    (utterance,) = corpus
-    if out.suffix.lower() in AUDIO_SUFFIXES - {".wav", ".flac"} and not out.is_dir():
-        raise InputError(f"cannot write {out.suffix}", where=out, fix="use .wav or .flac")
-    if out.suffix.lower() in {".wav", ".flac"} and not out.is_dir():
-        return Layout(out.parent, lambda id: out, _nothing)
-    return Layout(out, lambda id: out / f"{utterance.path.stem}{extension}", _nothing)
+def _file_layout(corpus: CorpusLike, out: Path, extension: str | None) -> Layout:
+    if out.suffix.lower() in AUDIO_SUFFIXES and not out.is_dir():
+        if not is_writable(out):
+            raise InputError(f"cannot write {out.suffix}", where=out, fix="use .wav, .flac, .m4a, .mp4 or .mkv")
+        return Layout(out.parent, lambda utterance: out, _write_nothing)
+    return Layout(out, partial(_below, out, extension), _write_nothing)
 
 
-def _below(folder: Path, extension: str, id: str) -> Path:
-    """The id as a path below ``folder``: an id comes from data, and must not lead out of it."""
+def _below(folder: Path, extension: str | None, utterance: Utterance) -> Path:
+    """Return the id as a path below ``folder``; refuse one that leads out of it, since ids come from data."""
+    id = utterance.id
     path = PurePosixPath(id)
     if path.is_absolute() or ".." in path.parts or "\\" in id or "\0" in id:
         raise InputError(f"the id {id!r} leads out of the output folder", fix="rename the utterance")
     if any(part == RECORDS or part.startswith(PART_PREFIX) for part in path.parts):
-        what = f"the id {id!r} has a name that the program keeps for its own files ({RECORDS}, {PART_PREFIX}...)"
-        raise InputError(what, fix="rename the utterance")
-    return folder / path.parent / f"{path.name}{extension}"
+        problem = f"the id {id!r} has a name that the program keeps for its own files ({RECORDS}, {PART_PREFIX}...)"
+        raise InputError(problem, fix="rename the utterance")
+    kept = extension is None and is_writable(utterance.path)
+    suffix = utterance.path.suffix if kept else extension or ".wav"
+    named = kept and path.name == utterance.path.name  # as in a folder with a.m4a and a.mp3
+    return folder / path.parent / (path.name if named else f"{path.name}{suffix}")
 
 
 def _protect_input(corpus: CorpusLike, layout: Layout, manifest: Path | None, key_file: Path | None) -> frozenset[Path]:
-    """Return the folders that audio goes to; an ``InputError`` if the input or the output is in danger."""
-    # By folders, of which there are few: in flat memory, and without asking the system for every file.
+    """Return the folders that audio goes to; refuse an output that would damage the input."""
+    # By folders, of which there are few: needs little memory and no system call for every file.
     sources, targets, plain = set(), set(), True
     for utterance in corpus:
         sources.add(folder_of(utterance.path))
-        targets.add(layout.target(utterance.id).parent)
+        targets.add(layout.target(utterance).parent)
         plain = plain and str(PurePosixPath(utterance.id)) == utterance.id
-    if corpus.kind != "file":  # a file may lie beside what becomes of it
+    if corpus.kind != "file":  # a single file may be in the folder of its output
         _refuse_overlap(corpus, layout.folder, sources, manifest)
         _refuse_links_into_input(corpus, targets, sources)
     others = [*(() if manifest is None else manifest_files(manifest)), *(() if key_file is None else (key_file,))]
     refuse_same_files(layout.targets(corpus), lambda: chain((u.path for u in corpus), others))
     taken = DiskDict()
-    for id in (utterance.id for utterance in corpus) if not plain else ():  # ids are unique, and plain ones are paths
-        target = layout.target(id)
+    for utterance in corpus if not plain else ():  # plain ids are unique paths
+        target = layout.target(utterance)
         if str(target) in taken:
-            raise InputError(f"utterances {taken[str(target)]!r} and {id!r} would become one file", where=target)
-        taken[str(target)] = id
+            problem = f"utterances {taken[str(target)]!r} and {utterance.id!r} would become one file"
+            raise InputError(problem, where=target)
+        taken[str(target)] = utterance.id
     return frozenset(targets)
 
 
@@ -151,8 +186,8 @@ def _refuse_links_into_input(corpus: CorpusLike, targets: set[Path], sources: se
     for folder in targets:
         real = folder.resolve()
         if real in recordings or (root is not None and real.is_relative_to(root)):
-            what = f"this folder leads into the input: it is a link to {real}, or lies behind one"
-            raise InputError(what, where=folder, fix="remove the link, or give another output")
+            problem = f"this folder leads into the input: it is, or is reached through, a link to {real}"
+            raise InputError(problem, where=folder, fix="remove the link, or give another output")
 
 
 def _write_kaldi(folder: Path, name: str, outputs: UtteranceSource) -> None:
@@ -166,10 +201,10 @@ def _write_lhotse(folder: Path, outputs: UtteranceSource) -> None:
 
 @dataclass(frozen=True)
 class _Outputs:
-    """The same utterances, with the audio that was made of them and its length."""
+    """Utterances of the input, with path and length of their output."""
 
     corpus: CorpusLike
-    target: Callable[[str], Path]
+    target: Callable[[Utterance], Path]
     seconds: Callable[[str], float]
 
     @property
@@ -179,8 +214,8 @@ class _Outputs:
     def __iter__(self) -> Iterator[Utterance]:
         for u in self.corpus:
             seconds = None if u.seconds is None else self.seconds(u.id)
-            yield replace(u, path=self.target(u.id), start=0.0, duration=None, seconds=seconds)
+            yield replace(u, path=self.target(u), start=0.0, duration=None, seconds=seconds)
 
 
-def _nothing(outputs: UtteranceSource) -> None:
-    """A folder of audio has no metadata."""
+def _write_nothing(outputs: UtteranceSource) -> None:
+    """Write nothing: a folder of audio has no metadata."""

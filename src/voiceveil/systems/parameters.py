@@ -75,7 +75,7 @@ def parameter(
 
 
 def present_parameters(cls: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of ``cls`` that an earlier version recorded, with present names and choices."""
+    """Return recorded parameters of ``cls`` under their present names and choices."""
     names, fields = _former_names(cls), {field.name: field for field, _ in _fields(cls)}
     present: dict[str, Any] = {}
     for old, value in recorded.items():
@@ -114,7 +114,13 @@ def current_names(cls: type, system: str, parameters: Mapping[str, T]) -> dict[s
 
 
 def check_parameters(instance: Any) -> None:
-    """Convert every field of a frozen dataclass to its declared type; an ``InputError`` names one that does not fit."""
+    """Convert every field of a frozen dataclass to its declared type.
+
+    Raises
+    ------
+    InputError
+        Names the first field whose value has the wrong type or is out of range.
+    """
     for field, hint in _fields(type(instance)):
         value = _coerced(_current_choice(field, getattr(instance, field.name)), hint, field.name)
         low, high = field.metadata.get("low"), field.metadata.get("high")
@@ -126,12 +132,27 @@ def check_parameters(instance: Any) -> None:
 
 
 def parse_settings(cls: type, name: str, settings: Iterable[str]) -> dict[str, Any]:
-    """Parse ``["alpha=0.6,0.8"]`` into keyword arguments of ``cls``."""
+    """Parse settings of the command line.
+
+    Parameters
+    ----------
+    cls
+        Class of the system.
+    name
+        Its name, for error messages.
+    settings
+        Strings such as ``"alpha=0.6,0.8"``.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of ``cls``.
+    """
     texts: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
-            raise InputError(f"--set {setting}: no value", fix="write --set NAME=VALUE")
+            raise InputError(f"--set {setting} has no value", fix="write --set NAME=VALUE")
         texts[key.strip()] = text.strip()
     texts = current_names(cls, name, texts)
     hints = {field.name: hint for field, hint in _fields(cls)}

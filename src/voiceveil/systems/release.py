@@ -30,8 +30,9 @@ from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, CorpusLike, Utterance, write_kaldi, write_manifest
 from voiceveil.corpus.model import UtteranceSource
+from voiceveil.systems.contract import Anonymizer
 from voiceveil.systems.identity import Identity
-from voiceveil.systems.settings import Settings
+from voiceveil.systems.keys import Level
 
 __all__ = ["FIELDS", "FIXED_TIME", "PlannedRelease", "Published", "Release", "plan_release", "write_release"]
 
@@ -39,13 +40,13 @@ __all__ = ["FIELDS", "FIXED_TIME", "PlannedRelease", "Published", "Release", "pl
 FIELDS = ("text", "speaker", "gender", "emotion", "role", "fold", "phrase", "subset")
 #: Time of change of everything in a release, in seconds since 1970: 1 January 1980, the first that a ZIP archive knows.
 FIXED_TIME = 315_532_800
-_WITHOUT_TABLES = {"file", "folder", "manifest", "lhotse"}
+_WITHOUT_TABLES = {"file", "files", "folder", "manifest", "lhotse"}
 _BLOCK = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
 class Release:
-    """What to publish, and where.
+    """A release to write.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class Release:
 
     @property
     def map_path(self) -> Path:
-        """The map file, chosen or by default."""
+        """Return the map file, given or by default."""
         if self.map_file is not None:
             return Path(self.map_file)
         folder = Path(self.folder)
@@ -83,7 +84,7 @@ class PlannedRelease:
 
     @property
     def has_tables(self) -> bool:
-        """Whether it is a Kaldi directory."""
+        """Return whether the release is a Kaldi directory."""
         return self.kind not in _WITHOUT_TABLES
 
 
@@ -97,8 +98,21 @@ class Published:
     fields: tuple[str, ...]
 
 
-def plan_release(release: str | Path | Release, corpus: CorpusLike, output: Path, settings: Settings) -> PlannedRelease:
-    """Check a release before anything is written; ``output`` is the file or folder that the run itself writes.
+def plan_release(
+    release: str | Path | Release, corpus: CorpusLike, output: Path, system: Anonymizer, level: Level
+) -> PlannedRelease:
+    """Check a release before anything is written.
+
+    Parameters
+    ----------
+    release
+        The release, or its folder.
+    corpus
+        The input of the run.
+    output
+        File or folder that the run itself writes.
+    system, level
+        How the run anonymizes: only runs at speaker level publish pseudonyms of speakers by default.
 
     Raises
     ------
@@ -108,11 +122,11 @@ def plan_release(release: str | Path | Release, corpus: CorpusLike, output: Path
     """
     chosen = release if isinstance(release, Release) else Release(Path(release))
     folder, map_file = Path(chosen.folder), chosen.map_path
-    if isinstance(settings.system, Identity):
+    if isinstance(system, Identity):
         raise InputError("identity changes nothing: the release would be the originals", fix="choose another --system")
     _check_folder(folder, corpus, output)
     _check_map(map_file, folder)
-    fields: tuple[str, ...] = ("text", "speaker") if settings.level == "speaker" else ("text",)
+    fields: tuple[str, ...] = ("text", "speaker") if level == "speaker" else ("text",)
     if chosen.fields is not None:
         fields = tuple(chosen.fields)
     for name in fields:
@@ -121,14 +135,16 @@ def plan_release(release: str | Path | Release, corpus: CorpusLike, output: Path
     planned = PlannedRelease(folder, map_file, fields, corpus.kind)
     by_speaker = sorted({"gender", "fold"} & set(fields))
     if planned.has_tables and by_speaker and "speaker" not in fields:
-        what = f"a Kaldi directory has the {by_speaker[0]} of a speaker, not of an utterance"
-        raise InputError(what, where=folder, fix=f"publish the speaker as well, or no {by_speaker[0]}")
+        problem = f"a Kaldi directory has the {by_speaker[0]} of a speaker, not of an utterance"
+        raise InputError(problem, where=folder, fix=f"publish the speaker as well, or no {by_speaker[0]}")
     return planned
 
 
 def _check_folder(folder: Path, corpus: CorpusLike, output: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise InputError("the release is to be a folder, and this is none", where=folder, fix="give another name")
+        raise InputError(
+            "the release must be a folder, but this is a file or a link", where=folder, fix="give another name"
+        )
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError("the release folder is not empty", where=folder, fix="give a new or an empty folder")
     if folder.resolve() == Path.cwd():
@@ -136,8 +152,8 @@ def _check_folder(folder: Path, corpus: CorpusLike, output: Path) -> None:
     # A file or a manifest may lie in the folder that the release goes into; other corpora are folders of their own.
     sources = [] if corpus.root is None or corpus.kind in {"file", "manifest", "lhotse"} else [corpus.root]
     for name, other in [("output", output), *(("input", root) for root in sources)]:
-        ours, others = folder.resolve(), other.resolve()
-        if ours.is_relative_to(others) or others.is_relative_to(ours):
+        release, present = folder.resolve(), other.resolve()
+        if release.is_relative_to(present) or present.is_relative_to(release):
             fix = "give a folder that neither holds it nor lies in it"
             raise InputError(f"the release would be mixed with the {name} {other}", where=folder, fix=fix)
 
@@ -181,7 +197,7 @@ def write_release(
 
 
 def _shuffled(outputs: UtteranceSource, fields: tuple[str, ...]) -> DiskDict:
-    """Return new name -> what is known of the recording, as JSON; on disk, since a manifest may be of any length."""
+    """Return new name -> metadata of the recording as JSON, on disk, since a manifest may be of any length."""
     numbers = list(range(1, sum(1 for _ in outputs) + 1))
     secrets.SystemRandom().shuffle(numbers)
     width = max(6, len(str(len(numbers))))
@@ -230,7 +246,7 @@ class _Renamed:
         return self._pseudonyms.get(tuple(row["who"]), "")
 
     def _draw_pseudonyms(self) -> dict[tuple[str, str], str]:
-        """Name speakers in random order; as in the draw, somebody is another one in enrollment and in trials."""
+        """Name speakers in random order; like pseudo-speakers, enrollment and trials have different pseudonyms."""
         if "speaker" not in self._fields:
             return {}
         voices = list({(row["who"][0], row["who"][1]) for _, row in self._in_order() if row["who"][1] is not None})
@@ -249,23 +265,20 @@ def _copy_audio(names: _Renamed, sha256: Callable[[str], str]) -> None:
                 copy.write(block)
         if digest.hexdigest() != sha256(id):
             fix = "move it away, and run the same command again"
-            raise InputError("not what this run wrote: it is not published", where=source, fix=fix)
+            raise InputError("the file is not the one that this run wrote, and is not published", where=source, fix=fix)
 
 
 def _write_tables(names: _Renamed, folder: Path, release: PlannedRelease, fields: tuple[str, ...]) -> None:
     if release.has_tables:
         corpus = Corpus(release.folder.name, tuple(names))
         write_kaldi(corpus, folder, {u.id: u.path for u in corpus})
-    elif release.kind not in {"file", "folder"} or fields:
+    elif release.kind not in {"file", "files", "folder"} or fields:
         write_manifest(names, folder / "manifest.csv")
 
 
 @contextmanager
 def _part_beside(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside ``folder``, with the permissions of that one or else of a new one.
-
-    It is gone when the block ends.
-    """
+    """Yield a temporary folder beside ``folder``, with its permissions if it exists; removed when the block ends."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PART_PREFIX, dir=folder.parent, ignore_cleanup_errors=True) as private:
         part = Path(private) / "release"
@@ -277,7 +290,7 @@ def _part_beside(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _private(path: Path) -> Iterator[TextIO]:
-    """A new text file that only its owner can read; it is gone when the block fails."""
+    """Yield a new text file that only its owner can read; removed if the block fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -289,7 +302,7 @@ def _private(path: Path) -> Iterator[TextIO]:
 
 
 def _fix_times(folder: Path) -> None:
-    """Give everything the same time, the folders last: writing into them changes theirs."""
+    """Set all times of change to FIXED_TIME, those of folders last, since writing into them changes theirs."""
     for path in sorted(folder.rglob("*"), key=lambda path: path.is_dir()):
         os.utime(path, (FIXED_TIME, FIXED_TIME))
     os.utime(folder, (FIXED_TIME, FIXED_TIME))

@@ -2,50 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from voiceveil.audio import Encoding
+from voiceveil.audio import WRITABLE_SUFFIXES, Encoding
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Utterance
 from voiceveil.systems.contract import Anonymizer, system
 from voiceveil.systems.keys import Key, Level, keyed_rng, speaker_of
 from voiceveil.systems.parameters import present_parameters
+from voiceveil.systems.release import Release
 
-__all__ = ["Draws", "Format", "Settings", "make_settings"]
+__all__ = ["Draws", "RunKeywords", "RunOptions", "Settings", "make_settings"]
 
 Draws = Literal["keyed", "official"]
-Format = Literal["wav", "flac"]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run; :func:`voiceveil.anonymize` explains them."""
+
+    level: Level = "utterance"
+    seed: int | None = None
+    key_file: str | Path | None = None
+    key_namespace: str | None = None
+    key: Key | None = None
+    draws: Draws = "keyed"
+    rate: int | None = None
+    format: str | None = None
+    encoding: Encoding | None = None
+    keep_timing: bool | None = None
+    suffix: str | None = None
+    overwrite: bool | Literal["changed"] = False
+    publish: str | Path | Release | None = None
+    feature_cache: str | Path | None = None
+    role: str | None = None
+    speaker_embeddings: Callable[[], Mapping[str, NDArray[np.float32]]] | None = None
+    quiet: bool = True
+
+
+class RunKeywords(TypedDict, total=False):
+    """Fields of :class:`RunOptions` as keyword arguments."""
+
+    level: Level
+    seed: int | None
+    key_file: str | Path | None
+    key_namespace: str | None
+    key: Key | None
+    draws: Draws
+    rate: int | None
+    format: str | None
+    encoding: Encoding | None
+    keep_timing: bool | None
+    suffix: str | None
+    overwrite: bool | Literal["changed"]
+    publish: str | Path | Release | None
+    feature_cache: str | Path | None
+    role: str | None
+    speaker_embeddings: Callable[[], Mapping[str, NDArray[np.float32]]] | None
+    quiet: bool
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked settings of a run, made by :func:`make_settings`."""
+    """Checked settings of a run, made by :func:`make_settings`.
+
+    ``rate`` in Hz, ``format`` (a suffix without its dot) and ``encoding`` are those of each input where they are None.
+    ``keep_timing`` is None for "where there is a picture".
+    """
 
     system: Anonymizer
     level: Level
     draws: Draws
     key: Key
-    rate: int
-    format: Format
-    encoding: Encoding
+    rate: int | None
+    format: str | None
+    encoding: Encoding | None
     models: dict[str, str]
+    keep_timing: bool | None = None
+    like_input: bool = False  # whether the output has the channels of the input, and what else is left open
     features: Path | None = None  # a file for features of recordings; the output does not depend on it
+    role: str | None = None  # of all utterances in the draws; None: as the corpus has it
 
     @property
     def resumable(self) -> bool:
-        """Whether a later run draws the same pseudo-speaker for a speaker whose utterances are partly done."""
+        """Return whether an interrupted run draws the same pseudo-speakers when it is resumed."""
         return self.draws == "official" or self.key.repeatable or self.level == "utterance"
 
     def in_corpus(self, name: str) -> Settings:
         """Return the settings for a corpus, whose name is part of the draws of a key file; see :class:`Key`."""
         return replace(self, key=self.key.in_corpus(name))
+
+    def with_formats(self, *, like_input: bool) -> Settings:
+        """Return the settings with formats where none were chosen.
+
+        ``like_input``: the formats of the input; else 16-bit WAV files of one channel at the rate of the system.
+        """
+        if like_input:
+            return replace(self, like_input=True)
+        return replace(
+            self,
+            rate=self.system.rate if self.rate is None else self.rate,
+            format=self.format or "wav",
+            encoding=self.encoding or "int16",
+        )
 
     def record(self) -> dict[str, Any]:
         """Return the settings for the ledger; keys are told apart by fingerprints, which do not reveal them."""
@@ -56,11 +123,13 @@ class Settings:
             "level": self.level,
             "draws": self.draws,
             "key": self.key.fingerprint() if self.draws == "keyed" else "official",
-            "rate": self.rate,
-            "format": self.format,
-            "encoding": self.encoding,
+            "rate": self.rate or "input",
+            "format": self.format or "input",
+            "encoding": self.encoding or "input",
+            **({} if self.keep_timing is None else {"keep_timing": self.keep_timing}),
             **({"models": self.models} if self.models else {}),
             **({"key_namespace": self.key.namespace_fingerprint()} if self.key.namespace else {}),
+            **({"role": self.role} if self.role is not None else {}),
         }
 
     def renamed(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,52 +142,73 @@ class Settings:
             speaker_of(utterance)  # known, whatever the draws are
         if self.draws == "official":
             return self.system.official_rng(index, utterance, self.level)
-        return keyed_rng(self.key, self.level, utterance)
+        return keyed_rng(self.key, self.level, utterance if self.role is None else replace(utterance, role=self.role))
 
 
-def make_settings(
-    chosen: str | Anonymizer,
-    *,
-    level: Level,
-    draws: Draws,
-    seed: int | None,
-    key_file: str | Path | None,
-    key_namespace: str | None = None,
-    key: Key | None = None,
-    rate: int | None,
-    format: Format,
-    encoding: Encoding,
-) -> Settings:
-    """Check every setting; an ``InputError`` names the first that is wrong.
+def make_settings(chosen: str | Anonymizer, options: RunOptions) -> Settings:
+    """Return the settings of a run of system ``chosen``.
 
-    ``key`` is used where neither a seed nor a key file is given (default: a fresh one).
+    Raises
+    ------
+    InputError
+        Names the first option that is wrong.
     """
-    for name, value, known in (
-        ("level", level, get_args(Level)),
-        ("draws", draws, get_args(Draws)),
-        ("format", format, get_args(Format)),
-        ("encoding", encoding, get_args(Encoding)),
-    ):
-        if value not in known:
-            raise InputError(f"unknown {name} {value!r}", fix=did_you_mean(str(value), list(known)))
+    _check_choices(options)
+    _check_key_options(options)
+    rate = options.rate
     if rate is not None and not (_is_whole(rate) and 1000 <= rate <= 384000):
         raise InputError(f"cannot write audio at {rate} Hz", fix="give a whole rate between 1000 and 384000")
-    if seed is not None and not _is_whole(seed):
-        raise InputError(f"the seed must be a whole number, not {seed!r}")
-    if seed is not None and key_file is not None:
+    anonymizer = (system(chosen) if isinstance(chosen, str) else chosen).for_level(options.level)
+    if options.keep_timing:
+        anonymizer = anonymizer.with_timing_kept()
+    return Settings(
+        system=anonymizer,
+        level=options.level,
+        draws=options.draws,
+        key=_key(options),
+        rate=rate,
+        format=None if options.format is None else options.format.lower(),
+        encoding=options.encoding,
+        keep_timing=options.keep_timing,
+        models=anonymizer.models(),
+        features=None if options.feature_cache is None else Path(options.feature_cache).absolute(),
+        role=options.role,
+    )
+
+
+def _check_choices(options: RunOptions) -> None:
+    """Refuse a value that is not among those allowed."""
+    formats = tuple(sorted(suffix[1:] for suffix in WRITABLE_SUFFIXES))
+    for name, value, allowed in (
+        ("level", options.level, get_args(Level)),
+        ("draws", options.draws, get_args(Draws)),
+        ("format", options.format and options.format.lower(), (None, *formats)),
+        ("encoding", options.encoding, (None, *get_args(Encoding))),
+    ):
+        if value not in allowed:
+            raise InputError(f"unknown {name} {value!r}", fix=did_you_mean(str(value), list(filter(None, allowed))))
+
+
+def _check_key_options(options: RunOptions) -> None:
+    """Refuse seeds, key files and namespaces that do not go together."""
+    has_seed, has_file = options.seed is not None, options.key_file is not None
+    if has_seed and not _is_whole(options.seed):
+        raise InputError(f"the seed must be a whole number, not {options.seed!r}")
+    if has_seed and has_file:
         raise InputError("both a seed and a key file are given", fix="give one of them")
-    if draws == "official" and (seed is not None or key_file is not None):
+    if options.draws == "official" and (has_seed or has_file):
         raise InputError("official draws take neither a seed nor a key file", fix="leave out --seed and --key-file")
-    if key_namespace is not None and seed is None and key_file is None:
+    if options.key_namespace is not None and not (has_seed or has_file):
         raise InputError("a key namespace needs a key", fix="give a key file or a seed as well")
-    if key_file is not None:
-        key = Key.from_file(Path(key_file), namespace=key_namespace)
-    elif seed is not None:
-        key = Key.from_seed(seed, namespace=key_namespace or "")
-    elif key is None:
-        key = Key.fresh()
-    made = (system(chosen) if isinstance(chosen, str) else chosen).for_level(level)
-    return Settings(made, level, draws, key, made.rate if rate is None else rate, format, encoding, made.models())
+
+
+def _key(options: RunOptions) -> Key:
+    """Return the key of the key file or the seed, or else ``options.key``, or else a fresh one."""
+    if options.key_file is not None:
+        return Key.from_file(Path(options.key_file), namespace=options.key_namespace)
+    if options.seed is not None:
+        return Key.from_seed(options.seed, namespace=options.key_namespace or "")
+    return options.key or Key.fresh()
 
 
 def _is_whole(value: object) -> bool:

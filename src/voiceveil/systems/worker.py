@@ -9,45 +9,61 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil.audio import (
+    VIDEO_SUFFIXES,
+    AudioFormat,
+    AudioInfo,
     Encoding,
     MixedDownWarning,
     Samples,
     create_audio,
-    encoded,
+    format_like,
     info,
     load,
     open_audio,
     read_blocks,
-    save,
 )
 from voiceveil.core.activity import report_fraction
 from voiceveil.core.atomic_files import part_beside, scratch_path
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
-from voiceveil.run.ledger import recording_hash, sha256_file
+from voiceveil.run.records import recording_hash, sha256_file
 from voiceveil.systems.contract import Anonymizer, Stream, check_finite
 from voiceveil.systems.feature_cache import feature_cache
 
-__all__ = ["Done", "Job", "run_job"]
+__all__ = ["Done", "Job", "OutputOptions", "run_job"]
 
-#: Seconds of audio from which on a recording is converted block by block.
+#: Longer recordings, in seconds, are converted block by block.
 LONG = 600.0
 _BLOCK = 1 << 20  # samples
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file or a part of it (``start`` and ``duration`` in seconds), its target, and the generator of its draws.
+    """A recording to convert.
 
     A worker writes ``part``, a temporary file; the main process records it and renames it to ``target``.
 
-    ``length``: seconds of audio; ``gender``: "f" or "m"; both None if the metadata do not state them.
+    Parameters
+    ----------
+    id
+        Utterance id.
+    source, start, duration
+        Audio file, and the part of it in seconds (duration None: to the end).
+    target
+        Output file.
+    rng
+        Generator of the pseudo-speaker.
+    length, gender
+        Seconds of audio, and "f" or "m", if the metadata state them.
+    embedding
+        Speaker embedding of the source, at speaker level the mean over all recordings of the speaker; None: not known.
     """
 
     id: str
@@ -58,31 +74,60 @@ class Job:
     rng: np.random.Generator
     length: float | None = None
     gender: str | None = None
+    embedding: NDArray[np.float32] | None = None
 
     @property
     def part(self) -> Path:
-        """The temporary file beside the target that the worker writes."""
+        """Return the temporary file, beside the target, that the worker writes."""
         return part_beside(self.target)
 
 
 @dataclass(frozen=True)
+class OutputOptions:
+    """Format and timing of the output.
+
+    Parameters
+    ----------
+    rate
+        Sampling rate in Hz (default: that of the input).
+    encoding
+        Depth of PCM (default: that of the input).
+    like_input
+        Write as many channels as the input has; else one.
+    keep_timing
+        Keep tempo and rhythm (default: where the output has a picture).
+    """
+
+    rate: int | None = None
+    encoding: Encoding | None = None
+    like_input: bool = False
+    keep_timing: bool | None = None
+
+    def format(self, target: Path, source: AudioInfo) -> AudioFormat:
+        """Return the format of a target that is made from a source."""
+        source = replace(source, rate=self.rate or source.rate, channels=source.channels if self.like_input else 1)
+        return format_like(target, source, encoding=self.encoding)
+
+
+@dataclass(frozen=True)
 class Done:
-    """Result of a job: seconds of output audio, channels and hash of the input file, hash of the output file."""
+    """Result of a job.
+
+    ``seconds``: of output audio; ``input_seconds``: of the recording; ``header``: of its file; ``narrowed``: whether
+    the recording had more bandwidth than the system; ``is_video``: whether a picture was copied; ``source``,
+    ``sha256``: hashes of the input and output files.
+    """
 
     seconds: float
-    channels: int
+    input_seconds: float
+    header: AudioInfo
+    narrowed: bool
+    is_video: bool
     source: str
     sha256: str
 
 
-def run_job(
-    job: Job,
-    *,
-    system: Anonymizer,
-    rate: int | None = None,
-    encoding: Encoding = "int16",
-    features: Path | None = None,
-) -> Done:
+def run_job(job: Job, *, system: Anonymizer, output: OutputOptions, features: Path | None = None) -> Done:
     """Convert one recording into ``job.part``.
 
     Parameters
@@ -91,33 +136,40 @@ def run_job(
         The recording.
     system
         The system that converts it.
-    rate
-        Sampling rate of the output in Hz (default: the system's).
-    encoding
-        Encoding of the output.
+    output
+        Format and timing of the output.
     features
-        File that keeps features of recordings, see :mod:`voiceveil.systems.feature_cache`.
+        Cache of features of recordings, see :mod:`voiceveil.systems.feature_cache`.
     """
     with feature_cache(features):
-        return _convert(job, system, rate, encoding)
+        return _convert(job, system, output)
 
 
-def _convert(job: Job, system: Anonymizer, rate: int | None, encoding: Encoding) -> Done:
+def _convert(job: Job, system: Anonymizer, output: OutputOptions) -> Done:
     system = system.with_source_gender(job.gender)
+    if job.embedding is not None:
+        system = system.with_source_embedding(job.embedding)
     try:
         source = _content(job.source)
         header = info(job.source)
         length = header.duration - job.start if job.duration is None else job.duration
+        format = output.format(job.target, header)
+        picture = job.source if _is_video(job, header) else None
+        if picture is not None and output.keep_timing is None:
+            system = system.with_timing_kept()
         stream = system.stream(job.rng) if length > LONG else None
-        if stream is not None:
-            seconds, sha256 = _convert_blocks(job, stream, length, (system.rate, rate or system.rate), encoding)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MixedDownWarning)  # counted and said once, in the summary
-                wave = load(job.source, start=job.start, duration=job.duration)
-            result = system.convert(wave, job.rng)
-            result = result.resampled(rate or result.rate)
-            seconds, sha256 = result.duration, save(job.part, result, encoding=encoding)
+        count = 0
+        with (
+            create_audio(job.part, format, picture=picture, start=0.0 if picture is None else header.start) as out,
+            scratch_path(job.part) as scratch,
+        ):
+            if stream is None:
+                blocks = iter([_convert_whole(job, system, format.rate)])
+            else:
+                blocks = _convert_blocks(job, stream, scratch, length, (system.rate, format.rate))
+            for samples in blocks:
+                out.write(samples)
+                count += len(samples)
     except InputError as error:
         if error.where is None or error.where == str(job.part):
             where = job.source if error.where is None else job.target
@@ -127,7 +179,14 @@ def _convert(job: Job, system: Anonymizer, rate: int | None, encoding: Encoding)
         if is_memory_error(error):
             raise memory_error(job.source) from error
         raise
-    return Done(seconds, header.channels, source, sha256)
+    sha256, narrowed = sha256_file(job.part), header.rate > system.rate
+    return Done(count / format.rate, length, header, narrowed, picture is not None, source, sha256)
+
+
+def _is_video(job: Job, header: AudioInfo) -> bool:
+    """Return whether the picture of the input goes into the output."""
+    whole = job.start == 0 and job.duration is None
+    return header.has_picture and whole and job.target.suffix.lower() in VIDEO_SUFFIXES
 
 
 def _content(path: Path) -> str:
@@ -138,27 +197,30 @@ def _content(path: Path) -> str:
         return ""
 
 
-def _convert_blocks(
-    job: Job, stream: Stream, length: float, rates: tuple[int, int], encoding: Encoding
-) -> tuple[float, str]:
-    """Convert ``length`` seconds block by block; return the seconds and the sha256 of the output.
+def _convert_whole(job: Job, system: Anonymizer, rate: int) -> Samples:
+    """Convert a recording in memory; return its samples at ``rate`` Hz."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixedDownWarning)  # counted and said once, in the summary
+        wave = load(job.source, start=job.start, duration=job.duration)
+    return system.convert(wave, job.rng).resampled(rate).samples
 
-    ``rates``: those of the stream and of the output in Hz.
+
+def _convert_blocks(
+    job: Job, stream: Stream, scratch: Path, length: float, rates: tuple[int, int]
+) -> Iterator[Samples]:
+    """Convert ``length`` seconds block by block; yield samples at the second of the ``rates`` (stream, output) in Hz.
+
+    ``scratch``: a file for the result of the first pass.
     """
-    peak, count = 0.0, 0
+    peak = 0.0
     work_rate, rate = rates
-    with scratch_path(job.part) as scratch:
-        with open_audio(job.source) as file, scratch.open("wb") as raw:
-            blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
-            for samples in _pushed(stream, blocks, length * work_rate):
-                peak = max(peak, float(np.abs(samples).max(initial=0.0)))
-                raw.write(samples.tobytes())  # not tofile: it does not say that the disk is full
-        with create_audio(job.part, rate, encoding=encoding) as out:
-            final = (stream.finish(samples, peak) for samples in _raw_blocks(scratch))
-            for samples in _resampled(final, work_rate, rate):
-                out.write(encoded(samples, encoding))
-                count += len(samples)
-    return count / rate, sha256_file(job.part)
+    with open_audio(job.source) as file, scratch.open("wb") as raw:
+        blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
+        for samples in _pushed(stream, blocks, length * work_rate):
+            peak = max(peak, float(np.abs(samples).max(initial=0.0)))
+            raw.write(samples.tobytes())  # not tofile: it does not say that the disk is full
+    final = (stream.finish(samples, peak) for samples in _raw_blocks(scratch))
+    yield from _resampled(final, work_rate, rate)
 
 
 def _checked(file: Any, job: Job) -> Iterator[Samples]:
@@ -170,7 +232,7 @@ def _checked(file: Any, job: Job) -> Iterator[Samples]:
 
 
 def _pushed(stream: Stream, blocks: Iterator[Samples], total: float) -> Iterator[Samples]:
-    """Yield what the stream makes of the blocks, ``total`` samples in all."""
+    """Yield the output of the stream for the blocks, ``total`` samples in all."""
     done = 0
     for samples in blocks:
         yield stream.push(samples)

@@ -57,8 +57,8 @@ def parse_answer(data: bytes, where: str | Path, trials: int | None = None) -> N
     """
     written = data.count(b"\n") + (not data.endswith(b"\n"))
     if written > (_MOST_TRIALS if trials is None else trials):
-        what = f"{written} scores for {trials} trials" if trials is not None else f"more than {_MOST_TRIALS} lines"
-        raise InputError(what, where=where, fix="give one score per trial")
+        problem = f"{written} scores for {trials} trials" if trials is not None else f"more than {_MOST_TRIALS} lines"
+        raise InputError(problem, where=where, fix="give one score per trial")
     lines = data.split(b"\n")
     if lines and lines[-1] == b"":
         lines.pop()
@@ -67,8 +67,8 @@ def parse_answer(data: bytes, where: str | Path, trials: int | None = None) -> N
     for number, line in enumerate(lines, start=1):
         text = line.removesuffix(b"\r")
         if _NUMBER.fullmatch(text) is None or (b"e" in text.lower() and not np.isfinite(float(text))):
-            what, fix = _reason(text, number)
-            raise InputError(what, where=where, line=number, fix=fix)
+            problem, fix = _reason(text, number)
+            raise InputError(problem, where=where, line=number, fix=fix)
     if trials is not None and len(lines) != trials:
         raise InputError(f"{len(lines)} scores for {trials} trials", where=where, fix="give one score per trial")
     return np.array([float(line) for line in lines])

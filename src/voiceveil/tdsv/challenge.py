@@ -9,16 +9,16 @@ all faults and opens every recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from voiceveil.audio import info
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.faults import Fault, Report, strict
-from voiceveil.corpus.model import Utterance
-from voiceveil.tdsv.lists import Key, Label, Model, Trial, read_keys, read_labels, read_models, read_trials
+from voiceveil.corpus.model import Corpus, Utterance
+from voiceveil.tdsv.lists import Label, TdsvKey, TdsvModel, Trial, read_keys, read_labels, read_models, read_trials
 
 __all__ = ["SUBSETS", "AudioFolder", "Challenge", "Subset", "audio_faults", "check", "open_challenge"]
 
@@ -32,9 +32,9 @@ class Subset:
     """The models and trials of a subset, in the order of their lists, and the keys if there are any."""
 
     name: str
-    models: Mapping[str, Model]
+    models: Mapping[str, TdsvModel]
     trials: tuple[Trial, ...]
-    keys: tuple[Key, ...] | None = None
+    keys: tuple[TdsvKey, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,11 @@ class Challenge:
             raise InputError(f"no subset {name!r} (there: {present})", where=self.root / "docs")
         return self.subsets[name]
 
+    def with_trials(self, name: str, trials: Iterable[Trial]) -> Challenge:
+        """Return the challenge with other trials of a subset, without keys; models and files stay."""
+        subset = replace(self.subset(name), trials=tuple(trials), keys=None)
+        return replace(self, subsets={**self.subsets, name: subset})
+
     def training(self) -> tuple[Utterance, ...]:
         """Return the training files with speaker and phrase."""
         return tuple(
@@ -75,6 +80,10 @@ class Challenge:
         """Return the evaluation files of a subset, each once."""
         files = dict.fromkeys(trial.test for trial in self.subset(subset).trials)
         return tuple(Utterance(f, self.path("evaluation", f), role="trial", subset=subset) for f in files)
+
+    def test_corpus(self, subset: str) -> Corpus:
+        """Return the evaluation files of a subset as a corpus, for their anonymization."""
+        return Corpus("evaluation", self.tests(subset), kind="folder", root=self.root / "wav" / "evaluation")
 
 
 def open_challenge(root: str | Path, report: Report = strict) -> Challenge:
@@ -117,7 +126,7 @@ def open_challenge(root: str | Path, report: Report = strict) -> Challenge:
     return Challenge(root, min(tasks, default=0), labels, subsets)
 
 
-def _subset(docs: Path, name: str, models: dict[str, Model], files: _Files, report: Report) -> Subset:
+def _subset(docs: Path, name: str, models: dict[str, TdsvModel], files: _Files, report: Report) -> Subset:
     """Return the trials and keys of a subset, checked against its models."""
     listed = docs / f"{name}_model_enrollment.txt"
     for model in models.values():
@@ -136,7 +145,7 @@ def _subset(docs: Path, name: str, models: dict[str, Model], files: _Files, repo
     return Subset(name, models, trials, keys)
 
 
-def _compare(trials: tuple[Trial, ...], keys: tuple[Key, ...], path: Path, truth: Path, report: Report) -> None:
+def _compare(trials: tuple[Trial, ...], keys: tuple[TdsvKey, ...], path: Path, truth: Path, report: Report) -> None:
     """Report keys that are not those of the trials, in the same order."""
     for trial, key in zip(trials, keys, strict=False):
         if (trial.model, trial.test) != (key.model, key.test):

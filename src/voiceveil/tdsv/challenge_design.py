@@ -11,6 +11,7 @@ task 2 (``task=2``) the passphrases of the trials are not among those of the tra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,10 +19,10 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus.lines import is_id
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.sampling import shuffled, shuffled_utterances
-from voiceveil.tdsv.lists import Key, Label, Model, Trial
+from voiceveil.tdsv.lists import Label, TdsvKey, TdsvModel, Trial
 from voiceveil.tdsv.phrases import FREE_TEXT
 
-__all__ = ["ChallengePlan", "Design", "Passphrase", "PlannedRecording", "design"]
+__all__ = ["ChallengeDesign", "ChallengePlan", "Passphrase", "PlannedRecording", "design"]
 
 ENROLLED = 3
 
@@ -107,14 +108,14 @@ class PlannedRecording:
 
 
 @dataclass
-class Design:
+class ChallengeDesign:
     """A designed challenge: its lists, and file id -> recording."""
 
     plan: ChallengePlan
     passphrases: tuple[Passphrase, ...] = ()
     labels: list[Label] = field(default_factory=list)
-    models: dict[str, list[Model]] = field(default_factory=dict)
-    keys: dict[str, list[Key]] = field(default_factory=dict)
+    models: dict[str, list[TdsvModel]] = field(default_factory=dict)
+    keys: dict[str, list[TdsvKey]] = field(default_factory=dict)
     train: dict[str, PlannedRecording] = field(default_factory=dict)
     enrollment: dict[str, PlannedRecording] = field(default_factory=dict)
     evaluation: dict[str, PlannedRecording] = field(default_factory=dict)
@@ -123,8 +124,13 @@ class Design:
         """Return the trials of the keys."""
         return [Trial(key.model, key.test) for key in self.keys[subset]]
 
+    def trial_counts(self, subset: str) -> dict[str, int]:
+        """Return type (TC, TW, IC, IW) -> number of trials, of the types that occur."""
+        counts = Counter(key.type for key in self.keys[subset])
+        return {kind: counts[kind] for kind in ("TC", "TW", "IC", "IW") if counts[kind]}
 
-def design(corpus: Corpus, plan: ChallengePlan) -> Design:
+
+def design(corpus: Corpus, plan: ChallengePlan) -> ChallengeDesign:
     """Return a random challenge; equal corpora and plans give equal challenges.
 
     Raises
@@ -140,7 +146,7 @@ def design(corpus: Corpus, plan: ChallengePlan) -> Design:
             f"{len(unknown)} speaker(s) have no gender, e.g. {unknown[0]}", where=corpus.root, fix="add spk2gender"
         )
     passphrases = _passphrases(corpus, tokens, plan)
-    result = Design(plan, passphrases)
+    result = ChallengeDesign(plan, passphrases)
     split = _split(tokens, genders, plan)
     tried = passphrases[plan.known :] if plan.task == 2 else passphrases
     trained = passphrases[: plan.known] if plan.task == 2 else passphrases
@@ -215,7 +221,7 @@ def _recording(speaker: str, tokens: Tokens, phrase: str, units: Iterable[str], 
 
 
 def _free(
-    result: Design, speaker: str, tokens: Tokens, times: range, count: int, avoid: Sequence[str] = ()
+    result: ChallengeDesign, speaker: str, tokens: Tokens, times: range, count: int, avoid: Sequence[str] = ()
 ) -> list[PlannedRecording]:
     """Return free text of a speaker: sequences of units that are not in ``avoid``, from the given repetitions."""
     plan = result.plan
@@ -235,7 +241,7 @@ def _free(
     return texts
 
 
-def _add_training(result: Design, people: Mapping[str, Tokens], phrases: Sequence[Passphrase]) -> None:
+def _add_training(result: ChallengeDesign, people: Mapping[str, Tokens], phrases: Sequence[Passphrase]) -> None:
     plan = result.plan
     recordings: list[PlannedRecording] = []
     for speaker, tokens in people.items():
@@ -246,7 +252,7 @@ def _add_training(result: Design, people: Mapping[str, Tokens], phrases: Sequenc
 
 
 def _add_trials(
-    result: Design,
+    result: ChallengeDesign,
     subset: str,
     people: Mapping[str, Tokens],
     genders: Mapping[str, str],
@@ -267,12 +273,12 @@ def _add_trials(
 
 
 def _models(
-    result: Design,
+    result: ChallengeDesign,
     subset: str,
     people: Mapping[str, Tokens],
     genders: Mapping[str, str],
     phrases: Sequence[Passphrase],
-) -> tuple[list[Model], dict[str, tuple[str, str]]]:
+) -> tuple[list[TdsvModel], dict[str, tuple[str, str]]]:
     """Return the models of a subset, and speaker and phrase of each."""
     plan = result.plan
     pairs = shuffled((f"{speaker}\0{p.id}" for speaker in people for p in phrases), plan.seed, "models")
@@ -293,18 +299,18 @@ def _models(
         names = tuple(files)
         key = f"{subset}_model_{number:06d}"
         shown = phrase if plan.task == 1 else None
-        models.append(Model(key, genders[speaker], names[:ENROLLED], names[ENROLLED:], shown))
+        models.append(TdsvModel(key, genders[speaker], names[:ENROLLED], names[ENROLLED:], shown))
         owners[key] = (speaker, phrase)
     return models, owners
 
 
 def _keys(
     plan: ChallengePlan,
-    model: Model,
+    model: TdsvModel,
     owner: tuple[str, str],
     tests: Mapping[str, PlannedRecording],
     genders: Mapping[str, str],
-) -> list[Key]:
+) -> list[TdsvKey]:
     """Return the trials of a model, at most a given number of each type, shuffled."""
     speaker, phrase = owner
     kinds: dict[str, list[str]] = {kind: [] for kind in ("TC", "TW", "IC", "IW")}
@@ -315,7 +321,7 @@ def _keys(
     most = {"TC": plan.most, "TW": plan.most, "IC": plan.most, "IW": plan.impostor_wrong}
     kind_of = {f: kind for kind in kinds for f in shuffled(kinds[kind], plan.seed, f"trials {model.id}")[: most[kind]]}
     return [
-        Key(model.id, f, kind_of[f], speaker, tests[f].speaker, model.gender, phrase, plan.language or None)
+        TdsvKey(model.id, f, kind_of[f], speaker, tests[f].speaker, model.gender, phrase, plan.language or None)
         for f in shuffled(kind_of, plan.seed, f"order {model.id}")
     ]
 

@@ -21,7 +21,7 @@ from voiceveil.core.errors import InputError, OutputError
 from voiceveil.corpus.lines import write_lines
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
-from voiceveil.tdsv.challenge_design import Design, PlannedRecording
+from voiceveil.tdsv.challenge_design import ChallengeDesign, PlannedRecording
 from voiceveil.tdsv.lists import write_keys, write_labels, write_models, write_trials
 
 __all__ = ["join", "write_challenge"]
@@ -55,12 +55,24 @@ def join(parts: list[Samples]) -> Waveform:
 
 
 def write_challenge(
-    design: Design, out: str | Path, *, source: str = "a corpus", jobs: int = 1, quiet: bool = True
+    design: ChallengeDesign, out: str | Path, *, source: str = "a corpus", jobs: int = 1, quiet: bool = True
 ) -> Path:
-    """Write the challenge to ``out``, a folder that is new or empty, and return its path."""
+    """Write a challenge, and return its folder.
+
+    Parameters
+    ----------
+    design
+        Lists and recordings.
+    out
+        A folder that is new or empty.
+    source
+        Name of the corpus, for the README.
+    jobs, quiet
+        Number of processes; show no progress.
+    """
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("it is there already", where=out, fix="remove it, or name another folder")
+        raise InputError("the folder exists and is not empty", where=out, fix="remove it, or name another folder")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=PART_PREFIX, dir=out.parent))
@@ -78,16 +90,16 @@ def write_challenge(
     return out
 
 
-def _write_audio(design: Design, folder: Path, jobs: int, quiet: bool) -> None:
+def _write_audio(design: ChallengeDesign, folder: Path, jobs: int, quiet: bool) -> None:
     """Write all recordings, speaker by speaker, so that each part is decoded about once."""
     by_speaker: dict[str, list[tuple[Path, PlannedRecording]]] = {}
     parts: dict[str, Mapping[str, PlannedRecording]] = {
         "train": design.train, "enrollment": design.enrollment, "evaluation": design.evaluation
     }  # fmt: skip
     for part, files in parts.items():
-        for file, said in files.items():
+        for file, content in files.items():
             path = folder / "wav" / part / f"{file}.wav"
-            by_speaker.setdefault(said.speaker, []).append((path, said))
+            by_speaker.setdefault(content.speaker, []).append((path, content))
     total = sum(map(len, by_speaker.values()))
     with Progress("writing recordings", total, quiet=quiet) as progress:
         for items, result in run_items(_write_speaker, list(by_speaker.values()), jobs=jobs):
@@ -105,17 +117,17 @@ def _write_speaker(items: list[tuple[Path, PlannedRecording]]) -> float:
         return load(path, rate=RATE, start=start, duration=duration).samples
 
     seconds = 0.0
-    for path, said in items:
+    for path, content in items:
         try:
-            wave = join([samples(u.path, u.start, u.duration) for u in said.parts])
+            wave = join([samples(u.path, u.start, u.duration) for u in content.parts])
         except InputError as error:
-            raise InputError(error.what, where=error.where or said.parts[0].path, fix=error.fix) from error
+            raise InputError(error.what, where=error.where or content.parts[0].path, fix=error.fix) from error
         save(path, wave)
         seconds += wave.duration
     return seconds
 
 
-def _write_lists(design: Design, folder: Path, source: str) -> None:
+def _write_lists(design: ChallengeDesign, folder: Path, source: str) -> None:
     docs = folder / "docs"
     write_labels(docs / "train_labels.txt", design.labels)
     for subset, models in design.models.items():

@@ -20,15 +20,15 @@ from voiceveil.core.errors import InputError
 from voiceveil.metrics import ScoredTrials, estimate_all
 from voiceveil.metrics import measures as m
 from voiceveil.stats import Estimate, ratio
-from voiceveil.tdsv.lists import TRIAL_TYPES, Key, Model
+from voiceveil.tdsv.lists import TRIAL_TYPES, TdsvKey, TdsvModel
 from voiceveil.tdsv.phrases import language_of
 
 __all__ = [
     "BAYES_THRESHOLD",
     "NONTARGETS",
     "Acceptance",
-    "Evaluation",
     "PartResult",
+    "TdsvEvaluation",
     "complete_keys",
     "evaluate",
     "scored_trials",
@@ -84,7 +84,7 @@ class Acceptance:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class TdsvEvaluation:
     """All figures of one answer."""
 
     name: str
@@ -113,7 +113,7 @@ class Evaluation:
         }
 
 
-def complete_keys(keys: Sequence[Key], models: Mapping[str, Model] | None = None) -> tuple[Key, ...]:
+def complete_keys(keys: Sequence[TdsvKey], models: Mapping[str, TdsvModel] | None = None) -> tuple[TdsvKey, ...]:
     """Return keys with gender and phrase from the enrollment list, and the language of the challenge's own phrases."""
     completed = []
     for key in keys:
@@ -126,9 +126,21 @@ def complete_keys(keys: Sequence[Key], models: Mapping[str, Model] | None = None
 
 
 def evaluate(
-    scores: ArrayLike, keys: Sequence[Key], *, name: str = "answer", resamples: int = 1000, seed: int = 0
-) -> Evaluation:
-    """Return all figures of scores (n,) with their keys (n,)."""
+    scores: ArrayLike, keys: Sequence[TdsvKey], *, name: str = "answer", resamples: int = 1000, seed: int = 0
+) -> TdsvEvaluation:
+    """Return all figures of the scores of a system.
+
+    Parameters
+    ----------
+    scores
+        Log-likelihood ratios, shape (n,), in the order of the keys.
+    keys
+        Type, speaker, phrase and so on of each trial.
+    name
+        Of the system, for tables.
+    resamples, seed
+        Of the bootstrap over speakers.
+    """
     values = np.asarray(scores, dtype=np.float64)
     if len(values) != len(keys):
         raise InputError(f"{len(values)} scores for {len(keys)} keys", fix="give one score per key")
@@ -147,7 +159,7 @@ def evaluate(
         for kind in TRIAL_TYPES
         if (own := types == kind).any()
     )
-    return Evaluation(name, tuple(parts), acceptance, values, types, trials.of)
+    return TdsvEvaluation(name, tuple(parts), acceptance, values, types, trials.of)
 
 
 def _acceptance(
@@ -159,7 +171,7 @@ def _acceptance(
     return Acceptance(kind, len(accepted), share, float(scores.mean()))
 
 
-def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTrials:
+def scored_trials(scores: NDArray[np.float64], keys: Sequence[TdsvKey]) -> ScoredTrials:
     """Return the trials with their speakers, as far as the keys tell them."""
     known = all(key.speaker and (key.test_speaker or key.type[0] == "T") for key in keys)
     if known:
@@ -174,12 +186,12 @@ def scored_trials(scores: NDArray[np.float64], keys: Sequence[Key]) -> ScoredTri
     return ScoredTrials(scores, target, codes[: len(keys)], codes[len(keys) :], of, text_dependent=True)
 
 
-def _masks(keys: Sequence[Key], types: NDArray[np.str_]) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+def _masks(keys: Sequence[TdsvKey], types: NDArray[np.str_]) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yield group, name and mask of each part."""
     yield "all", "all trials", np.ones(len(keys), dtype=bool)
     for kind in NONTARGETS:
         yield "type", kind, (types == "TC") | (types == kind)
-    columns: dict[str, Callable[[Key], str | None]] = {
+    columns: dict[str, Callable[[TdsvKey], str | None]] = {
         "language": lambda key: key.language,
         "gender": lambda key: {"f": "women", "m": "men"}.get(key.gender or ""),
         "phrase": lambda key: key.phrase,

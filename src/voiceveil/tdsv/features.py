@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from voiceveil.attack.embedding import embed
 from voiceveil.audio import Waveform
 from voiceveil.corpus.model import Utterance
-from voiceveil.models.content.features import Content, content_features
+from voiceveil.models.content.features import ContentEncoder, content_encoder
 from voiceveil.models.speaker.encoders import SpeakerEncoder
-from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
 __all__ = ["CONTENT", "PassphraseContent", "RecordingFeatures", "extract_features"]
@@ -45,8 +44,8 @@ class PassphraseContent:
     preload: ClassVar[tuple[str, ...]] = ("voiceveil.models.content.features",)
 
     @property
-    def _inner(self) -> Content:
-        return content_features(self.spec)
+    def _inner(self) -> ContentEncoder:
+        return content_encoder(self.spec)
 
     @property
     def rate(self) -> int:
@@ -75,9 +74,7 @@ def extract_features(
     content: str,
     *,
     voice_only: Iterable[str] = (),
-    cache: Cache | None = None,
-    jobs: int = 1,
-    quiet: bool = True,
+    context: RunContext | None = None,
 ) -> Mapping[str, RecordingFeatures]:
     """Return utterance id -> features.
 
@@ -91,12 +88,12 @@ def extract_features(
         Name of the content features.
     voice_only : iterable of str
         Ids of recordings, of free text, whose content is not needed.
-    cache, jobs, quiet
-        See :class:`~voiceveil.run.context.RunContext`.
+    context : RunContext, optional
+        Cache, processes and progress.
     """
     recordings = list(utterances)
     skip = set(voice_only)
-    context = RunContext(Cache(None) if cache is None else cache, jobs, progress=not quiet)
+    context = context or RunContext()
     voices = embed(recordings, encoder, context)
     contents = context.extract([u for u in recordings if u.id not in skip], PassphraseContent(content))
     return {u.id: RecordingFeatures(voices.vectors[voices.row[u.id]], contents.get(u.id)) for u in recordings}

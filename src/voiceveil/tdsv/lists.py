@@ -22,9 +22,9 @@ from voiceveil.corpus.lines import gender_of, is_id, read_lines, write_lines
 
 __all__ = [
     "TRIAL_TYPES",
-    "Key",
     "Label",
-    "Model",
+    "TdsvKey",
+    "TdsvModel",
     "Trial",
     "read_keys",
     "read_labels",
@@ -44,7 +44,7 @@ _FURTHER = ("speaker-id", "test-speaker-id", "gender", "phrase-id", "language")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TdsvModel:
     """An enrolled speaker: ids of the enrollment files, and the line of the list."""
 
     id: str
@@ -80,7 +80,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TdsvKey:
     """The truth about a trial: its type, one of :data:`TRIAL_TYPES`, and other facts, None if unknown."""
 
     model: str
@@ -94,13 +94,13 @@ class Key:
     line: int = 0
 
 
-Record = TypeVar("Record", Model, Trial, Label, Key)
+Record = TypeVar("Record", TdsvModel, Trial, Label, TdsvKey)
 
 
-def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Model]]:
+def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, TdsvModel]]:
     """Return the task, 1 or 2, from the header, and the models by id."""
     task = 0
-    models: dict[str, Model] = {}
+    models: dict[str, TdsvModel] = {}
     for line, fields in _rows(path, "model-id", report):
         if not task:
             task = 1 if "phrase-id" in fields[:2] else 2
@@ -116,7 +116,7 @@ def read_models(path: Path, report: Report = strict) -> tuple[int, dict[str, Mod
     return task, models
 
 
-def _model(path: Path, line: int, fields: list[str], task: int, report: Report) -> Model | None:
+def _model(path: Path, line: int, fields: list[str], task: int, report: Report) -> TdsvModel | None:
     start = 3 if task == 1 else 2
     gender = gender_of(fields[start - 1]) if len(fields) >= start else None
     form = (
@@ -138,7 +138,7 @@ def _model(path: Path, line: int, fields: list[str], task: int, report: Report) 
         report(Fault(path, line, f"model {fields[0]} has {again} twice", fix="enroll with different recordings"))
         return None
     phrase = fields[1] if task == 1 else None
-    return Model(fields[0], gender, tuple(files[:_ENROLLED]), tuple(files[_ENROLLED:]), phrase, line)
+    return TdsvModel(fields[0], gender, tuple(files[:_ENROLLED]), tuple(files[_ENROLLED:]), phrase, line)
 
 
 def read_trials(path: Path, report: Report = strict) -> tuple[Trial, ...]:
@@ -167,12 +167,12 @@ def read_labels(path: Path, report: Report = strict) -> tuple[Label, ...]:
     )
 
 
-def read_keys(path: Path, report: Report = strict) -> tuple[Key, ...]:
+def read_keys(path: Path, report: Report = strict) -> tuple[TdsvKey, ...]:
     """Return the keys in their order."""
     return _distinct(path, _keys(path, report), lambda key: f"{key.model} {key.test}", report)
 
 
-def _keys(path: Path, report: Report) -> Iterator[Key]:
+def _keys(path: Path, report: Report) -> Iterator[TdsvKey]:
     columns: dict[str, int] = {}
     for line, fields in _rows(path, "model-id", report):
         if not columns:
@@ -195,7 +195,7 @@ def _keys(path: Path, report: Report) -> Iterator[Key]:
             continue
         known = {n: fields[columns[n]] for n in _FURTHER if n in columns and fields[columns[n]] != UNKNOWN}
         gender = known.get("gender")
-        yield Key(
+        yield TdsvKey(
             fields[0],
             fields[1],
             kind,
@@ -254,7 +254,7 @@ def _distinct(
     return tuple(kept.values())
 
 
-def write_models(path: Path, models: Iterable[Model]) -> None:
+def write_models(path: Path, models: Iterable[TdsvModel]) -> None:
     """Write the enrollment list; models with a phrase are those of task 1."""
     listed = list(models)
     if listed and listed[0].phrase is not None:
@@ -277,10 +277,10 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
     write_lines(path, ["train-file-id speaker-id phrase-id", *rows])
 
 
-def write_keys(path: Path, keys: Iterable[Key]) -> None:
+def write_keys(path: Path, keys: Iterable[TdsvKey]) -> None:
     """Write the keys with all known facts."""
 
-    def row(key: Key) -> Sequence[str | None]:
+    def row(key: TdsvKey) -> Sequence[str | None]:
         return (key.model, key.test, key.type, key.speaker, key.test_speaker, key.gender, key.phrase, key.language)
 
     head = " ".join(("model-id", "evaluation-file-id", "trial-type", *_FURTHER))

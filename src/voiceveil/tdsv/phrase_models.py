@@ -1,4 +1,4 @@
-"""Phrase models: does a recording contain the passphrase?
+"""Phrase models, which score whether a recording contains the passphrase.
 
 Conventions: content has shape (frames, k); a score grows with the evidence for the passphrase, and is not calibrated.
 :class:`Projection` keeps the main directions of the content of training speech, without the mean of each recording

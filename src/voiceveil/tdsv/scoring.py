@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import voiceveil as vv
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.models.speaker.encoders import encoder as encoder_of
-from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
+from voiceveil.systems.batch import anonymize
 from voiceveil.tdsv.challenge import Challenge
 from voiceveil.tdsv.features import RecordingFeatures, extract_features
-from voiceveil.tdsv.lists import Model, Trial
+from voiceveil.tdsv.lists import TdsvModel, Trial
 from voiceveil.tdsv.system import System
 
 __all__ = ["TrialScores", "anonymized_tests", "score", "score_trials"]
@@ -44,10 +44,7 @@ def score(
     *,
     free_text: bool = True,
     tests: Mapping[str, Path] | None = None,
-    trials: Iterable[Trial] | None = None,
-    cache: Cache | None = None,
-    jobs: int = 1,
-    quiet: bool = True,
+    context: RunContext | None = None,
 ) -> TrialScores:
     """Score the trials of a subset of a challenge.
 
@@ -63,10 +60,8 @@ def score(
         Use the free text of task 2 to enroll voices.
     tests : mapping, optional
         File id -> recording that replaces the test recording of the challenge.
-    trials : iterable of Trial, optional
-        Trials that replace those of the list, with the same models and files.
-    cache, jobs, quiet
-        See :class:`~voiceveil.run.context.RunContext`.
+    context : RunContext, optional
+        Cache, processes and progress.
 
     Raises
     ------
@@ -80,8 +75,7 @@ def score(
             fix="train a system on data of this task",
         )
     part = challenge.subset(subset)
-    listed = part.trials if trials is None else tuple(trials)
-    claimed = {trial.model for trial in listed}
+    claimed = {trial.model for trial in part.trials}
     models = {key: model for key, model in part.models.items() if key in claimed}
     if not free_text or system.fusion_free is None:
         models = {key: replace(model, free_text=()) for key, model in models.items()}
@@ -95,22 +89,19 @@ def score(
     files = {file for model in models.values() for file in model.files}
     free = {file for model in models.values() for file in model.free_text}
     enrolled = [u for u in challenge.enrollment(subset) if u.id in files]
-    wanted = {trial.test for trial in listed}
-    tested = [u for u in challenge.tests(subset) if u.id in wanted]
+    tested = list(challenge.tests(subset))
     if tests is not None:
         tested = [replace(u, path=tests[u.id]) for u in tested]
 
     def measured(utterances: list[Utterance]) -> Mapping[str, RecordingFeatures]:
-        return extract_features(
-            utterances, network, system.content, voice_only=free, cache=cache, jobs=jobs, quiet=quiet
-        )
+        return extract_features(utterances, network, system.content, voice_only=free, context=context)
 
-    return score_trials(system, models, listed, measured(enrolled), measured(tested))
+    return score_trials(system, models, part.trials, measured(enrolled), measured(tested))
 
 
 def score_trials(
     system: System,
-    models: Mapping[str, Model],
+    models: Mapping[str, TdsvModel],
     trials: Iterable[Trial],
     enrollment: Mapping[str, RecordingFeatures],
     tests: Mapping[str, RecordingFeatures],
@@ -132,52 +123,51 @@ def score_trials(
 
 
 def anonymized_tests(
-    challenge: Challenge,
-    subset: str,
+    tests: Corpus,
     system: str,
     folder: str | Path,
     *,
-    trials: Iterable[Trial] | None = None,
     seed: int | None = None,
     overwrite: bool = False,
-    jobs: int = 1,
-    quiet: bool = True,
+    context: RunContext | None = None,
 ) -> dict[str, Path]:
-    """Anonymize the test recordings of a subset, each with a pseudo-speaker of its own; return file id -> recording.
+    """Anonymize test recordings, each with a pseudo-speaker of its own; return file id -> recording.
 
     An interrupted run goes on where it stopped, if a seed is given.
 
     Parameters
     ----------
-    challenge : Challenge
-        The challenge.
-    subset : str
-        ``dev`` or ``eval``.
+    tests : Corpus
+        See :meth:`~voiceveil.tdsv.challenge.Challenge.test_corpus`.
     system : str
         Anonymization system.
     folder : path
         Output folder.
-    trials : iterable of Trial, optional
-        Only the tests of these trials.
-    seed, overwrite, jobs, quiet
+    seed, overwrite
         See :func:`voiceveil.anonymize`.
+    context : RunContext, optional
+        Processes and progress.
 
     Raises
     ------
     InputError
         If a recording cannot be anonymized.
     """
-    root = challenge.root / "wav" / "evaluation"
-    wanted = None if trials is None else {trial.test for trial in trials}
-    tests = tuple(u for u in challenge.tests(subset) if wanted is None or u.id in wanted)
-    corpus = Corpus("evaluation", tests, kind="folder", root=root)
-    summary = vv.anonymize(
-        corpus, folder, system=system, level="utterance", seed=seed, overwrite=overwrite, jobs=jobs, quiet=quiet
+    run = context or RunContext()
+    summary = anonymize(
+        tests,
+        folder,
+        system=system,
+        level="utterance",
+        seed=seed,
+        overwrite=overwrite,
+        jobs=run.jobs,
+        quiet=not run.progress,
     )
     if summary.failures:
         first = summary.failures[0]
         raise InputError(f"{len(summary.failures)} recordings failed, e.g. {first.id}: {first.error}", where=folder)
-    paths = {u.id: summary.output / f"{u.id}.wav" for u in corpus}
+    paths = {u.id: summary.output / f"{u.id}.wav" for u in tests}
     missing = [path for path in paths.values() if not path.is_file()]
     if missing:
         raise InputError("no such anonymized recording", where=missing[0])

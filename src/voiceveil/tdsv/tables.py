@@ -10,14 +10,14 @@ from voiceveil.core.terminal import escaped
 from voiceveil.corpus.faults import strict
 from voiceveil.corpus.lines import read_lines
 from voiceveil.stats import Estimate
-from voiceveil.tdsv.evaluation import NONTARGETS, Evaluation
-from voiceveil.tdsv.lists import Key, read_keys, read_trials
+from voiceveil.tdsv.evaluation import NONTARGETS, TdsvEvaluation
+from voiceveil.tdsv.lists import TdsvKey, read_keys, read_trials
 from voiceveil.tdsv.phrases import phrases
 
 __all__ = ["phrase_texts", "read_matching_keys", "shown", "table"]
 
 
-def read_matching_keys(trials: Path, keys: Path) -> tuple[Key, ...]:
+def read_matching_keys(trials: Path, keys: Path) -> tuple[TdsvKey, ...]:
     """Return the keys in the order of the trials.
 
     Raises
@@ -38,15 +38,15 @@ def read_matching_keys(trials: Path, keys: Path) -> tuple[Key, ...]:
     return tuple(ordered)
 
 
-def phrase_texts(docs: Path, keys: Sequence[Key]) -> dict[str, str]:
+def phrase_texts(docs: Path, keys: Sequence[TdsvKey]) -> dict[str, str]:
     """Return phrase id -> text, from ``phrases.txt`` beside the keys or from the challenge; empty if unknown."""
     path = docs / "phrases.txt"
     if path.is_file():
         rows = [line.split(" ", 2) for number, line in read_lines(path, strict) if number > 1]
         return {row[0]: row[2] for row in rows if len(row) == 3}
-    ours = {key: phrase.text for key, phrase in phrases().items()}
+    known = {key: phrase.text for key, phrase in phrases().items()}
     used = {key.phrase for key in keys if key.phrase}
-    return ours if used and used <= set(ours) else {}
+    return known if used and used <= set(known) else {}
 
 
 def shown(estimate: Estimate) -> str:
@@ -56,7 +56,7 @@ def shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def table(evaluations: Sequence[Evaluation]) -> str:
+def table(evaluations: Sequence[TdsvEvaluation]) -> str:
     """Return a table of all parts of all answers, and the rates of acceptance."""
     lines = []
     for evaluation in evaluations:

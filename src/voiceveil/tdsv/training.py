@@ -21,7 +21,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus.model import Corpus
 from voiceveil.corpus.sampling import shuffled
 from voiceveil.models.speaker.encoders import encoder as encoder_of
-from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
 from voiceveil.tdsv.challenge import Challenge
 from voiceveil.tdsv.features import CONTENT, RecordingFeatures, extract_features
 from voiceveil.tdsv.fusion import Fusion, Logistic
@@ -46,9 +46,7 @@ def train(
     encoder: str = "campplus",
     backend: str = DEFAULT_BACKEND,
     content: str = CONTENT,
-    cache: Cache | None = None,
-    jobs: int = 1,
-    quiet: bool = True,
+    context: RunContext | None = None,
 ) -> System:
     """Train a system for the task of a challenge on its training files.
 
@@ -58,8 +56,8 @@ def train(
         The challenge.
     encoder, backend, content : str
         Names of the speaker encoder, of its back-end, and of the content features.
-    cache, jobs, quiet
-        See :class:`~voiceveil.run.context.RunContext`.
+    context : RunContext, optional
+        Cache, processes and progress.
 
     Raises
     ------
@@ -70,7 +68,7 @@ def train(
         raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
     network = encoder_of(encoder)
     network.check()
-    measured = extract_features(challenge.training(), network, content, cache=cache, jobs=jobs, quiet=quiet)
+    measured = extract_features(challenge.training(), network, content, context=context)
     return fit_system(
         challenge.task or 1,
         challenge.labels,
@@ -129,7 +127,7 @@ def fit_system(
     if len(people) < 2 * _FOLDS:
         few = f"{len(people)} training speakers are too few: a back-end and its calibration need {2 * _FOLDS}"
         raise InputError(few, where=where, fix="give labels of more speakers")
-    with_free = task == 2 and all(len(said.get(FREE_TEXT, ())) > 1 for said in people.values())
+    with_free = task == 2 and all(len(utterances.get(FREE_TEXT, ())) > 1 for utterances in people.values())
     order = shuffled(people, 0, "folds")
     scores: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     types: list[str] = []
@@ -193,16 +191,16 @@ def _trials(
 ) -> Iterator[_Trial]:
     """Yield trials: each recording of a phrase is tested in turn, three others enroll; half of the free text tests."""
     near = _nearest(people, measured)
-    for speaker, said in people.items():
-        free = said.get(FREE_TEXT, [])
+    for speaker, utterances in people.items():
+        free = utterances.get(FREE_TEXT, [])
         enrolling, wrong = tuple(free[::2]), free[1::2]
-        for phrase, files in said.items():
+        for phrase, files in utterances.items():
             if phrase == FREE_TEXT or len(files) <= _ENROLLED:
                 continue
             for turn in range(min(_ROTATIONS, len(files))):
                 enroll = tuple(file for k, file in enumerate(files) if k != turn)[:_ENROLLED]
                 tests = [(files[turn], "TC")]
-                others = [f[turn] for p, f in said.items() if p not in (phrase, FREE_TEXT) and turn < len(f)]
+                others = [f[turn] for p, f in utterances.items() if p not in (phrase, FREE_TEXT) and turn < len(f)]
                 tests += [(test, "TW") for test in (*others, *wrong)]
                 claims = (people[other].get(phrase, ()) for other in near[speaker])
                 tests += [(claim[turn], "IC") for claim in claims if turn < len(claim)]

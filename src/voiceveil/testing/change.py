@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.dsp.formants import lpc_of_powers
+from voiceveil.dsp.formants import lpc_from_power
 
 __all__ = ["HIGHEST_CORRELATION", "LEAST_DISTANCE", "correlation", "envelope_distance"]
 
@@ -29,10 +29,10 @@ Array = NDArray[np.float64]
 
 def correlation(before: NDArray[Any], after: NDArray[Any]) -> float:
     """Return the largest normalized cross-correlation of two signals over all lags, 0 to 1."""
-    one, other = (np.asarray(side, dtype=np.float64) - np.mean(side) for side in (before, after))
-    size = 1 << (len(one) + len(other)).bit_length()
-    crossed = np.fft.irfft(np.fft.rfft(one, size) * np.conj(np.fft.rfft(other, size)), size)
-    return float(np.abs(crossed).max() / max(1e-12, float(np.sqrt((one @ one) * (other @ other)))))
+    first, second = (np.asarray(side, dtype=np.float64) - np.mean(side) for side in (before, after))
+    size = 1 << (len(first) + len(second)).bit_length()
+    crossed = np.fft.irfft(np.fft.rfft(first, size) * np.conj(np.fft.rfft(second, size)), size)
+    return float(np.abs(crossed).max() / max(1e-12, float(np.sqrt((first @ first) * (second @ second)))))
 
 
 def envelope_distance(before: NDArray[Any], after: NDArray[Any], rate: int) -> float:
@@ -45,7 +45,7 @@ def _envelope(samples: NDArray[Any], rate: int) -> Array:
     """Return the envelope in dB of the long-term average spectrum."""
     frames = np.lib.stride_tricks.sliding_window_view(np.asarray(samples, dtype=np.float64), _POINTS)[::_HOP]
     powers = np.mean(np.abs(np.fft.rfft(frames * np.hanning(_POINTS), axis=1)) ** 2, axis=0, keepdims=True)
-    predictor = lpc_of_powers(powers / max(1e-12, float(powers.max())), _ORDER)[0]
+    predictor = lpc_from_power(powers / max(1e-12, float(powers.max())), _ORDER)[0]
     frequencies = np.fft.rfftfreq(_POINTS, 1 / rate)
     inside = (frequencies >= _BAND[0]) & (frequencies <= _BAND[1])
     return np.asarray(-20 * np.log10(np.abs(np.fft.rfft(predictor, _POINTS))[inside]))

@@ -213,9 +213,9 @@ def _different_draws_differ(system: Anonymizer) -> None:
 
 @check
 def _order_does_not_matter(system: Anonymizer) -> None:
-    one, other = fresh(system), fresh(system)
-    first = [convert(one, utterance=u) for u in (0, 1, 2)]
-    second = [convert(other, utterance=u) for u in (2, 1, 0)][::-1]
+    forward, backward = fresh(system), fresh(system)
+    first = [convert(forward, utterance=u) for u in (0, 1, 2)]
+    second = [convert(backward, utterance=u) for u in (2, 1, 0)][::-1]
     assert all(map(np.array_equal, first, second)), "an utterance depends on what was converted before it"
 
 
@@ -329,6 +329,6 @@ def _parameters_are_described(system: Anonymizer) -> None:
 
 @check
 def _prints_nothing(system: Anonymizer) -> None:
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         convert(system)
-    assert not said.getvalue(), f"prints {said.getvalue()[:40]!r}, where a program may want to print JSON"
+    assert not printed.getvalue(), f"prints {printed.getvalue()[:40]!r}, where a program may want to print JSON"

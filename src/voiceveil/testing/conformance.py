@@ -37,7 +37,7 @@ CHECKS: dict[str, Check] = {}
 
 
 def check(function: Check) -> Check:
-    """Decorator: a function that takes a system and fails an assertion is a check; its name is the check's."""
+    """Register a function that takes a system and asserts a property as a check of the same name."""
     CHECKS[function.__name__.strip("_").replace("_", "-")] = function
     return function
 
@@ -45,17 +45,29 @@ def check(function: Check) -> Check:
 def check_anonymizer(
     system: Anonymizer, *, raise_on_failure: bool = True, speech: Waveform | None = None
 ) -> list[CheckResult]:
-    """Run all checks; with ``raise_on_failure`` an AssertionError lists those that failed.
+    """Run all conformance checks of an anonymization system.
 
-    ``speech``: a recording of real speech, if there is one; it and a whispered version of it must change as well.
+    Parameters
+    ----------
+    system
+        The system.
+    raise_on_failure
+        Raise an ``AssertionError`` that lists the failed checks.
+    speech
+        A recording of real speech, if there is one; it and a whispered version of it must change as well.
+
+    Returns
+    -------
+    list of CheckResult
+        One for each check.
     """
     from voiceveil.testing import checks, run_checks  # noqa: F401 -- both fill CHECKS, in this order
     from voiceveil.testing.voices import whispered
 
     chosen = dict(CHECKS)
     if speech is not None:
-        chosen["real-voice-changes"] = lambda one: checks.assert_changes(one, speech)
-        chosen["real-whispered-voice-changes"] = lambda one: checks.assert_changes(one, whispered(speech))
+        chosen["real-voice-changes"] = lambda system: checks.assert_changes(system, speech)
+        chosen["real-whispered-voice-changes"] = lambda system: checks.assert_changes(system, whispered(speech))
     results = [_run(name, function, system) for name, function in chosen.items()]
     failed = [result for result in results if result.status == "failed"]
     if failed and raise_on_failure:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.metrics.legal import Ints, Voices
+from voiceveil.metrics.legal import Ints, UtteranceEmbeddings
 
 __all__ = ["EmbeddingWorld"]
 
@@ -44,29 +44,29 @@ class EmbeddingWorld:
         in_a = np.sort(_shares(self.speakers, self.utterances, 6, 1.8, rng))[::-1]
         return in_a, _shares(self.speakers_b, self.utterances_b, 30, 1.0, rng)
 
-    def draw(self, strength: float) -> tuple[Voices, Voices]:
+    def draw(self, strength: float) -> tuple[UtteranceEmbeddings, UtteranceEmbeddings]:
         """Return the sets A and B as an attacker hears them, unit vectors."""
         names = self.names()
         in_a, in_b = self.counts()
         return self._set(names, in_a, strength, 0), self._set(names[: self.speakers_b], in_b, strength, 1)
 
-    def _set(self, names: tuple[str, ...], counts: Ints, strength: float, number: int) -> Voices:
+    def _set(self, names: tuple[str, ...], counts: Ints, strength: float, number: int) -> UtteranceEmbeddings:
         codes = np.repeat(np.arange(len(names)), counts)
         vectors = np.empty((len(codes), self.dimension), dtype=np.float32)
         ends = np.cumsum(counts)
         spectrum = np.exp(-np.arange(self.dimension, dtype=np.float32) / (2 * self.decay))
         for block, start in enumerate(range(0, len(names), _BLOCK)):
             some = slice(ends[start] - counts[start], ends[min(start + _BLOCK, len(names)) - 1])
-            who = np.random.default_rng([self.seed, 2, block]).standard_normal(
+            speaker_vectors = np.random.default_rng([self.seed, 2, block]).standard_normal(
                 (_BLOCK, self.dimension), dtype=np.float32
             )
-            heard = np.random.default_rng([self.seed, 3, number, block]).standard_normal(
+            noisy = np.random.default_rng([self.seed, 3, number, block]).standard_normal(
                 (some.stop - some.start, self.dimension), dtype=np.float32
             )
-            heard += strength * who[codes[some] - start]
-            heard *= spectrum
-            vectors[some] = heard / np.linalg.norm(heard, axis=1, keepdims=True)
-        return Voices(names, codes, vectors)
+            noisy += strength * speaker_vectors[codes[some] - start]
+            noisy *= spectrum
+            vectors[some] = noisy / np.linalg.norm(noisy, axis=1, keepdims=True)
+        return UtteranceEmbeddings(names, codes, vectors)
 
 
 def _shares(parts: int, total: int, least: int, spread: float, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""How much memory a process took at most."""
+"""The peak memory of a process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ __all__ = ["peak_memory"]
 
 
 def peak_memory() -> int:
-    """Most megabytes of this process at any time since its program was started (Linux).
+    """Return the peak memory of this process in megabytes (Linux).
 
-    Not ``ru_maxrss``: that one begins at the peak of the process which started it, and a small child of a large
-    parent seems as large.
+    ``ru_maxrss`` would not do: it starts at the peak of the parent process.
     """
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024

@@ -26,13 +26,13 @@ class Nodes:
         return _tried(partial(self._cluster.add_node, num_cpus=1, object_store_memory=_MEMORY))
 
     def kill(self, node: Any) -> None:
-        """As if somebody pulled the plug."""
+        """Kill a node without a shutdown, as a power failure would."""
         self._cluster.remove_node(node, allow_graceful=False)
 
 
 @contextmanager
 def ray_nodes(count: int = 0) -> Iterator[Nodes]:
-    """A head and ``count`` nodes of one core; nobody is told of it."""
+    """Start a Ray head and ``count`` nodes of one core each, without usage statistics; stop them at the end."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     from ray.cluster_utils import Cluster
@@ -49,7 +49,7 @@ def ray_nodes(count: int = 0) -> Iterator[Nodes]:
 
 
 def _tried(start: Callable[[], Any]) -> Any:
-    """A node gives up when its agents take longer than 15 s to start, as they may on a busy machine: try again."""
+    """Start a node, again if its agents take longer than the 15 s that Ray allows, as on a busy machine."""
     for _ in range(_TRIES - 1):
         try:
             return start()

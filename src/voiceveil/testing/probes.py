@@ -32,12 +32,12 @@ def fresh(system: Anonymizer) -> Anonymizer:
 
 
 def convert(system: Anonymizer, seed: int = 0, utterance: int = 0) -> Samples:
-    """Speech at the system's own rate, converted."""
+    """Return synthetic speech at the system's rate, converted with a generator of ``seed``."""
     return system.convert(speech(system.rate, utterance), rng(seed)).samples
 
 
 def sound(system: Anonymizer, samples: np.ndarray, rate: int | None = None) -> Waveform:
-    """Convert and check what holds for every input: finite, mono float32, declared rate, same length (if declared)."""
+    """Convert samples, and check properties of every output: finite, mono float32, declared rate and length."""
     wave = Waveform(samples.astype(np.float32, copy=False), rate or system.rate)  # no copy: it may be read-only
     result = system.convert(wave, rng())
     assert isinstance(result, Waveform), f"convert returned {type(result).__name__}, not a Waveform"

@@ -108,7 +108,7 @@ def _batch(system: Anonymizer, folder: Path, jobs: int) -> dict[str, bytes]:
         with soundfile.SoundFile(source / "s0" / "tagged.flac", "w", samplerate=16000, channels=2) as file:
             file.title = _TITLE
             file.write(np.stack([speech().samples] * 2, axis=1))
-    summary = anonymize(source, target, system=system, seed=1, jobs=jobs)
+    summary = anonymize(source, target, system=system, seed=1, jobs=jobs, format="wav")
     assert not summary.failures, f"failed: {summary.failures}"
     return {str(path.relative_to(target)): path.read_bytes() for path in sorted(target.rglob("*.wav"))}
 
@@ -141,7 +141,7 @@ def _chunks(data: bytes) -> list[str]:
 
 @check
 def _workers_do_not_matter(system: Anonymizer) -> None:
-    """In two other processes the output is the same."""
+    """Check that the output of worker processes is the same as in this process."""
     jobs = [(system, utterance) for utterance in (2, 1, 0)]  # not in the order that this process has seen them in
     elsewhere: dict[int, Samples] = {}
     modules = (__name__, type(system).__module__)

@@ -57,7 +57,7 @@ class ScoreWorld:
         return float(ndtr(-self.separation / (self.target_sd + self.nontarget_sd)))
 
     def densities(self, points: int = 200_001) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The probability of targets and of nontargets in narrow bins of score, ascending, shape (points - 1,)."""
+        """Return the probabilities of targets and of nontargets in narrow score bins, shape (points - 1,) each."""
         from scipy.special import ndtr
 
         reach = 9.0 * self.target_sd
@@ -72,11 +72,11 @@ class ScoreWorld:
 
         n, m, u = self.speakers, self.enrolled or self.speakers, self.utterances
         lamb, wolf, goat = rng.standard_normal((3, n)) * np.array([[self.enroll_sd], [self.trial_sd], [self.goat_sd]])
-        heard = np.repeat(np.arange(n), u)
-        of_utterance = wolf[heard] + rng.normal(0.0, self.utterance_sd, n * u)
+        speaker_of = np.repeat(np.arange(n), u)
+        of_utterance = wolf[speaker_of] + rng.normal(0.0, self.utterance_sd, n * u)
         score = lamb[:m, None] + of_utterance + rng.normal(0.0, self.noise_sd, (m, n * u))
-        target = np.arange(m)[:, None] == heard
+        target = np.arange(m)[:, None] == speaker_of
         score += target * (self.separation + goat[:m, None])
         enroll = np.broadcast_to(np.arange(m)[:, None], score.shape)
-        speaker = np.broadcast_to(heard, score.shape)
+        speaker = np.broadcast_to(speaker_of, score.shape)
         return ScoredTrials(score.ravel(), target.ravel(), enroll.ravel(), speaker.ravel())

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from voiceveil.audio import Waveform
-from voiceveil.dsp.formants import lpc_of_powers
+from voiceveil.dsp.formants import lpc_from_power
 
 __all__ = ["synthetic_voice", "whispered"]
 
@@ -31,9 +31,18 @@ _BANDWIDTHS = np.array([60, 90, 120, 175, 250])
 def synthetic_voice(
     speaker: int = 0, utterance: int = 0, *, seconds: float = 2.0, rate: int = 16000, pitch: float | None = None
 ) -> Waveform:
-    """Return a voice that depends on ``speaker`` (pitch, tract) and speech that depends on ``utterance``.
+    """Return synthetic speech.
 
-    ``pitch``: mean F0 in Hz instead of the speaker's; 0 is a whisper.
+    Parameters
+    ----------
+    speaker
+        Seed of the voice: pitch and vocal tract.
+    utterance
+        Seed of the sounds.
+    seconds, rate
+        Length, and sampling rate in Hz.
+    pitch
+        Mean F0 in Hz instead of the speaker's; 0 is a whisper.
     """
     person = np.random.default_rng([speaker, 1])
     usual = person.uniform(85, 240)  # Hz
@@ -88,9 +97,9 @@ def whispered(wave: Waveform) -> Waveform:
 
     powers = np.abs(spectra(wave.samples.astype(np.float64))) ** 2
     wider = np.exp(-np.pi * 150 / wave.rate) ** np.arange(order + 1)
-    envelope = 1 / np.abs(np.fft.rfft(lpc_of_powers(powers, order) * wider, points, axis=1))
+    envelope = 1 / np.abs(np.fft.rfft(lpc_from_power(powers, order) * wider, points, axis=1))
     level = np.sqrt(powers.sum(axis=1) / (envelope**2).sum(axis=1))
     noise = spectra(np.random.default_rng(0).standard_normal(len(wave)))
-    made = istft((noise * envelope * level[:, None]).T, nperseg=points, noverlap=points - hop)[1][: len(wave)]
-    made *= float(np.abs(wave.samples).max()) / max(1e-9, float(np.abs(made).max()))
-    return Waveform(made.astype(np.float32), wave.rate)
+    whisper = istft((noise * envelope * level[:, None]).T, nperseg=points, noverlap=points - hop)[1][: len(wave)]
+    whisper *= float(np.abs(wave.samples).max()) / max(1e-9, float(np.abs(whisper).max()))
+    return Waveform(whisper.astype(np.float32), wave.rate)

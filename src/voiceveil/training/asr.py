@@ -1,11 +1,11 @@
-"""Fine-tune a CTC recognizer on a corpus, for instance an anonymized one: the ASR of an informed listener.
+"""Fine-tuning of a CTC recognizer on a corpus, for instance an anonymized one: the ASR of an informed listener.
 
 Conventions: audio at the model's rate, scaled to zero mean and unit variance as in recognition; the loss is the CTC
-loss (Graves et al. 2006) per token, in nats. The front end stays as it is (Baevski et al. 2020, section 4.3), unless
-told otherwise; AdamW, the learning rate rises for a tenth of the steps and then falls to zero on a line.
+loss (Graves et al. 2006) per token, in nats. By default the convolutional front end is frozen (Baevski et al. 2020,
+section 4.3). The optimizer is AdamW; the learning rate rises for a tenth of the steps and then falls linearly to zero.
 
-A training is repeatable: batches follow from the seed and the epoch, dropout and masking from the seed and the step.
-It goes on from its last checkpoint when it was killed, and ends with the same weights as if nothing had happened.
+A training is repeatable: batches depend on the seed and the epoch, dropout and masking on the seed and the step. A
+killed training resumes from its last checkpoint, and ends with the same weights as an undisturbed one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +26,55 @@ from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus
 from voiceveil.models.asr.ctc import CTC, LoadedModel, load_model
-from voiceveil.models.asr.recognition import batches, check_lengths, references
+from voiceveil.models.asr.recognition import (
+    checked_durations,
+    group_by_length,
+    references,
+    transcribe,
+    word_error_rate,
+)
+from voiceveil.models.asr.recognition import recognizer as open_recognizer
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.models.checkpoint import load_training, save_training
 from voiceveil.models.pretrained import digest
+from voiceveil.run.context import RunContext
 from voiceveil.run.progress import Progress
+from voiceveil.stats import Estimate
+from voiceveil.training.ctc_alignment import fewest_frames
+from voiceveil.training.training_run import TrainingRun
 
-__all__ = ["Example", "Recipe", "Training", "train_ctc"]
+__all__ = [
+    "CtcRecipe", "CtcTraining", "Example", "batch_ids", "train_and_measure", "train_ctc", "trainable_recognizer",
+]  # fmt: skip
 
 _REPORT, _CHECKPOINT, _KIND = "training.json", "checkpoint.safetensors", "training of a CTC recognizer"
 _OVERWRITE = "give another output, or --overwrite to start again"
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How to train: ``batch_seconds`` of audio a step, ``checkpoint_every`` so many steps."""
+class CtcRecipe:
+    """Settings of a training.
+
+    Parameters
+    ----------
+    epochs : int
+        Passes over the corpus.
+    learning_rate : float
+        Highest learning rate.
+    batch_seconds : float
+        Seconds of audio in a step.
+    freeze_front : bool
+        Leave the convolutional front end as it is.
+    seed : int
+        Of batches, dropout and masking.
+    checkpoint_every : int
+        Steps between checkpoints.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive, or the seed is negative.
+    """
 
     epochs: int = 10
     learning_rate: float = 1e-4
@@ -60,7 +93,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Example:
-    """An utterance to learn from: where its audio is, and its tokens."""
+    """A training utterance: its audio (start and lengths in seconds) and its tokens."""
 
     id: str
     path: Path
@@ -71,66 +104,140 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Training:
-    """What came of it: the folder of the model, the loss of each step, the utterances that could not be used."""
+class CtcTraining:
+    """Result of a training: folder of the model, losses of the steps, ids of unusable utterances, WER if measured."""
 
     folder: Path
     losses: tuple[float, ...]
     left_out: tuple[str, ...]
+    wer: Estimate | None = None
+
+
+def trainable_recognizer(model: str, *, device: str = "cpu", online: bool = False) -> CTC:
+    """Return the CTC recognizer to start from.
+
+    Parameters
+    ----------
+    model
+        Folder, or id on the Hugging Face hub.
+    device
+        Device of torch.
+    online
+        Allow that the model is downloaded.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, or its input is not the waveform.
+    """
+    opened = open_recognizer(f"ctc:{model}", online=online)
+    if not isinstance(opened, CTC):
+        raise InputError("a CTC model whose input is not the waveform cannot be trained", where=model)
+    return replace(opened, device=device)
+
+
+def train_and_measure(
+    recognizer: CTC, corpus: Corpus, out: Path, recipe: CtcRecipe, run: TrainingRun, *, dev: Corpus | None = None
+) -> CtcTraining:
+    """Fine-tune a copy of a recognizer, and measure its WER on ``dev`` if that is given.
+
+    Parameters
+    ----------
+    recognizer
+        Recognizer to start from, see :func:`trainable_recognizer`.
+    corpus, dev
+        Training and development speech with transcripts.
+    out
+        Folder for the trained model.
+    recipe
+        Settings of the training.
+    run
+        Of this, ``overwrite`` and ``quiet`` are used; the device is that of ``recognizer``.
+
+    Raises
+    ------
+    InputError
+        If a corpus has no transcripts, or another training is in ``out``.
+    """
+    if dev is not None:
+        references(dev)  # a corpus without text is found now, not after hours
+    training = train_ctc(recognizer, corpus, out, recipe, overwrite=run.overwrite, quiet=run.quiet)
+    if dev is None:
+        return training
+    trained = CTC(out.resolve(), device=recognizer.device)
+    transcripts = transcribe(dev, trained, RunContext(progress=not run.quiet))
+    return replace(training, wer=word_error_rate(dev, transcripts).wer)
 
 
 def train_ctc(
-    recognizer: CTC, corpus: Corpus, out: Path, recipe: Recipe, *, overwrite: bool = False, quiet: bool = True
-) -> Training:
-    """Fine-tune a copy of ``recognizer`` into the folder ``out``, from where :class:`CTC` takes it."""
+    recognizer: CTC, corpus: Corpus, out: Path, recipe: CtcRecipe, *, overwrite: bool = False, quiet: bool = True
+) -> CtcTraining:
+    """Fine-tune a copy of a recognizer into the folder ``out``, which :class:`CTC` can load.
+
+    Parameters
+    ----------
+    recognizer
+        Recognizer to start from.
+    corpus
+        Speech with transcripts; utterances without words, or too short for them, are left out.
+    out
+        Folder for the trained model.
+    recipe
+        Settings of the training.
+    overwrite
+        Replace another training in ``out``.
+    quiet
+        Show no progress.
+
+    Raises
+    ------
+    InputError
+        If the corpus has no transcripts, or another training is in ``out``.
+    """
     model = load_model(recognizer.folder, recognizer.device)
     examples, left_out = _examples(recognizer, model, corpus)
     settings = {"model": digest(recognizer.folder), "data": _data_digest(examples), **asdict(recipe)}
     report = _begin(out, settings, overwrite=overwrite)
-    if "losses" in report:  # finished before
-        return Training(out, tuple(report["losses"]), tuple(report["left_out"]))
-    # The cached network serves for recognition: train one of our own.
+    if "losses" in report:  # this training is complete
+        return CtcTraining(out, tuple(report["losses"]), tuple(report["left_out"]))
+    # load_model caches the network for recognition: train another copy.
     model = load_model.__wrapped__(recognizer.folder, recognizer.device)
     losses = _run(recognizer, model, examples, out / _CHECKPOINT, recipe, quiet=quiet)
     _finish(recognizer, model, out, {"settings": settings, "losses": losses, "left_out": left_out})
-    return Training(out, tuple(losses), tuple(left_out))
+    return CtcTraining(out, tuple(losses), tuple(left_out))
 
 
 def _examples(recognizer: CTC, model: LoadedModel, corpus: Corpus) -> tuple[dict[str, Example], list[str]]:
-    """What can be learned from, and the ids of what cannot: without words, or too short for its words."""
+    """Return the training utterances, and the ids of those without words or too short for their words."""
     texts = references(corpus)
-    tokens = {name: model.tokens(text) for name, text in _in_letters_of(model, texts).items()}
-    lengths = check_lengths(corpus, 0.0)
+    tokens = {name: model.tokens(text) for name, text in _texts_for(model, texts).items()}
+    lengths = checked_durations(corpus, 0.0)
     masked = int(getattr(model.network.config, "mask_time_length", 0))
     examples, left_out = {}, []
     for u in corpus:
-        rows = recognizer.front.rows(round(lengths[u.id] * recognizer.rate))
-        if tokens[u.id] and rows >= max(_fewest_rows(tokens[u.id]), masked + 1):
+        rows = recognizer.convolutions.rows(round(lengths[u.id] * recognizer.rate))
+        if tokens[u.id] and rows >= max(fewest_frames(tokens[u.id]), masked + 1):
             examples[u.id] = Example(u.id, u.path, u.start, u.duration, lengths[u.id], tokens[u.id])
         else:
             left_out.append(u.id)
     if not examples:
-        what = f"none of the {len(texts)} utterances is long enough for its words"
-        raise InputError(what, where=corpus.root, fix="check that the texts belong to the recordings")
+        message = f"none of the {len(texts)} utterances is long enough for its words"
+        raise InputError(message, where=corpus.root, fix="check that the texts belong to the recordings")
     return examples, left_out
 
 
-def _in_letters_of(model: LoadedModel, texts: dict[str, str]) -> dict[str, str]:
-    """The texts in plain words, in the case that the model writes; an ``InputError`` for a letter it does not have."""
+def _texts_for(model: LoadedModel, texts: dict[str, str]) -> dict[str, str]:
+    """Return the texts in plain words, in the case of the model; ``InputError`` for a letter that it does not have."""
     plain = {name: plain_words(text) for name, text in texts.items()}
     known = model.letters | {" "}
     if not any(letter.isupper() for letter in known):
         plain = {name: text.lower() for name, text in plain.items()}
     for name, text in plain.items():
         if unknown := set(text) - known:
-            what = f"the text of {name} has {', '.join(map(repr, sorted(unknown)))}, which the model does not know"
-            raise InputError(what, fix="write numbers as words, and only letters of the model's language")
+            letters = ", ".join(map(repr, sorted(unknown)))
+            message = f"the text of {name} has {letters}, which the model does not know"
+            raise InputError(message, fix="write numbers as words, and only letters of the model's language")
     return plain
-
-
-def _fewest_rows(tokens: tuple[int, ...]) -> int:
-    """Rows that CTC needs: one a token, and a blank between two that are equal."""
-    return len(tokens) + sum(a == b for a, b in pairwise(tokens))
 
 
 def _data_digest(examples: dict[str, Example]) -> str:
@@ -141,7 +248,7 @@ def _data_digest(examples: dict[str, Example]) -> str:
 
 
 def _begin(out: Path, settings: dict[str, Any], *, overwrite: bool) -> dict[str, Any]:
-    """Make the folder, or check that what is there belongs to this training; its report."""
+    """Create the folder, or check that it belongs to this training; return the report in it."""
     path = out / _REPORT
     if overwrite:
         path.unlink(missing_ok=True)
@@ -161,27 +268,33 @@ def _begin(out: Path, settings: dict[str, Any], *, overwrite: bool) -> dict[str,
     return dict(report)
 
 
-def steps(examples: dict[str, Example], recipe: Recipe) -> Iterator[list[str]]:
-    """The ids of each step's batch, epoch after epoch: of similar length, in random order, other company each time."""
+def batch_ids(examples: dict[str, Example], recipe: CtcRecipe) -> Iterator[list[str]]:
+    """Yield the utterance ids of each batch of all epochs: similar lengths, random order, regrouped each epoch."""
     for epoch in range(recipe.epochs):
         rng = np.random.default_rng([recipe.seed, epoch])
         jitter = rng.uniform(0.9, 1.0, len(examples))
         lengths = {e.id: e.seconds * factor for e, factor in zip(examples.values(), jitter, strict=True)}
-        groups = list(batches(lengths, 0.9 * recipe.batch_seconds))
+        groups = list(group_by_length(lengths, 0.9 * recipe.batch_seconds))
         yield from (groups[i] for i in rng.permutation(len(groups)))
 
 
 def _run(
-    recognizer: CTC, model: LoadedModel, examples: dict[str, Example], checkpoint: Path, recipe: Recipe, *, quiet: bool
+    recognizer: CTC,
+    model: LoadedModel,
+    examples: dict[str, Example],
+    checkpoint: Path,
+    recipe: CtcRecipe,
+    *,
+    quiet: bool,
 ) -> list[float]:
-    """Train ``model`` in place; the loss of each step."""
+    """Train ``model`` in place; return the loss of each step."""
     import torch
 
     if recipe.freeze_front:
         model.network.freeze_feature_encoder()
     weights = [p for p in model.network.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
-    plan = list(steps(examples, recipe))
+    plan = list(batch_ids(examples, recipe))
     losses: list[float] = []
     if checkpoint.exists():
         losses = load_training(checkpoint, _KIND, model.network, optimizer)["losses"]
@@ -191,7 +304,7 @@ def _run(
     with Progress("training", len(plan), work=work, unit="steps", start=len(losses), quiet=quiet) as progress:
         for step in range(len(losses), len(plan)):
             for setting in optimizer.param_groups:
-                setting["lr"] = recipe.learning_rate * _slope((step + 1) / len(plan))
+                setting["lr"] = recipe.learning_rate * _rate_factor((step + 1) / len(plan))
             batch = [examples[name] for name in plan[step]]
             losses.append(_step(recognizer, model, optimizer, weights, batch, [recipe.seed, step]))
             if (step + 1) % recipe.checkpoint_every == 0:
@@ -201,34 +314,34 @@ def _run(
     return losses
 
 
-def _slope(share: float) -> float:
-    """Return the learning rate over its highest, when ``share`` of the steps are done."""
+def _rate_factor(share: float) -> float:
+    """Return the learning rate, relative to the highest, after ``share`` of the steps (0 to 1)."""
     return min(share / 0.1, (1.0 - share) / 0.9 + 1e-3)
 
 
 def _step(
     recognizer: CTC, model: LoadedModel, optimizer: Any, weights: list[Any], batch: list[Example], seed: list[int]
 ) -> float:
-    """Return one update; returns the loss per token before it."""
+    """Update the weights once; return the loss per token before the update, in nats."""
     import torch
 
     state = np.random.SeedSequence(seed).generate_state(2)
     torch.manual_seed(int(state[0]))
     np.random.seed(state[1])  # noqa: NPY002 -- transformers draws its masks from here
     waves = [load(e.path, rate=recognizer.rate, start=e.start, duration=e.duration) for e in batch]
-    logits = model.logits([recognizer.normalized(wave.samples) for wave in waves])
-    rows = torch.tensor([recognizer.front.rows(len(wave)) for wave in waves])
+    logits = model.logits([recognizer.normalize(wave.samples) for wave in waves])
+    rows = torch.tensor([recognizer.convolutions.rows(len(wave)) for wave in waves])
     loss = torch.nn.functional.ctc_loss(
-        logits.float().log_softmax(dim=-1).transpose(0, 1).cpu(),  # few numbers, wherever the network is
+        logits.float().log_softmax(dim=-1).transpose(0, 1).cpu(),  # small, on whatever device the network is
         torch.tensor([token for e in batch for token in e.tokens]),
         rows,
         torch.tensor([len(e.tokens) for e in batch]),
         blank=model.blank,
         reduction="sum",
-        zero_infinity=True,  # resampling may take the one row that was to spare
+        zero_infinity=True,  # resampling may have dropped a row that was needed
     ) / sum(len(e.tokens) for e in batch)
     if not torch.isfinite(loss):
-        raise InputError(f"the loss is not finite, at {batch[0].id}", fix="lower --learning-rate")
+        raise InputError(f"the loss is not finite in the batch of {batch[0].id}", fix="lower --learning-rate")
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(weights, 1.0)
@@ -237,7 +350,7 @@ def _step(
 
 
 def _finish(recognizer: CTC, model: LoadedModel, out: Path, report: dict[str, Any]) -> None:
-    """Write the model: its weights, and the other files of the one that it was made from."""
+    """Write the trained weights, and copy the other files of the model that the training started from."""
     model.network.eval().save_pretrained(out)
     for path in recognizer.folder.iterdir():
         wanted = path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json")

@@ -1,12 +1,11 @@
-"""Training of speaker encoders: seeded, resumable, and honest about how far it got.
+"""Training of speaker encoders: repeatable, and resumed after an interruption.
 
-``train_asv`` leaves in its folder ``model.safetensors`` (the weights of the best epoch, for ``TrainedEncoder``) and
-``record.json``. While it runs there are also ``checkpoint.safetensors`` and ``.features``. A run that was killed goes
-on from its last checkpoint; on the CPU, with the same number of threads, its weights end bit for bit like those of an
-undisturbed run.
+``train_asv`` writes ``model.safetensors`` (the weights of the best epoch, for ``TrainedEncoder``) and ``record.json``;
+while it runs there are also ``checkpoint.safetensors`` and the features. A killed training resumes from its last
+checkpoint; on the CPU, with the same number of threads, its weights are bit for bit those of an undisturbed run.
 
-Which epoch is the best: with held-out utterances (the official recipe) the one with the fewest errors on them,
-otherwise the one with the lowest EER on speakers that are not trained on; without either, the last.
+The best epoch is the one with the lowest EER on speakers that are not trained on; without such speakers, the last. The
+official recipe of ECAPA-TDNN has a training of its own, see :mod:`voiceveil.training.official_asv`.
 """
 
 from __future__ import annotations
@@ -19,24 +18,27 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from voiceveil.core.atomic_files import RECORDS, atomic_path
+from voiceveil.core.atomic_files import RECORDS
 from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.locking import exclusive_lock
-from voiceveil.corpus import Corpus
+from voiceveil.corpus import Corpus, Utterance
 from voiceveil.models.checkpoint import read_record
 from voiceveil.models.speaker.networks import speaker_model
-from voiceveil.training.asv_data import collect, digest, divide, long_enough
-from voiceveil.training.asv_recipes import Recipe, recipe_for
+from voiceveil.run.cache import Cache
+from voiceveil.run.context import RunContext
+from voiceveil.training.asv_data import TrainingSet, collect, digest, divide, usable_utterances
+from voiceveil.training.asv_recipes import AsvRecipe, recipe_for
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND, Trainer
 from voiceveil.training.feature_store import open_store
+from voiceveil.training.training_run import TrainingRun, check_device, training_files, write_record
 
-__all__ = ["AsvSettings", "TrainingRun", "check_device", "train_asv"]
+__all__ = ["AsvSettings", "train_asv"]
 
 
 @dataclass(frozen=True)
 class AsvSettings:
-    """What the weights of a speaker encoder depend on, besides the speech; None is the recipe's value.
+    """Settings that the weights of a speaker encoder depend on, besides the speech; None is the recipe's value.
 
     Parameters
     ----------
@@ -68,35 +70,6 @@ class AsvSettings:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class TrainingRun:
-    """How a training is carried out.
-
-    Parameters
-    ----------
-    device : str
-        ``cpu``, ``cuda`` or ``cuda:1``.
-    threads, jobs : int
-        Threads of the training, and processes that extract features.
-    features : Path, optional
-        Folder that keeps features; without it they are removed at the end.
-    checkpoint_every : float
-        Seconds.
-    overwrite : bool
-        Replace another training in the folder.
-    quiet : bool
-        Show no progress.
-    """
-
-    device: str = "cpu"
-    threads: int = 1
-    jobs: int = 1
-    features: Path | None = None
-    checkpoint_every: float = 120.0
-    overwrite: bool = False
-    quiet: bool = True
-
-
 def train_asv(
     corpora: Sequence[Corpus], out: Path, settings: AsvSettings | None = None, run: TrainingRun | None = None
 ) -> dict[str, Any]:
@@ -109,87 +82,106 @@ def train_asv(
     out
         Folder for the weights and the record.
     settings
-        What is trained (default: ECAPA-TDNN by its fixed recipe).
+        Model and recipe (default: ECAPA-TDNN by its fixed recipe).
     run
-        Device, processes and files.
+        Device, processes and files (default: those of :class:`TrainingRun`).
 
     Raises
     ------
     InputError
         If a setting or the speech cannot be used, or another training is in the folder.
     """
-    chosen, run = settings or AsvSettings(), run or TrainingRun()
-    kind = speaker_model(chosen.model)
-    plan = _planned(chosen)
+    settings, run = settings or AsvSettings(), run or TrainingRun()
+    kind = speaker_model(settings.model)
+    recipe = _recipe(settings)
     check_device(run.device, run.threads)
-    kind.begin()  # weights that are missing are found before the work begins
+    kind.initial_weights()  # missing weights are found now, not after the features
     utterances = collect(corpora)
     recorded = {
-        "model": chosen.model,
-        "channels": kind.channels if chosen.channels is None else chosen.channels,
-        "recipe": json.loads(json.dumps(asdict(plan))),
-        "validation_speakers": chosen.validation_speakers,
-        "data": chosen.trained_on,
+        "model": settings.model,
+        "channels": kind.channels if settings.channels is None else settings.channels,
+        "recipe": json.loads(json.dumps(asdict(recipe))),
+        "validation_speakers": settings.validation_speakers,
+        "data": settings.trained_on,
         "data_sha256": digest(utterances),
-        "seed": chosen.seed,
+        "seed": settings.seed,
     }
     with exclusive_lock(out, "another training"):
         finished = _finished(out, recorded, run.overwrite)
         if finished is not None:
             return finished
         folder = out / RECORDS / "features" if run.features is None else run.features
-        store = open_store(folder, utterances, kind, seconds=plan.longest, jobs=run.jobs, quiet=run.quiet)
-        parts = divide(long_enough(utterances, store, plan), plan, chosen.seed, chosen.validation_speakers)
-        trainer = Trainer(kind, plan, parts, store, out, recorded, run.device, run.threads)
-        record = trainer.run(run.checkpoint_every, quiet=run.quiet)
+        train = _train_official if (settings.model, settings.recipe) == ("ecapa", "official") else _train
+        record = train(utterances, recipe, recorded, run, out, folder)
         record["corpora"] = [{"name": corpus.name, "utterances": len(corpus)} for corpus in corpora]
-        _write_json(out / "record.json", record)
+        write_record(out, record)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
         if run.features is None:
             shutil.rmtree(folder)
-            with suppress(OSError):  # a ledger is in it
+            with suppress(OSError):  # not empty: a ledger is in it
                 folder.parent.rmdir()
     return record
 
 
-def check_device(device: str, threads: int = 1) -> None:
-    """An ``InputError`` if torch is missing or has no such device."""
+def _train(
+    utterances: list[Utterance], recipe: AsvRecipe, settings: dict[str, Any], run: TrainingRun, out: Path, folder: Path
+) -> dict[str, Any]:
+    """Train on features, which are kept in ``folder``."""
+    kind = speaker_model(settings["model"])
+    store = open_store(folder, utterances, kind, jobs=run.jobs, quiet=run.quiet)
+    usable = usable_utterances(utterances, store, recipe)
+    division = divide(usable, settings["seed"], settings["validation_speakers"])
+    return Trainer(kind, recipe, TrainingSet(division, store), settings, run).train(out)
+
+
+def _train_official(
+    utterances: list[Utterance], recipe: AsvRecipe, settings: dict[str, Any], run: TrainingRun, out: Path, folder: Path
+) -> dict[str, Any]:
+    """Train on waveforms as the challenge does; ``folder`` keeps which chunks are not silent."""
+    from voiceveil.training.official_asv import OfficialTrainer
+    from voiceveil.training.official_asv_rows import split_rows
+
+    if settings["validation_speakers"]:
+        fix = "leave --validation-speakers out, or use --recipe fixed"
+        raise InputError("the official recipe trains on all speakers", fix=fix)
+    folder.mkdir(parents=True, exist_ok=True)
+    cache = Cache(folder / "chunks.sqlite")
     try:
-        import torch
-    except ImportError as error:
-        raise InputError("training needs torch", fix="pip install 'voiceveil[asv]'") from error
-    if threads < 1:
-        raise InputError(f"{threads} threads", fix="use --threads 1 or more")
-    name, _, number = device.partition(":")
-    if name not in ("cpu", "cuda") or (number and not number.isdigit()) or (name == "cpu" and number):
-        raise InputError(f"unknown device {device!r}", fix="use cpu, cuda or cuda:1")
-    if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise InputError(f"no device {device!r} here: torch sees {torch.cuda.device_count()}", fix="use --device cpu")
+        context = RunContext(cache, run.jobs, progress=not run.quiet)
+        split = split_rows(utterances, recipe.longest, settings["seed"], context)
+    finally:
+        cache.close()
+    return OfficialTrainer(split, recipe, settings, run).train(out)
 
 
-def _planned(settings: AsvSettings) -> Recipe:
+def _recipe(settings: AsvSettings) -> AsvRecipe:
     """Return the recipe with the settings that replace its own."""
-    plan = recipe_for(settings.model, settings.recipe)
+    recipe = recipe_for(settings.model, settings.recipe)
     if settings.epochs is not None:
-        plan = replace(plan, epochs=settings.epochs)
+        recipe = replace(recipe, epochs=settings.epochs)
     if settings.batch_size is not None:
-        plan = replace(plan, batch_size=settings.batch_size)
+        recipe = replace(recipe, batch_size=settings.batch_size)
     seconds = settings.seconds_per_chunk
     if seconds is not None:
-        plan = replace(plan, shortest=seconds, longest=seconds)
-    if plan.epochs < 1 or plan.batch_size < 2:
-        raise InputError(f"{plan.epochs} epochs, {plan.batch_size} in a batch", fix="at least 1 epoch and batches of 2")
-    if not 0.2 <= plan.shortest <= 60:
-        raise InputError(f"chunks of {plan.shortest:g} s", fix="use 0.2 to 60 s")
-    return plan
+        recipe = replace(recipe, shortest=seconds, longest=seconds)
+    if recipe.epochs < 1:
+        raise InputError(f"--epochs {recipe.epochs}", fix="use 1 or more")
+    if recipe.batch_size < 2:
+        raise InputError(f"--batch-size {recipe.batch_size}", fix="use 2 or more: batch normalization needs them")
+    if not 0.2 <= recipe.shortest <= 60:
+        raise InputError(f"--seconds-per-chunk {recipe.shortest:g}", fix="use 0.2 to 60 s")
+    return recipe
 
 
 def _finished(out: Path, settings: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """Return the record of a training that is complete already; another training's files are refused, or removed."""
+    """Return the record if this training is complete; the files of another training are refused, or removed."""
     record, checkpoint = out / "record.json", out / "checkpoint.safetensors"
     if overwrite:
-        for path in (record, checkpoint, out / "model.safetensors"):
+        for path in training_files(out):
             path.unlink(missing_ok=True)
+            if path.parent != out:
+                with suppress(OSError):  # not the last file of this checkpoint
+                    path.parent.rmdir()
     before: dict[str, Any] = {}
     if record.exists():
         before = read_json(record, nan=True, fix="use --overwrite")
@@ -201,11 +193,6 @@ def _finished(out: Path, settings: dict[str, Any], overwrite: bool) -> dict[str,
         return None
     changed = [name for name, value in settings.items() if before.get("settings", {}).get(name) != value]
     if changed:
-        what = f"another training is here; it differs in {', '.join(changed)}"
-        raise InputError(what, where=out, fix="use another --out, or --overwrite to train anew")
+        message = f"another training is here; it differs in {', '.join(changed)}"
+        raise InputError(message, where=out, fix="use another --out, or --overwrite to train anew")
     return before if record.exists() else None
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    with atomic_path(path) as part:
-        part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

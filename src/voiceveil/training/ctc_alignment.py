@@ -1,7 +1,7 @@
-"""Forced alignment: which output of a CTC network belongs to which frame, given what was said.
+"""Forced alignment of the frames of a CTC network with a known sequence of tokens.
 
-Conventions: ``log_probabilities`` (T, V), natural logarithms; ``tokens`` (L,) without blanks. The alignment (T,) names
-a token or the blank for each frame; leaving out repetitions and then blanks, it is the tokens.
+Conventions: ``log_probabilities`` (T, V), natural logarithms; ``tokens`` (L,) without blanks. An alignment (T,) has a
+token or the blank for each frame; without repetitions and then without blanks, it equals the tokens.
 """
 
 from __future__ import annotations
@@ -16,17 +16,32 @@ __all__ = ["align", "fewest_frames"]
 
 
 def fewest_frames(tokens: ArrayLike) -> int:
-    """Frames that an alignment needs: one a token, and a blank between two that are equal."""
+    """Return the number of frames that an alignment needs: one per token, and a blank between two equal ones."""
     values = np.asarray(tokens)
     return len(values) + int((values[1:] == values[:-1]).sum())
 
 
 def align(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> NDArray[np.int64]:
-    """Return the most probable alignment (Viterbi); on a tie, the one that moves on later."""
+    """Return the most probable alignment (Viterbi), shape (T,); on a tie, the one that moves on later.
+
+    Parameters
+    ----------
+    log_probabilities
+        Natural logarithms (T, V).
+    tokens
+        Numbers of outputs (L,), without the blank.
+    blank
+        Number of the blank.
+
+    Raises
+    ------
+    InputError
+        If a token is no output, or there are too few frames for the tokens.
+    """
     scores = np.ascontiguousarray(log_probabilities, dtype=np.float64)
     labels = np.asarray(tokens, dtype=np.int64)
     if (labels == blank).any() or (labels < 0).any() or (labels >= scores.shape[1]).any():
-        raise InputError("tokens are numbers of outputs, without the blank", fix=f"use 0 to {scores.shape[1] - 1}")
+        raise InputError("a token is the blank, or not an output", fix=f"use 0 to {scores.shape[1] - 1} except {blank}")
     if len(scores) < fewest_frames(labels):
         raise InputError(f"{len(scores)} frames are too few for {len(labels)} tokens", fix="check audio and text")
     states = np.full(2 * len(labels) + 1, blank, dtype=np.int64)
@@ -36,15 +51,15 @@ def align(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> ND
 
 @njit(cache=True)
 def _path(scores: NDArray[np.float64], states: NDArray[np.int64], blank: int) -> NDArray[np.int64]:
-    """Blank, token, blank, ...: from a state to itself, the next, or over a blank between two different tokens."""
+    """Return the best path through blank, token, blank, ...; a blank between two different tokens may be skipped."""
     frames, count = len(scores), len(states)
     best = np.full(count, -np.inf)
-    steps = np.zeros((frames, count), dtype=np.int8)  # how far the best path moved to get here
+    steps = np.zeros((frames, count), dtype=np.int8)  # by how many states the best path moved
     best[0] = scores[0, states[0]]
     if count > 1:
         best[1] = scores[0, states[1]]
     for t in range(1, frames):
-        for s in range(count - 1, -1, -1):  # downwards: what stands below is still of the frame before
+        for s in range(count - 1, -1, -1):  # downwards: best[s - 1] is still that of the frame before
             value, step = best[s], 0
             if s > 0 and best[s - 1] > value:
                 value, step = best[s - 1], 1

@@ -1,12 +1,12 @@
-"""The discriminators of HiFi-GAN and the losses of the game (Kong, Kim and Bae, NeurIPS 2020), for B1.b too.
+"""The discriminators of HiFi-GAN and the adversarial losses (Kong, Kim and Bae, NeurIPS 2020), also used for B1.b.
 
-Conventions: waveforms (B, N). A discriminator gives its verdict on parts of the waveform (1: real, 0: made) and the
-outputs of its layers, which generated speech is asked to match.
+Conventions: waveforms (B, N). A discriminator returns scores of parts of the waveform (1: real, 0: generated) and the
+outputs of its layers, which generated speech is to match.
 
-* five that look at every 2nd, 3rd, 5th, 7th, 11th sample (:class:`PeriodDiscriminator`)
-* three that look at the waveform and at its means over 2 and 4 samples (:class:`ScaleDiscriminator`)
+* five see every 2nd, 3rd, 5th, 7th, 11th sample (:class:`PeriodDiscriminator`)
+* three see the waveform and its means over 2 and 4 samples (:class:`ScaleDiscriminator`)
 
-``width`` 1 is the published size, less makes them narrower.
+``width`` 1 is the published size; smaller values make the layers narrower.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 __all__ = [
+    "DiscriminatorOutput",
     "Discriminators",
     "PeriodDiscriminator",
     "ScaleDiscriminator",
-    "Verdict",
     "adversarial_loss",
     "discriminator_loss",
     "matching_loss",
@@ -40,24 +40,24 @@ _SCALE_LAYERS = (
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a discriminator says (B, parts), and the outputs of its layers."""
+class DiscriminatorOutput:
+    """Scores of parts of the waveform (B, parts), and the outputs of the layers."""
 
-    parts: Tensor
+    scores: Tensor
     layers: tuple[Tensor, ...]
 
 
-def _judged(x: Tensor, layers: nn.ModuleList, last: nn.Module) -> Verdict:
-    seen = []
+def _apply_layers(x: Tensor, layers: nn.ModuleList, last: nn.Module) -> DiscriminatorOutput:
+    outputs = []
     for layer in layers:
         x = functional.leaky_relu(layer(x), _SLOPE)
-        seen.append(x)
+        outputs.append(x)
     x = last(x)
-    return Verdict(x.flatten(1), (*seen, x))
+    return DiscriminatorOutput(x.flatten(1), (*outputs, x))
 
 
 class PeriodDiscriminator(nn.Module):
-    """Looks at samples a period apart, as columns of a picture (B, 1, N / period, period)."""
+    """See the samples folded by a period, as an image (B, 1, N / period, period)."""
 
     def __init__(self, period: int, width: float = 1.0) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class PeriodDiscriminator(nn.Module):
         )
         self.last = weight_norm(nn.Conv2d(channels[-1], 1, (3, 1), padding=(1, 0)))
 
-    def forward(self, samples: Tensor) -> Verdict:
-        """Return its verdict."""
+    def forward(self, samples: Tensor) -> DiscriminatorOutput:
+        """Return the scores and the outputs of the layers."""
         padded = functional.pad(samples.unsqueeze(1), (0, -samples.shape[1] % self.period), mode="reflect")
-        return _judged(padded.reshape(len(samples), 1, -1, self.period), self.layers, self.last)
+        return _apply_layers(padded.reshape(len(samples), 1, -1, self.period), self.layers, self.last)
 
 
 class ScaleDiscriminator(nn.Module):
-    """Looks at the waveform, averaged over ``2**halvings`` samples; the one without averaging is spectrally normed."""
+    """See the waveform averaged over ``2**halvings`` samples; spectrally normalized weights without averaging."""
 
     def __init__(self, halvings: int, width: float = 1.0) -> None:
         super().__init__()
@@ -90,16 +90,16 @@ class ScaleDiscriminator(nn.Module):
             before = after
         self.last = norm(nn.Conv1d(before, 1, 3, padding=1))
 
-    def forward(self, samples: Tensor) -> Verdict:
-        """Return its verdict."""
+    def forward(self, samples: Tensor) -> DiscriminatorOutput:
+        """Return the scores and the outputs of the layers."""
         x = samples.unsqueeze(1)
         for _ in range(self.halvings):
             x = functional.avg_pool1d(x, 4, 2, padding=2)
-        return _judged(x, self.layers, self.last)
+        return _apply_layers(x, self.layers, self.last)
 
 
 class Discriminators(nn.Module):
-    """All eight: (B, N) to a list of verdicts."""
+    """All eight discriminators."""
 
     def __init__(self, width: float = 1.0) -> None:
         super().__init__()
@@ -107,26 +107,28 @@ class Discriminators(nn.Module):
             [*(PeriodDiscriminator(p, width) for p in PERIODS), *(ScaleDiscriminator(h, width) for h in range(3))]
         )
 
-    def forward(self, samples: Tensor) -> list[Verdict]:
-        """Their verdicts."""
+    def forward(self, samples: Tensor) -> list[DiscriminatorOutput]:
+        """Return the output of each discriminator for waveforms (B, N)."""
         return [member(samples) for member in self.members]
 
 
-def discriminator_loss(real: Sequence[Verdict], made: Sequence[Verdict]) -> Tensor:
-    """Least squares: real speech is 1, generated speech 0 (Kong et al., equation 1)."""
+def discriminator_loss(real: Sequence[DiscriminatorOutput], generated: Sequence[DiscriminatorOutput]) -> Tensor:
+    """Return the least-squares loss of the discriminators: real speech is 1, generated speech 0 (equation 1)."""
     return torch.stack(
-        [(1 - r.parts).square().mean() + m.parts.square().mean() for r, m in zip(real, made, strict=True)]
+        [(1 - r.scores).square().mean() + m.scores.square().mean() for r, m in zip(real, generated, strict=True)]
     ).sum()
 
 
-def adversarial_loss(made: Sequence[Verdict]) -> Tensor:
-    """Generated speech is to be taken for real (equation 2)."""
-    return torch.stack([(1 - m.parts).square().mean() for m in made]).sum()
+def adversarial_loss(generated: Sequence[DiscriminatorOutput]) -> Tensor:
+    """Return the least-squares loss of the generator: its speech is to score 1 (equation 2)."""
+    return torch.stack([(1 - m.scores).square().mean() for m in generated]).sum()
 
 
-def matching_loss(real: Sequence[Verdict], made: Sequence[Verdict]) -> Tensor:
-    """Mean absolute difference of the outputs of all layers, added, times 2 (equations 3 and 5)."""
+def matching_loss(real: Sequence[DiscriminatorOutput], generated: Sequence[DiscriminatorOutput]) -> Tensor:
+    """Return twice the sum over all layers of the mean absolute difference of their outputs (equations 3 and 5)."""
     differences = [
-        (r - m).abs().mean() for a, b in zip(real, made, strict=True) for r, m in zip(a.layers, b.layers, strict=True)
+        (r - m).abs().mean()
+        for a, b in zip(real, generated, strict=True)
+        for r, m in zip(a.layers, b.layers, strict=True)
     ]
     return 2.0 * torch.stack(differences).sum()

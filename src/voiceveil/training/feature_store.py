@@ -1,11 +1,12 @@
 """Features of a training set in one memory-mapped file, so that training waits neither for decoding nor for memory.
 
-A folder, for each kind of features one inside it, with ``features.f16`` (frames one after the other, in half
-precision: an error of a thousandth, far below what a network notices) and ``index.jsonl`` (what stands where; its first
-line says of which kind the features are). Utterances are appended as they are ready, the line after the data, so that
-a killed run goes on where it stopped. An utterance is known by its path, size, time of change and part of the file.
+A store is a folder with a subfolder for each kind of features, which holds ``features.f16`` (frames one after the other
+in half precision: a relative error of a thousandth, which does not matter to a network) and ``index.jsonl`` (positions
+of the utterances; its first line states the kind of the features). Utterances are appended as they are ready, first the
+data, then the line, so that a killed run resumes where it stopped. An utterance is identified by path, size and
+modification time of its file, and its part of the file.
 
-The file holds what was said and by whom: it is personal data, as the recordings are.
+The features are personal data, like the recordings.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,27 +32,24 @@ from voiceveil.models.speaker.networks import RATE, FeatureName, SpeakerModel, f
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 
-__all__ = ["FeatureStore", "Stored", "open_store"]
+__all__ = ["FeatureStore", "StoredUtterance", "open_store"]
 
-_VERSION = 1
-#: The challenge leaves out chunks whose mean absolute amplitude is below this.
-_SILENT = 5e-4
+_VERSION = 2
 
 
 @dataclass(frozen=True)
-class Stored:
-    """Where an utterance stands: first frame, number of frames; and how many whole chunks of it are not silent."""
+class StoredUtterance:
+    """Position of an utterance (first frame, number of frames), and its seconds."""
 
     first: int
     frames: int
-    loud_chunks: int
     seconds: float
 
 
 class FeatureStore:
-    """Utterance -> features (frames, width), float16, read from disk when they are used."""
+    """Features (frames, width) of utterances, float16, read from disk when they are used."""
 
-    def __init__(self, path: Path, width: int, entries: dict[Utterance, Stored]) -> None:
+    def __init__(self, path: Path, width: int, entries: dict[Utterance, StoredUtterance]) -> None:
         size = path.stat().st_size // (2 * width)
         self._frames: NDArray[np.float16] = (
             np.memmap(path, dtype=np.float16, mode="r", shape=(size, width))
@@ -60,12 +58,12 @@ class FeatureStore:
         )
         self._entries = entries
 
-    def entry(self, utterance: Utterance) -> Stored:
-        """What is known about the utterance."""
+    def entry(self, utterance: Utterance) -> StoredUtterance:
+        """Return position and length of an utterance."""
         return self._entries[utterance]
 
     def read(self, utterance: Utterance) -> NDArray[np.float16]:
-        """Return all frames of the utterance; a view of the file."""
+        """Return all frames of an utterance (frames, width), a view of the file."""
         entry = self.entry(utterance)
         return self._frames[entry.first : entry.first + entry.frames]
 
@@ -75,16 +73,29 @@ def open_store(
     utterances: Iterable[Utterance],
     model: SpeakerModel,
     *,
-    seconds: float,
     jobs: int = 1,
     quiet: bool = True,
 ) -> FeatureStore:
-    """Return the store with the features of all ``utterances``; what is not there yet is computed.
+    """Return the store with the features of all ``utterances``; missing ones are computed.
 
-    ``seconds`` is the length of the chunks of which the silent ones are counted. The first bad file is raised.
+    Parameters
+    ----------
+    folder
+        Folder of the store.
+    utterances
+        Utterances; the first that cannot be read is raised.
+    model
+        Model whose features are stored.
+    jobs, quiet
+        Processes, and whether to show no progress.
+
+    Raises
+    ------
+    InputError
+        If a recording cannot be read, or other files are in the place of the store.
     """
-    heading = {"version": _VERSION, "feature": model.feature, "chunk_seconds": seconds}
-    home = folder / f"{model.feature}-{seconds:g}s"
+    heading = {"version": _VERSION, "feature": model.feature}
+    home = folder / model.feature
     data, index = home / "features.f16", home / "index.jsonl"
     with exclusive_lock(home, "another extraction of features"):
         _refuse_foreign(index, data, heading)
@@ -93,7 +104,8 @@ def open_store(
             keys = {utterance: _key(utterance) for utterance in utterances}
             missing = {key: utterance for utterance, key in keys.items() if key not in entries}
             if missing:
-                _append(data, index, entries, missing, model, seconds, jobs, quiet)
+                extracted = _extract(missing, _Extract(model.feature), jobs, quiet)
+                _append(data, index, entries, extracted, model.width)
         except OSError as error:
             raise OutputError(f"cannot write features: {error.strerror or error}", where=home) from error
     return FeatureStore(data, model.width, {utterance: entries[key] for utterance, key in keys.items()})
@@ -109,7 +121,7 @@ def _key(utterance: Utterance) -> str:
 
 
 def _refuse_foreign(index: Path, data: Path, heading: dict[str, Any]) -> None:
-    """Raise ``InputError`` if the files of a store are not those of one: they would be emptied and written anew."""
+    """Raise ``InputError`` if files with the names of a store are not those of one: they would be replaced."""
     fix = "give another folder for --features, or move the file away"
     for path in (index, data):
         if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -125,10 +137,10 @@ def _refuse_foreign(index: Path, data: Path, heading: dict[str, Any]) -> None:
         )
 
 
-def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) -> dict[str, Stored]:
-    """Return the entries whose data are whole; both files are cut behind them. Features of another kind: begin anew."""
-    entries: dict[str, Stored] = {}
-    good = 0
+def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) -> dict[str, StoredUtterance]:
+    """Return the entries whose data are complete, and cut both files after them; other kinds are removed."""
+    entries: dict[str, StoredUtterance] = {}
+    valid_bytes = 0
     lines = index.read_bytes().splitlines(keepends=True) if index.exists() and data.exists() else []
     size = data.stat().st_size if lines else 0
     for number, line in enumerate(lines):
@@ -136,22 +148,22 @@ def _read_index(index: Path, data: Path, heading: dict[str, Any], width: int) ->
         if row is None or (number == 0 and row != heading):
             break
         if number:
-            if row.keys() != {"key", *Stored.__dataclass_fields__}:
+            if row.keys() != {"key", *StoredUtterance.__dataclass_fields__}:
                 break
             key = row.pop("key")
             try:
-                entry = build(Stored, row)
+                entry = build(StoredUtterance, row)
             except InputError:
                 break
             if min(entry.first, entry.frames) < 0 or (entry.first + entry.frames) * 2 * width > size:
                 break
             entries[key] = entry
-        good += len(line)
-    if not good:
+        valid_bytes += len(line)
+    if not valid_bytes:
         index.write_text(json.dumps(heading) + "\n", encoding="utf-8")
         data.write_bytes(b"")
         return {}
-    os.truncate(index, good)
+    os.truncate(index, valid_bytes)
     os.truncate(data, 2 * width * max((e.first + e.frames for e in entries.values()), default=0))
     return entries
 
@@ -166,51 +178,49 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Extract:
-    """The work of one process: an utterance to its features."""
+    """Work of a process: compute features and seconds of an utterance."""
 
     feature: FeatureName
-    seconds: float
 
-    def __call__(self, item: tuple[str, Utterance]) -> tuple[NDArray[np.float16], int, float]:
+    def __call__(self, item: tuple[str, Utterance]) -> tuple[NDArray[np.float16], float]:
         utterance = item[1]
         wave = load(utterance.path, rate=RATE, start=utterance.start, duration=utterance.duration)
-        found = features(wave.samples, self.feature)
-        if not len(found):
-            what = f"utterance {utterance.id} has {wave.duration:.3f} s: too short for one frame"
-            raise InputError(what, where=utterance.path, fix="leave it out")
-        size = round(self.seconds * RATE)
-        whole = wave.samples[: len(wave) // size * size].reshape(-1, size)
-        loud = int((np.abs(whole).mean(axis=1) >= _SILENT).sum()) if len(whole) else 0
-        return found.astype(np.float16), loud, wave.duration
+        frames = features(wave.samples, self.feature)
+        if not len(frames):
+            message = f"utterance {utterance.id} has {wave.duration:.3f} s: too short for one frame"
+            raise InputError(message, where=utterance.path, fix="leave it out")
+        return frames.astype(np.float16), wave.duration
+
+
+def _extract(
+    missing: dict[str, Utterance], work: _Extract, jobs: int, quiet: bool
+) -> Iterator[tuple[str, tuple[NDArray[np.float16], float]]]:
+    """Yield the key and the result of each utterance as it is ready; the first error is raised."""
+    sizes = {key: utterance.path.stat().st_size for key, utterance in missing.items()}
+    outcomes = run_items(work, missing.items(), jobs=jobs, preload=(__name__,))
+    with Progress("extracting features", len(missing), work=sum(sizes.values()), quiet=quiet) as progress:
+        for (key, _), outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield key, outcome
+            progress.advance(sizes[key], audio=outcome[1])
 
 
 def _append(
     data: Path,
     index: Path,
-    entries: dict[str, Stored],
-    missing: dict[str, Utterance],
-    model: SpeakerModel,
-    seconds: float,
-    jobs: int,
-    quiet: bool,
+    entries: dict[str, StoredUtterance],
+    extracted: Iterable[tuple[str, tuple[NDArray[np.float16], float]]],
+    width: int,
 ) -> None:
-    first = data.stat().st_size // (2 * model.width)
-    work = {key: utterance.path.stat().st_size for key, utterance in missing.items()}
-    outcomes = run_items(_Extract(model.feature, seconds), missing.items(), jobs=jobs, preload=(__name__,))
-    with (
-        Progress("extracting features", len(missing), work=sum(work.values()), quiet=quiet) as progress,
-        data.open("ab") as frames_file,
-        index.open("a", encoding="utf-8") as index_file,
-    ):
-        for (key, _), outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-            found, loud, length = outcome
-            frames_file.write(np.ascontiguousarray(found).tobytes())
+    """Append features to the file, and their positions to the index and to ``entries``."""
+    first = data.stat().st_size // (2 * width)
+    with data.open("ab") as frames_file, index.open("a", encoding="utf-8") as index_file:
+        for key, (frames, seconds) in extracted:
+            frames_file.write(np.ascontiguousarray(frames).tobytes())
             frames_file.flush()
-            entry = Stored(first, len(found), loud, length)
+            entry = StoredUtterance(first, len(frames), seconds)
             index_file.write(json.dumps({"key": key, **entry.__dict__}) + "\n")
             index_file.flush()
             entries[key] = entry
-            first += len(found)
-            progress.advance(work[key], audio=length)
+            first += len(frames)

@@ -1,11 +1,12 @@
-"""How B1.b and HiFi-GAN learn: a generator against discriminators, and a spectral loss (Kong et al., equations 1 to 6).
+"""Training of B1.b and HiFi-GAN: a generator against discriminators, with a spectral loss (Kong et al., equations 1-6).
 
-A step updates the discriminators on what the generator makes now, then the generator. Both share one optimizer: what
-has no gradient stays as it is.
+A step updates the discriminators on the present output of the generator, then the generator. Both share one optimizer,
+which leaves parameters without a gradient as they are.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,25 @@ from torch import Tensor, nn
 from voiceveil.models.nets.hifigan import HifiGan
 from voiceveil.models.nets.mel import SPECTRAL_WEIGHT, mel_loss, stft_loss
 from voiceveil.models.nets.nsf import HnSincNsf
-from voiceveil.training.b1_tasks import fit, seeded, tensors
 from voiceveil.training.discriminators import Discriminators, adversarial_loss, discriminator_loss, matching_loss
-from voiceveil.training.synthesis_data import Batch, SynthesisData
+from voiceveil.training.single_loss_task import batch_tensors, fit_scales, torch_generator
+from voiceveil.training.synthesis_data import SynthesisBatch, SynthesisData
 
 __all__ = ["GanTask"]
 
 
 class GanTask:
-    """``network``: HiFi-GAN (spectral loss on mel spectra) or hn-sinc-NSF (on power spectra of three resolutions)."""
+    """A generator and its discriminators.
+
+    Parameters
+    ----------
+    network
+        HiFi-GAN (spectral loss on mel spectra) or hn-sinc-NSF (on power spectra at three resolutions).
+    discriminators
+        Discriminators of HiFi-GAN.
+    device
+        Device of torch.
+    """
 
     def __init__(self, network: HifiGan | HnSincNsf, discriminators: Discriminators, device: str = "cpu") -> None:
         self.device = device
@@ -34,49 +45,50 @@ class GanTask:
 
     @property
     def kind(self) -> str:
-        """What the weights are of."""
+        """Kind of the weights."""
         return "hn-sinc-NSF generator" if isinstance(self.network, HnSincNsf) else "HiFi-GAN generator"
 
     def prepare(self, data: SynthesisData) -> None:
-        """Means and deviations of the inputs."""
+        """Fit the standardization of the inputs."""
         net = self.network
-        fit({"content": net.content_scale, "speaker": net.speaker_scale, "f0": net.f0_scale}, data, self.device)
+        fit_scales({"content": net.content_scale, "speaker": net.speaker_scale, "f0": net.f0_scale}, data, self.device)
 
-    def step(self, batch: Batch, rng: np.random.Generator) -> float:
-        """Discriminators, then generator; the loss of the generator."""
-        samples, made = self._made(batch, rng)
+    def step(self, batch: SynthesisBatch, rng: np.random.Generator) -> float:
+        """Update the discriminators, then the generator; return the generator's loss."""
+        samples, generated = self._generate(batch, rng)
         self.optimizer.zero_grad()
-        loss = discriminator_loss(self.discriminators(samples), self.discriminators(made.detach()))
+        loss = discriminator_loss(self.discriminators(samples), self.discriminators(generated.detach()))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.discriminators.requires_grad_(False)
         with torch.no_grad():
             real = self.discriminators(samples)
-        verdicts = self.discriminators(made)
-        loss = (
-            adversarial_loss(verdicts) + matching_loss(real, verdicts) + SPECTRAL_WEIGHT * self._spectral(made, samples)
-        )
+        outputs = self.discriminators(generated)
+        loss = adversarial_loss(outputs) + matching_loss(real, outputs)
+        loss = loss + SPECTRAL_WEIGHT * self._spectral(generated, samples)
         loss.backward()  # type: ignore[no-untyped-call]
         self.discriminators.requires_grad_(True)
         self.optimizer.step()
         return float(loss.detach())
 
-    def validate(self, batch: Batch, rng: np.random.Generator) -> float:
+    def validate(self, batch: SynthesisBatch, rng: np.random.Generator) -> float:
         """Return the spectral loss."""
-        samples, made = self._made(batch, rng)
-        return float(self._spectral(made, samples).detach())
+        samples, generated = self._generate(batch, rng)
+        return float(self._spectral(generated, samples).detach())
 
     def record(self) -> dict[str, Any]:
-        """Return the size."""
-        return dict(self.network.size)
+        """Return the size of the generator."""
+        return asdict(self.network.size)
 
-    def _made(self, batch: Batch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Return the recordings, and what the generator makes of their features."""
-        samples, content, f0, speaker = tensors(batch, self.device)
+    def _generate(self, batch: SynthesisBatch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Return the recorded and the generated waveforms (B, N)."""
+        samples, content, f0, speaker = batch_tensors(batch, self.device)
         if isinstance(self.network, HnSincNsf):
-            return samples, self.network(content, f0, speaker, generator=seeded(rng))
+            return samples, self.network(content, f0, speaker, generator=torch_generator(rng))
         return samples, self.network(content, f0, speaker)
 
-    def _spectral(self, made: Tensor, samples: Tensor) -> Tensor:
-        return stft_loss(made, samples, power=1) if isinstance(self.network, HnSincNsf) else mel_loss(made, samples)
+    def _spectral(self, generated: Tensor, samples: Tensor) -> Tensor:
+        if isinstance(self.network, HnSincNsf):
+            return stft_loss(generated, samples, power=1)
+        return mel_loss(generated, samples)

@@ -1,10 +1,10 @@
-"""What a synthesizer learns from: crops of recordings with their content, F0 and speaker embedding.
+"""Training data of synthesizers: crops of recordings with their content, F0 and speaker embedding.
 
-The features are those of :class:`~voiceveil.models.feature_extractors.FeatureExtractors`, kept in a cache by content,
-so that they are computed once for all trainings. The crops of a step depend on the seed and the step's number alone: a
-training that goes on needs no state of a random generator.
+The features are those of :class:`~voiceveil.models.feature_extractors.FeatureExtractors`; a cache keeps them, so that
+they are computed once for all trainings. The crops of a step depend on the seed and the number of the step alone: a
+training that is resumed needs no state of a random generator.
 
-Conventions: 16 kHz; frames of 160 samples; recordings are brought to a common level (root mean square 0.06).
+Conventions: 16 kHz; frames of 160 samples; recordings are scaled to a common level (root mean square 0.06).
 """
 
 from __future__ import annotations
@@ -20,97 +20,112 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.models.content.features import FRAME, LEVEL, normalized, on_frames
+from voiceveil.models.content.features import FRAME, LEVEL, content_on_frames, normalize_content
 from voiceveil.models.feature_extractors import FeatureExtractors
-from voiceveil.models.pitch import contour as pitch_frames
-from voiceveil.run.cache import Cache
-from voiceveil.run.extract import Evaluator, extract
+from voiceveil.models.pitch.trackers import f0_on_frames
+from voiceveil.run.context import RunContext
 
-__all__ = ["Batch", "SynthesisData"]
+__all__ = ["SynthesisBatch", "SynthesisData"]
 
 Array = NDArray[np.float32]
 
 
-class Batch(NamedTuple):
-    """Crops of one length: samples (B, 160 T), content (B, T, D), F0 (B, T) in Hz, speaker (B, E), float32."""
+class SynthesisBatch(NamedTuple):
+    """Crops of one length, float32: samples (B, 160 T), content (B, T, D), F0 (B, T) in Hz, speakers (B, E)."""
 
     samples: Array
     content: Array
     f0: Array
     speaker: Array
 
-    def exchanged(self) -> Batch:
-        """The crops with the voices of one another: each has the speaker and the mean logarithm of F0 of the next."""
+    def with_swapped_voices(self) -> SynthesisBatch:
+        """Return the crops with speaker embedding and mean ln F0 of the next crop of the batch."""
         voiced = self.f0 > 0
-        logarithms = np.log(np.where(voiced, self.f0, 1.0))
-        means = logarithms.sum(axis=1) / np.maximum(voiced.sum(axis=1), 1)
-        heard = voiced.any(axis=1)
-        shift = np.where(heard & np.roll(heard, -1), np.roll(means, -1) - means, 0.0)[:, None]
-        f0 = np.where(voiced, np.clip(np.exp(logarithms + shift), 50.0, 600.0), 0.0).astype(np.float32)
+        log_f0 = np.log(np.where(voiced, self.f0, 1.0))
+        means = log_f0.sum(axis=1) / np.maximum(voiced.sum(axis=1), 1)
+        has_pitch = voiced.any(axis=1)
+        shift = np.where(has_pitch & np.roll(has_pitch, -1), np.roll(means, -1) - means, 0.0)[:, None]
+        f0 = np.where(voiced, np.clip(np.exp(log_f0 + shift), 50.0, 600.0), 0.0).astype(np.float32)
         return self._replace(f0=f0, speaker=np.roll(self.speaker, -1, axis=0))
 
 
 class SynthesisData:
-    """The recordings of a training with their features; a twentieth is kept for validation.
+    """The recordings of a training with their features; one in twenty is kept for validation.
 
-    ``memory``: bytes of recordings and features that are kept; the rest is read when it is used.
+    Parameters
+    ----------
+    utterances
+        Recordings; speakers are used where they are known.
+    extractors
+        Models of content, pitch and speaker.
+    context
+        Cache of the features, processes and progress.
+    frames
+        Length of a crop in frames of 10 ms.
+    seed
+        Of the division and of the crops.
+    memory
+        Bytes of recordings and features that are kept in memory.
+
+    Raises
+    ------
+    InputError
+        If there are no recordings.
     """
 
     def __init__(
         self,
         utterances: Iterable[Utterance],
-        parts: FeatureExtractors,
-        cache: Cache,
+        extractors: FeatureExtractors,
+        context: RunContext,
         *,
         frames: int,
         seed: int,
-        jobs: int = 1,
-        quiet: bool = True,
         memory: int = 4 << 30,
     ) -> None:
         listed = list(utterances)
         if not listed:
-            raise InputError("no recordings to learn from")
-        self._parts, self._cache, self._frames, self._seed = parts, cache, frames, seed
+            raise InputError("the corpora hold no recordings", fix="give a corpus with recordings")
+        self._extractors, self._cache, self._frames, self._seed = extractors, context.cache, frames, seed
         self._memory = _Memory(memory)
-        every: tuple[Evaluator[Any], ...] = (*parts.contents, parts.pitch, parts.speaker)
-        for part in every:
-            extract(listed, part, cache=cache, jobs=jobs, quiet=quiet)
-        self._content_keys = [cache.keys(part.fingerprint(), listed) for part in parts.contents]
-        self._pitch_keys = cache.keys(parts.pitch.fingerprint(), listed)
-        vectors = extract(listed, parts.speaker, cache=cache)
+        for model in extractors.content_encoders:
+            context.extract(listed, model)
+        context.extract(listed, extractors.pitch)
+        self._content_keys = [context.cache.keys(model.fingerprint(), listed) for model in extractors.content_encoders]
+        self._pitch_keys = context.cache.keys(extractors.pitch.fingerprint(), listed)
+        vectors = context.extract(listed, extractors.speaker)
         self._speaker = {u.id: _unit(vectors[u.id]) for u in listed}
         self._mean = _speaker_means(listed, self._speaker)
         order = np.random.default_rng([seed, 0]).permutation(len(listed))
-        held = max(1, len(listed) // 20) if len(listed) > 1 else 0
-        self.validation: Sequence[Utterance] = [listed[i] for i in order[:held]]
-        self.training: Sequence[Utterance] = [listed[i] for i in order[held:]]
+        held_out = max(1, len(listed) // 20) if len(listed) > 1 else 0
+        self.validation: Sequence[Utterance] = [listed[i] for i in order[:held_out]]
+        self.training: Sequence[Utterance] = [listed[i] for i in order[held_out:]]
         lengths = np.array([max(1.0, self._pitch(u).size - frames) for u in self.training])
         self._weights = lengths / lengths.sum()
 
-    def batch(self, step: int, size: int) -> Batch:
-        """Return the crops of a step: recordings drawn by their length, one place each.
+    def batch(self, step: int, size: int) -> SynthesisBatch:
+        """Return the crops of a step: recordings drawn in proportion to their length, one random place each.
 
-        Two of five times a crop comes with the mean embedding of its speaker instead of its own, and always with a
-        little noise on it: so that a pseudo-speaker, which is no recording's embedding, is nothing new.
+        Two of five crops have the mean embedding of their speaker instead of their own, and all embeddings get a
+        little noise: a pseudo-speaker's embedding, too, is not that of any recording.
         """
         rng = np.random.default_rng([self._seed, 1, step])
         chosen = rng.choice(len(self.training), size=size, p=self._weights)
         return _stacked([self._crop(self.training[i], rng, vary=True) for i in chosen])
 
-    def validation_batches(self, size: int) -> Iterable[Batch]:
-        """The same crops every time: one of each recording that is kept for validation."""
+    def validation_batches(self, size: int) -> Iterable[SynthesisBatch]:
+        """Yield one crop of each validation recording, the same every time."""
         for first in range(0, len(self.validation), size):
             rng = np.random.default_rng([self._seed, 2, first])
             yield _stacked([self._crop(u, rng, vary=False) for u in self.validation[first : first + size]])
 
     @property
     def speaker_dimension(self) -> int:
-        """Of the embeddings."""
+        """Dimension of the speaker embeddings."""
         return len(next(iter(self._speaker.values())))
 
     def description(self) -> dict[str, Any]:
-        """Numbers of speakers and utterances, and a hash of the recordings."""
+        """Return the numbers of speakers and utterances, and a hash of the recordings."""
         digest = hashlib.sha256(b"".join(sorted(self._content_keys[0].values()))).hexdigest()
         utterances = [*self.training, *self.validation]
         return {
@@ -121,34 +136,26 @@ class SynthesisData:
         }
 
     def content_vectors(self, count: int) -> Array:
-        """So many vectors of normalized content (count, D), or all; every recording gives the same number, at most."""
+        """Return about ``count`` vectors of normalized content (n, D), the same number from each recording."""
         rng = np.random.default_rng([self._seed, 3])
         share = -(-count // len(self.training))
-        parts = []
+        chosen = []
         for utterance in self.training:
-            vectors = self._content(utterance, int(rng.integers(len(self._parts.contents))))
-            parts.append(vectors[rng.permutation(len(vectors))[:share]])
-        return np.concatenate(parts).astype(np.float32)
-
-    def statistics(self, count: int = 40_000) -> dict[str, tuple[Array, Array]]:
-        """Mean and deviation of content (``count`` vectors) and speaker embeddings, for standardization."""
-        content = self.content_vectors(count)
-        speaker = np.stack([self._speaker[u.id] for u in self.training])
-        return {
-            "content": (content.mean(axis=0), content.std(axis=0)),
-            "speaker": (speaker.mean(axis=0), speaker.std(axis=0)),
-        }
+            vectors = self._content(utterance, int(rng.integers(len(self._extractors.content_encoders))))
+            chosen.append(vectors[rng.permutation(len(vectors))[:share]])
+        return np.concatenate(chosen).astype(np.float32)
 
     def _crop(self, utterance: Utterance, rng: np.random.Generator, *, vary: bool) -> tuple[Array, ...]:
-        parts = self._parts.contents
-        which = int(rng.integers(len(parts))) if vary else 0
+        """Return samples, content, F0 and embedding of a random crop; ``vary`` draws speed and embedding as well."""
+        contents = self._extractors.content_encoders
+        which = int(rng.integers(len(contents))) if vary else 0
         samples, content = self._samples(utterance), self._content(utterance, which)
         f0 = self._pitch(utterance, len(samples))
         total, frames = len(f0), self._frames
         first = int(rng.integers(max(1, total - frames + 1)))
-        part = np.zeros(frames * FRAME, dtype=np.float32)
-        piece = samples[first * FRAME : (first + frames) * FRAME]
-        part[: len(piece)] = piece
+        crop = np.zeros(frames * FRAME, dtype=np.float32)
+        available = samples[first * FRAME : (first + frames) * FRAME]
+        crop[: len(available)] = available
         pitch = np.zeros(frames, dtype=np.float32)
         pitch[: len(f0[first : first + frames])] = f0[first : first + frames]
         voice = self._speaker[utterance.id]
@@ -156,7 +163,12 @@ class SynthesisData:
             if rng.random() < 0.4:
                 voice = self._mean[utterance.speaker or utterance.id]
             voice = _unit(voice + rng.normal(scale=0.3 / np.sqrt(len(voice)), size=len(voice)))
-        return part, on_frames(content, parts[which].hop, parts[which].offset, frames, first), pitch, voice
+        return (
+            crop,
+            content_on_frames(content, contents[which].hop, contents[which].offset, frames, first),
+            pitch,
+            voice,
+        )
 
     def _samples(self, utterance: Utterance) -> Array:
         """Return the recording at the common level."""
@@ -168,20 +180,20 @@ class SynthesisData:
         return self._memory.get((utterance.id, "samples"), read)
 
     def _content(self, utterance: Utterance, which: int) -> NDArray[np.float16]:
-        """Return one of the contents, normalized, at its own rate."""
+        """Return the content of one of the extractors, normalized, at its own frame rate."""
         key = self._content_keys[which][utterance.id]
         return self._memory.get(
             (utterance.id, which),
-            lambda: normalized(self._cache.get(key)).astype(np.float16),  # type: ignore[arg-type]
+            lambda: normalize_content(self._cache.get(key)).astype(np.float16),  # type: ignore[arg-type]
         )
 
     def _pitch(self, utterance: Utterance, samples: int | None = None) -> Array:
         track = np.asarray(self._cache.get(self._pitch_keys[utterance.id]))
-        return track if samples is None else pitch_frames.on_frames(track, self._parts.pitch, samples)
+        return track if samples is None else f0_on_frames(track, self._extractors.pitch, samples)
 
 
 class _Memory:
-    """The arrays that were used last, up to a number of bytes."""
+    """The most recently used arrays, up to a number of bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._used = limit, 0
@@ -209,5 +221,5 @@ def _unit(vector: NDArray[Any]) -> Array:
     return np.asarray(vector / max(1e-9, float(np.linalg.norm(vector))), dtype=np.float32)
 
 
-def _stacked(crops: Sequence[tuple[Array, ...]]) -> Batch:
-    return Batch(*(np.stack(column) for column in zip(*crops, strict=True)))
+def _stacked(crops: Sequence[tuple[Array, ...]]) -> SynthesisBatch:
+    return SynthesisBatch(*(np.stack(column) for column in zip(*crops, strict=True)))

@@ -1,8 +1,6 @@
-"""How TDNN-F learns: CTC, and cross-entropy on the alignments that CTC's outputs give (Viterbi)."""
+"""Training of TDNN-F: CTC, and cross-entropy on the frames as aligned by CTC's own outputs (Viterbi)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,65 +9,49 @@ from torch.nn import functional
 
 from voiceveil.models.nets.tdnnf import SUBSAMPLING, Tdnnf
 from voiceveil.training.ctc_alignment import align
-from voiceveil.training.recognition_data import RecognitionData, SpeechBatch
+from voiceveil.training.recognition_data import RecognitionData, SpeechBatch, stacked_features
+from voiceveil.training.single_loss_task import SingleLossTask
 
 __all__ = ["TdnnfTask"]
 
-_STATISTICS_STEPS = 10
-_CE_WEIGHT = 0.3
+_STATISTICS_STEPS = 10  # batches from which means and deviations are estimated
+_CROSS_ENTROPY_WEIGHT = 0.3
+_CONSTRAINED_STEPS = 0.25  # share of the steps that are followed by the semi-orthogonal constraint
 
 
-class TdnnfTask:
-    """Both losses per token and per frame; one update in four is followed by the semi-orthogonal constraint."""
+class TdnnfTask(SingleLossTask[SpeechBatch]):
+    """CTC loss per token plus weighted cross-entropy per frame; the factors are kept semi-orthogonal."""
 
     kind = "TDNN-F"
+    network: Tdnnf
 
     def __init__(self, network: Tdnnf, device: str = "cpu") -> None:
-        self.device = device
-        self.network: Tdnnf = network.to(device)
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
-
-    @property
-    def modules(self) -> torch.nn.Module:
-        """All that learns."""
-        return self.network
+        super().__init__(network, device)
 
     def prepare(self, data: RecognitionData) -> None:
-        """Means and deviations of features and utterance vectors."""
+        """Fit the standardization of features and utterance embeddings."""
         batches = [data.batch(step, 8) for step in range(_STATISTICS_STEPS)]
-        features = [f[:n] for b in batches for f, n in zip(b.features, b.frames, strict=True)]
-        self.network.feature_scale.fit(torch.from_numpy(np.concatenate(features)))
+        self.network.feature_scale.fit(stacked_features(batches))
         self.network.utterance_scale.fit(torch.from_numpy(np.concatenate([b.utterance for b in batches])))
 
     def step(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
-        """Return one step of AdamW."""
-        self.optimizer.zero_grad()
-        loss = self._loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimizer.step()
-        if rng.random() < 0.25:
+        """Update the weights, and apply the semi-orthogonal constraint in a quarter of the steps."""
+        loss = super().step(batch, rng)
+        if rng.random() < _CONSTRAINED_STEPS:
             self.network.constrain()
-        return float(loss.detach())
+        return loss
 
-    def validate(self, batch: SpeechBatch, rng: np.random.Generator) -> float:
-        """The same loss."""
-        return float(self._loss(batch).detach())
-
-    def record(self) -> dict[str, Any]:
-        """Return the size."""
-        return dict(self.network.size)
-
-    def _loss(self, batch: SpeechBatch) -> Tensor:
+    def loss(self, batch: SpeechBatch, rng: np.random.Generator) -> Tensor:
+        """Return the sum of both losses in nats."""
         features, utterance = (torch.from_numpy(x).to(self.device) for x in (batch.features, batch.utterance))
-        ctc, ce = self.network(features, utterance)
+        ctc, cross_entropy = self.network(features, utterance)
         rows = torch.from_numpy(-(-batch.frames // SUBSAMPLING))
         counts = torch.tensor([len(t) for t in batch.tokens])
-        spelled = torch.from_numpy(np.concatenate(batch.tokens))
-        scores = ctc.transpose(0, 1).cpu()  # few numbers, wherever the network is
-        loss = functional.ctc_loss(scores, spelled, rows, counts, reduction="sum") / counts.sum()
-        seen = ctc.detach().cpu().numpy()
-        aligned = [align(s[:n], t) for s, n, t in zip(seen, rows.tolist(), batch.tokens, strict=True)]
-        kept = torch.cat([row[:n] for row, n in zip(ce, rows.tolist(), strict=True)])
+        tokens = torch.from_numpy(np.concatenate(batch.tokens))
+        scores = ctc.transpose(0, 1).cpu()  # small, on whatever device the network is
+        loss = functional.ctc_loss(scores, tokens, rows, counts, reduction="sum") / counts.sum()
+        log_probabilities = ctc.detach().cpu().numpy()
+        aligned = [align(s[:n], t) for s, n, t in zip(log_probabilities, rows.tolist(), batch.tokens, strict=True)]
+        outputs = torch.cat([row[:n] for row, n in zip(cross_entropy, rows.tolist(), strict=True)])
         target = torch.from_numpy(np.concatenate(aligned)).to(self.device)
-        return loss.to(self.device) + _CE_WEIGHT * functional.nll_loss(kept, target)
+        return loss.to(self.device) + _CROSS_ENTROPY_WEIGHT * functional.nll_loss(outputs, target)

@@ -23,8 +23,8 @@ from voiceveil import metrics
 from voiceveil.apps.board.app import open_board, team_token
 from voiceveil.apps.board.contest import Contest, create_contest
 from voiceveil.apps.board.leaderboard import latest, tables
-from voiceveil.apps.board.scoring import ATTACKER, judge
-from voiceveil.apps.board.store import Full, Store
+from voiceveil.apps.board.scoring import ATTACKER, score_submission
+from voiceveil.apps.board.store import LimitReached, Store
 from voiceveil.apps.web.database import open_database
 from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.cli.main import main
@@ -50,7 +50,7 @@ def contest_of(data: Path, **rules: object) -> Contest:
 def judged(contest: Contest, content: bytes, folder: Path, limits: Limits | None = None) -> tuple[Figure, ...]:
     path = folder / "upload"
     path.write_bytes(content)
-    return judge(contest, path, **({} if limits is None else {"limits": limits})).figures
+    return score_submission(contest, path, **({} if limits is None else {"limits": limits})).figures
 
 
 def test_figures_come_from_scores_and_transcripts_only(data: Path, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_official_zip_inside_is_read_once(data: Path, tmp_path: Path) -> Non
     contest = contest_of(data)
     nested = {"exp/results_summary/result_for_submission_x.zip": zipped(members)}
     assert judged(contest, tar(nested), tmp_path) == judged(contest, zipped(members), tmp_path)
-    with pytest.raises(InputError, match="there twice"):
+    with pytest.raises(InputError, match="is in the archive twice"):
         judged(contest, tar({**members, **nested}), tmp_path)
     deeper = {"exp/results_summary/result_for_submission_x.zip": zipped(nested)}
     with pytest.raises(InputError, match="no scores of libri_test_enrolls and libri_test_trials_f"):
@@ -175,10 +175,10 @@ def test_submissions_are_limited_per_day_and_in_total(data: Path, tmp_path: Path
         moment = day + 86400.0 * (number // 2) + 3600.0 * (number % 2)
         store.score(store.begin(contest, "A", "s", now=moment), "", figures(0.3, 0.1))
         if number % 2:
-            with pytest.raises(Full) as full:
+            with pytest.raises(LimitReached) as full:
                 store.begin(contest, "A", "s", now=moment + 7200)
             assert full.value.daily == (number < 9)
-    with pytest.raises(Full) as full:
+    with pytest.raises(LimitReached) as full:
         store.begin(contest, "A", "s", now=day + 86400 * 99)
     assert not full.value.daily
     assert store.left(contest, "A", now=day + 86400 * 99) == (0, 0)
@@ -196,7 +196,7 @@ def test_simultaneous_uploads_do_not_exceed_the_limit(data: Path, tmp_path: Path
     taken = []
 
     def work() -> None:
-        with contextlib.suppress(Full):
+        with contextlib.suppress(LimitReached):
             taken.append(store.begin(contest, "A", "s"))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -216,7 +216,7 @@ def test_board_is_frozen_in_the_hidden_period(data: Path, tmp_path: Path) -> Non
     store.score(store.begin(contest, "A", "s", now=inside), "", figures(0.25, 0.10))
     assert latest(contest, store.scored(), store.verifications(), inside + 1)["A/s"].figures[2].value == 0.20
     assert latest(contest, store.scored(), store.verifications(), after)["A/s"].figures[2].value == 0.10
-    with pytest.raises(InputError, match="half of a hidden period"):
+    with pytest.raises(InputError, match="only one of hidden_from and hidden_until"):
         contest_of(data, hidden_from=begin)
 
 
@@ -270,7 +270,7 @@ def test_team_submits_over_http(place: Place, data: Path) -> None:
     page = client.page("/team")
     assert page.count("<td>scored</td>") == 2
     assert page.count("<td>refused</td>") == 1
-    assert "0 more today, 8 in all" in page
+    assert "Submissions left: 0 today, 8 in all" in page
 
 
 def test_hostile_requests_are_rejected(place: Place, data: Path) -> None:
@@ -381,10 +381,10 @@ def test_contest_with_a_protocol_of_its_own(tmp_path: Path, capsys: pytest.Captu
 
 def test_tdsv_challenge_is_scored(tmp_path: Path) -> None:
     from voiceveil.tdsv.evaluation import evaluate
-    from voiceveil.tdsv.lists import Key, read_keys, write_keys
+    from voiceveil.tdsv.lists import TdsvKey, read_keys, write_keys
 
     kinds = ["TC", "TW", "IC", "IW"] * 30
-    keys = [Key(f"m{n % 6}", f"t{n}", kind) for n, kind in enumerate(kinds)]
+    keys = [TdsvKey(f"m{n % 6}", f"t{n}", kind) for n, kind in enumerate(kinds)]
     (tmp_path / "docs").mkdir()
     write_keys(tmp_path / "docs" / "eval_keys.txt", keys)
     contest = Contest("tdsv2024", tmp_path, "eval", "t")

@@ -69,7 +69,7 @@ def test_team_uploads_archives_and_sees_its_rank(browser: Browser, tmp_path: Pat
         assert upload("Us", "ours", "good").startswith("✓ Accepted")
         page.get_by_role("cell", name="scored").wait_for()
         assert page.get_by_role("cell", name="refused").count() == 2
-        assert page.get_by_text("1 more today, 9 in all").is_visible()
+        assert page.get_by_text("Submissions left: 1 today, 9 in all").is_visible()
         look(page)
         page.goto(address)
         rows = page.locator("tbody tr").all_inner_texts()

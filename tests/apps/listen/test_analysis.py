@@ -20,9 +20,9 @@ from voiceveil.apps.listen.analysis import Analysis, Rules, analyze
 from voiceveil.apps.listen.answers import Answers, Move
 from voiceveil.apps.listen.clusters import cluster_results
 from voiceveil.apps.listen.crossed_bootstrap import crossed_interval, krippendorff_alpha, weighted_mean, weighted_median
-from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.design import StudyPlan
 from voiceveil.apps.listen.figures import density, violins_svg
-from voiceveil.apps.listen.responses import Panel, collect
+from voiceveil.apps.listen.responses import PanelResponse, load_responses
 from voiceveil.apps.listen.study import Study
 from voiceveil.apps.web.database import open_database
 from voiceveil.cli.main import main
@@ -40,7 +40,9 @@ def answers_of(folder: Path) -> Answers:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six evaluators who know the truth, but for some noise, and one who does not listen."""
     folder = tmp_path_factory.mktemp("analysis")
-    plan = Plan(evaluators=7, raters=4, items=20, attention=1, headphones=1, panels=2, tasks=EVERYTHING, name="world")
+    plan = StudyPlan(
+        evaluators=7, raters=4, items=20, attention=1, headphones=1, panels=2, tasks=EVERYTHING, name="world"
+    )
     study = make_study(folder, plan, speakers=16, utterances=18, seconds=3.05)
     answer_all(study, answers_of(folder / "study"), careless=("e004",), background={"device": "=1+1", "native": "yes"})
     return folder / "study"
@@ -49,14 +51,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def analysis(world: Path) -> Analysis:
     study = Study.load(world)
-    return analyze(study, collect(study, answers_of(world)))
+    return analyze(study, load_responses(study, answers_of(world)))
 
 
 @pytest.mark.slow
 def test_inattentive_evaluators_are_excluded(world: Path, analysis: Analysis) -> None:
     assert {person.name for person in analysis.kept} == {f"e{n:03d}" for n in (1, 2, 3, 5, 6, 7)}
     study = Study.load(world)
-    everybody = analyze(study, collect(study, answers_of(world)), Rules(keep_all=True))
+    everybody = analyze(study, load_responses(study, answers_of(world)), Rules(keep_all=True))
     assert len(everybody.kept) == 7
     assert len(everybody.ratings) == 7 * 20 * 3
 
@@ -133,7 +135,9 @@ def test_scores_of_one_panel_equal_hand_computation() -> None:
     clusters = tuple("1111112222233331")  # the distractor is put with a
     moves = tuple((str(n), cluster) for n, cluster in enumerate(clusters))
     extra = (("0", "2"), ("0", "1"), ("3", "1"))  # there and back again, and a drop where it is
-    panel = Panel("e1", "p1", "original", "f", speakers, speakers, ("original",) * 16, clusters, (*moves, *extra))
+    panel = PanelResponse(
+        "e1", "p1", "original", "f", speakers, speakers, ("original",) * 16, clusters, (*moves, *extra)
+    )
     score = cluster_results([panel]).scores[0]
     assert score.purity == pytest.approx(15 / 16)
     assert score.f1 == pytest.approx((2 * 6 / 13 + 1 + 1 + 0) / 4)
@@ -280,19 +284,19 @@ def test_command_writes_report_tables_and_json(world: Path, tmp_path: Path, caps
 
 
 def test_missing_answers_are_reported(tmp_path: Path) -> None:
-    study = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
+    study = make_study(tmp_path, StudyPlan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
     answers = answers_of(tmp_path / "study")
     with pytest.raises(InputError, match="no answers yet"):
-        analyze(study, collect(study, answers))
+        analyze(study, load_responses(study, answers))
     answers.consent("e001", {})
     answers.answer("e001", next(i for i in study.items if i.startswith("rating")), {"naturalness": "3"})
-    assert collect(study, answers).ratings == ()  # a draft: the item is not finished
+    assert load_responses(study, answers).ratings == ()  # a draft: the item is not finished
     with pytest.raises(InputError, match="no answers yet"):
-        analyze(study, collect(study, answers))
+        analyze(study, load_responses(study, answers))
 
 
 def test_moves_are_numbered_without_gaps(tmp_path: Path) -> None:
-    study = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
+    study = make_study(tmp_path, StudyPlan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
     answers = answers_of(tmp_path / "study")
     name = next(iter(study.evaluators))
     answers.consent(name, {})

@@ -15,7 +15,7 @@ from tests.support.listen_world import answer_all, make_study, served
 from tests.support.page_checks import CONTRAST, CROWDED, NAMELESS, SMALL
 from voiceveil.apps.listen.answers import Answers
 from voiceveil.apps.listen.app import invitation
-from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.design import StudyPlan
 from voiceveil.apps.listen.page import write_analysis
 from voiceveil.apps.listen.study import Study
 from voiceveil.apps.web.database import open_database
@@ -64,7 +64,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Two rated items, one attention check, one preference, one panel."""
     folder = tmp_path_factory.mktemp("browser")
-    plan = Plan(evaluators=8, raters=8, items=2, attention=1, headphones=1, panels=1,
+    plan = StudyPlan(evaluators=8, raters=8, items=2, attention=1, headphones=1, panels=1,
                 tasks=("naturalness", "similarity", "intelligibility", "preference", "clustering"))  # fmt: skip
     make_study(folder, plan, speakers=8, utterances=12, seconds=3.05)
     shorten(folder / "study")
@@ -230,7 +230,7 @@ def test_recordings_play_completely_and_unclipped(place: Place, context: Browser
 
 def to_panel(place: Place, context: BrowserContext) -> tuple[str, Page, list[str]]:
     """A new evaluator at the panel: everything before is answered without the browser."""
-    from voiceveil.apps.listen.session_flow import Course
+    from voiceveil.apps.listen.session_flow import SessionFlow
 
     name, link = place.link()
     import hashlib
@@ -238,7 +238,7 @@ def to_panel(place: Place, context: BrowserContext) -> tuple[str, Page, list[str
     fingerprint = hashlib.sha256((place.folder / "design.json").read_bytes()).hexdigest()
     answers = Answers(open_database(place.folder / "answers.sqlite"), fingerprint)
     answers.consent(name, {})
-    for step in Course(place.study, name).steps:
+    for step in SessionFlow(place.study, name).steps:
         if step.kind == "panel":
             break
         answers.finish(name, step.id, {})
@@ -398,7 +398,7 @@ def test_every_page_fits_every_width(place: Place, context: BrowserContext) -> N
 
 
 def test_report_is_readable_in_a_browser(context: BrowserContext, tmp_path: Path) -> None:
-    plan = Plan(evaluators=4, raters=2, items=8, attention=0, headphones=0, panels=1, name="A <b>study</b>",
+    plan = StudyPlan(evaluators=4, raters=2, items=8, attention=0, headphones=0, panels=1, name="A <b>study</b>",
                 tasks=("naturalness", "similarity", "intelligibility", "preference", "clustering"))  # fmt: skip
     study = make_study(tmp_path, plan, speakers=8, utterances=14, seconds=3.05)
     import hashlib

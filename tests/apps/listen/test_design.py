@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.listen_world import make_corpora, make_study
 from voiceveil import audio
-from voiceveil.apps.listen.design import Plan, design_study
+from voiceveil.apps.listen.design import StudyPlan, design_study
 from voiceveil.apps.listen.recordings import active_level, beeps, headphone_tones, prepare
 from voiceveil.apps.listen.sampling import Balance, deal_cells, deal_pairs, panel_shape
 from voiceveil.apps.listen.study import Item, Study
@@ -31,7 +31,7 @@ EVERYTHING = ("naturalness", "similarity", "intelligibility", "preference", "clu
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Study]:
     """Six evaluators, two sessions of each task; two systems."""
     folder = tmp_path_factory.mktemp("whole")
-    plan = Plan(evaluators=6, raters=3, sessions=2, tasks=EVERYTHING, panels=3, seed=5)
+    plan = StudyPlan(evaluators=6, raters=3, sessions=2, tasks=EVERYTHING, panels=3, seed=5)
     return folder / "study", make_study(folder, plan, speakers=30, utterances=20, seconds=3.2)
 
 
@@ -59,6 +59,7 @@ def test_session_has_36_items_half_original_half_same_speaker(whole: tuple[Path,
                 assert a.utterance != b.utterance
 
 
+@pytest.mark.slow
 def test_no_evaluator_hears_an_utterance_in_two_items(whole: tuple[Path, Study]) -> None:
     _, study = whole
     for evaluator in study.evaluators:
@@ -221,7 +222,7 @@ def test_design_depends_on_the_seed_except_for_names(tmp_path: Path) -> None:
     original, systems = make_corpora(tmp_path / "c", speakers=12, utterances=8)
 
     def sounds(name: str, seed: int) -> list[list[tuple[str, str]]]:
-        plan = Plan(evaluators=2, raters=2, items=12, seed=seed)
+        plan = StudyPlan(evaluators=2, raters=2, items=12, seed=seed)
         study = design_study(tmp_path / name, original, systems, plan)
         order = [study.items[one] for one in study.evaluators["e002"][0].items]
         return [[(study.recordings[a].source, study.recordings[a].utterance) for a in item.audio] for item in order]
@@ -245,15 +246,15 @@ def test_names_of_recordings_reveal_nothing(whole: tuple[Path, Study]) -> None:
 def test_invalid_designs_are_rejected_with_the_reason(tmp_path: Path) -> None:
     original, systems = make_corpora(tmp_path / "c", speakers=4, utterances=4)
     with pytest.raises(InputError, match=r"unknown task 'naturalnes' \(did you mean naturalness\?\)"):
-        Plan(tasks=("naturalnes",))
+        StudyPlan(tasks=("naturalnes",))
     with pytest.raises(InputError, match=r"items is 0 \(give 1 or more\)"):
-        Plan(items=0)
+        StudyPlan(items=0)
     with pytest.raises(InputError, match="an evaluator who never hears one twice runs out after 16"):
         design_study(tmp_path / "a", original, systems)
     with pytest.raises(
         InputError, match=r"3 panels need 12 speakers of one gender with 6 utterances of 3 s each; there are: none"
     ):
-        design_study(tmp_path / "a", original, systems, Plan(tasks=("clustering",)))
+        design_study(tmp_path / "a", original, systems, StudyPlan(tasks=("clustering",)))
     with pytest.raises(InputError, match="a system cannot be called 'original'"):
         design_study(tmp_path / "a", original, {"original": original})
     strange = Corpus("x", tuple(replace(u, id=f"x{u.id}") for u in original))
@@ -263,7 +264,7 @@ def test_invalid_designs_are_rejected_with_the_reason(tmp_path: Path) -> None:
     broken = tmp_path / "c" / "good" / "1.wav"
     broken.write_bytes(b"RIFFnothing")
     with pytest.raises(InputError, match="not readable as audio"):
-        design_study(tmp_path / "a", original, systems, Plan(items=4))
+        design_study(tmp_path / "a", original, systems, StudyPlan(items=4))
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
@@ -291,7 +292,7 @@ def test_commands_design_and_invite(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([*command, "--items", "8", "--evaluators", "3"]) == 0
     assert "3 evaluators, 8 rating items" in capsys.readouterr().out
     assert main([*command, "--items", "8"]) == 1
-    assert "it is there already (name a new folder" in capsys.readouterr().err
+    assert "this folder exists already (name a new folder" in capsys.readouterr().err
     assert main(["listen", "invite", study, "--url", "https://x.org/", "--days", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "evaluator,link,expires"

@@ -13,7 +13,7 @@ import pytest
 from tests.support.listen_client import Client, search
 from tests.support.listen_world import make_study, served
 from voiceveil.apps.listen.app import invitation, open_app
-from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.design import StudyPlan
 from voiceveil.apps.listen.study import Study
 from voiceveil.apps.listen.texts import load_texts
 from voiceveil.apps.web.tokens import Seal, read_key
@@ -70,7 +70,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("server")
-    plan = Plan(evaluators=40, raters=40, items=4, attention=0, headphones=0, panels=1,
+    plan = StudyPlan(evaluators=40, raters=40, items=4, attention=0, headphones=0, panels=1,
                 tasks=("naturalness", "similarity", "intelligibility", "clustering"))  # fmt: skip
     make_study(folder, plan, speakers=12, utterances=8, seconds=3.1)
     (folder / "study" / "texts.toml").write_text(ASK, encoding="utf-8")
@@ -339,7 +339,7 @@ def test_panel_moves_are_counted_once(place: Place) -> None:
 
 
 def test_database_belongs_to_one_design(place: Place, tmp_path: Path) -> None:
-    other = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
+    other = make_study(tmp_path, StudyPlan(evaluators=1, raters=1, items=2), speakers=6, utterances=4)
     assert other.evaluators
     with pytest.raises(InputError, match="the database holds the answers of another design"):
         open_app(tmp_path / "study", str(place.folder / "answers.sqlite"))

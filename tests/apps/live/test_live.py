@@ -56,6 +56,7 @@ def blocks(samples: Samples, sizes: list[int]) -> Iterator[Samples]:
 # --- The same as offline ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 3000), min_size=1, max_size=6),
@@ -280,11 +281,11 @@ def test_command_works_in_a_pipe() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "nothing to do (--stdin --stdout, or --serve)"),
-        (["--stdin"], "not one whole way (--stdin --stdout, or --serve)"),
-        (["--stdin", "--stdout", "--serve"], "not one whole way (--stdin --stdout, or --serve)"),
-        (["--input", "x"], "not one whole way (--stdin --stdout, or --serve)"),
-        (["--stdin", "--stdout", "--block", "0"], "--block 0 (1 to 1000 milliseconds)"),
+        ([], "no input and output are given (give --stdin --stdout, or --input DEVICE --output DEVICE, or --serve)"),
+        (["--stdin"], "an input without its output, or an output without its input, is given"),
+        (["--stdin", "--stdout", "--serve"], "several inputs or outputs are given"),
+        (["--input", "x"], "an input without its output, or an output without its input, is given"),
+        (["--stdin", "--stdout", "--block", "0"], "--block 0 is out of range (give 1 to 1000 milliseconds)"),
         (["--stdin", "--stdout", "--system", "b3"], "unknown system 'b3'"),
     ],
 )

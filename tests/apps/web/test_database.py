@@ -19,7 +19,7 @@ import pytest
 from tests.support.listen_client import Client
 from tests.support.listen_world import make_study, served
 from voiceveil.apps.listen.app import invitation
-from voiceveil.apps.listen.design import Plan
+from voiceveil.apps.listen.design import StudyPlan
 from voiceveil.apps.web.database import Database, Transaction, Unavailable, open_database
 from voiceveil.apps.web.limits import RateLimit
 from voiceveil.apps.web.pages import ranged
@@ -179,7 +179,7 @@ def test_writer_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_session_survives_a_restart_of_postgresql(cluster: Cluster, tmp_path: Path) -> None:
-    study = make_study(tmp_path, Plan(evaluators=1, raters=1, items=2, attention=0, headphones=0), speakers=6)
+    study = make_study(tmp_path, StudyPlan(evaluators=1, raters=1, items=2, attention=0, headphones=0), speakers=6)
     seal = Seal(read_key(tmp_path / "study" / "key"))
     with served(tmp_path / "study", cluster.address) as address:
         client = Client(address)

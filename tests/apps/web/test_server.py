@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from voiceveil.apps.web.connections import ConnectionLimits, Progress
+from voiceveil.apps.web.connections import ConnectionLimits, TransferProgress
 from voiceveil.apps.web.guarded_server import OncePerMinute, proxy_test
 from voiceveil.apps.web.hosts import Hosts
 from voiceveil.apps.web.server import connection_limits, listening_socket
@@ -66,12 +66,12 @@ def test_allowed_host_names(host: str, served: list[str], refused: list[str]) ->
 
 def test_slow_transfers_are_noticed_once_the_time_is_over() -> None:
     limits = ConnectionLimits(stall_seconds=10.0, slowest=100)
-    body = Progress(limits, now=0.0)
+    body = TransferProgress(limits, now=0.0)
     assert not body.is_too_slow(9.0, 0)
     assert not body.is_too_slow(10.0, 1000)
     assert not body.is_too_slow(19.0, 1000)
     assert body.is_too_slow(20.0, 1999)
-    response = Progress(limits, now=0.0)
+    response = TransferProgress(limits, now=0.0)
     assert not response.is_unread(1.0, 5000)  # from here on
     assert not response.is_unread(11.0, 4000)
     assert not response.is_unread(20.0, 9000)  # the application has added something

@@ -1,4 +1,4 @@
-"""The embedded recognizer on real speech: recordings inside its own wheel, and LibriSpeech where it is at hand."""
+"""Moonshine on real speech: recordings inside its wheel, and LibriSpeech where it is available."""
 
 from __future__ import annotations
 
@@ -62,24 +62,24 @@ def test_real_recordings_are_transcribed() -> None:
 @pytest.mark.slow
 def test_cuts_at_pauses_lose_no_words() -> None:
     corpus = [Utterance("dickens", asset("two_cities.wav"), speaker="a", text=TWO_CITIES)]
-    hyps = {"dickens": Moonshine(longest=15.0)(wave("two_cities.wav"))}
+    hyps = {"dickens": Moonshine(max_seconds=15.0)(wave("two_cities.wav"))}
     assert word_error_rate(corpus, hyps).errors.deletions <= 2
 
 
 def test_decoder_cache_changes_nothing() -> None:
-    """The twin reads all tokens so far again at every step, without remembering keys and values."""
+    """Compare with decoding all previous tokens again at every step, without cached keys and values."""
     samples = wave("beckett.wav").samples[: 5 * 16000]
     network = moonshine._network()
-    heard = np.ones((1, len(samples)), dtype=np.int64)
-    (hidden,) = network.encoder.run(None, {"input_values": samples[None], "attention_mask": heard})
+    mask = np.ones((1, len(samples)), dtype=np.int64)
+    (hidden,) = network.encoder.run(None, {"input_values": samples[None], "attention_mask": mask})
     past = {
-        f"past_key_values.{layer}.{side}.{what}": np.zeros((1, 8, 0, 36), dtype=np.float32)
-        for layer, side, what in itertools.product(range(6), ("decoder", "encoder"), ("key", "value"))
+        f"past_key_values.{layer}.{side}.{kind}": np.zeros((1, 8, 0, 36), dtype=np.float32)
+        for layer, side, kind in itertools.product(range(6), ("decoder", "encoder"), ("key", "value"))
     }
     tokens = [1]
     while tokens[-1] != 2:
         feed = {"input_ids": np.array([tokens]), "use_cache_branch": np.array([False]), "encoder_hidden_states": hidden}
-        logits = network.decoder.run(["logits"], {**past, **feed, "encoder_attention_mask": heard})[0]
+        logits = network.decoder.run(["logits"], {**past, **feed, "encoder_attention_mask": mask})[0]
         tokens.append(int(logits[0, -1].argmax()))
     assert network.decode(samples, 100) == tokens[1:-1]
     assert len(tokens) > 8
@@ -121,10 +121,10 @@ def test_repetition_guard_stops_loops() -> None:
 
 def test_short_silent_and_invalid_audio() -> None:
     model = Moonshine()
-    fewest = round(model.minimum * 16000)
-    noise = np.random.default_rng(0).normal(0.0, 0.1, fewest).astype(np.float32)
+    min_samples = round(model.minimum * 16000)
+    noise = np.random.default_rng(0).normal(0.0, 0.1, min_samples).astype(np.float32)
     assert isinstance(model(Waveform(noise, 16000)), str)
-    with pytest.raises(InputError, match=f"a frame needs {fewest}"):
+    with pytest.raises(InputError, match=f"a frame needs {min_samples}"):
         model(Waveform(noise[1:], 16000))
     with pytest.raises(InputError, match="0 samples"):
         model(Waveform(noise[:0], 16000))
@@ -132,7 +132,7 @@ def test_short_silent_and_invalid_audio() -> None:
 
 
 def test_options_are_part_of_the_fingerprint() -> None:
-    kinds = (Moonshine(), Moonshine(longest=20.0), Moonshine(tokens_per_second=7.0))
+    kinds = (Moonshine(), Moonshine(max_seconds=20.0), Moonshine(tokens_per_second=7.0))
     assert len({kind.fingerprint() for kind in kinds}) == 3
 
 
@@ -145,7 +145,7 @@ def test_changed_model_file_is_rejected(tmp_path: Path, monkeypatch: pytest.Monk
     assert moonshine.model_file("tokenizer.bin").parent.parent.parent == package
     with (package / "assets" / "tiny-en" / "tokenizer.bin").open("ab") as file:
         file.write(b"x")
-    with pytest.raises(InputError, match=r"not the file of moonshine-voice 0\.1\.0"):
+    with pytest.raises(InputError, match=r"the file is missing, or differs from that of moonshine-voice 0\.1\.0"):
         moonshine.model_file("tokenizer.bin")
 
 

@@ -15,14 +15,20 @@ from voiceveil.audio import Waveform, save
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.models import recognizer, recognizers, transcribe, word_error_rate
-from voiceveil.models.asr.recognition import Recognizer, batches, check_audio, compare_word_error_rates, references
+from voiceveil.models.asr.recognition import (
+    Recognizer,
+    check_audio,
+    compare_word_error_rates,
+    group_by_length,
+    references,
+)
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
 
 @dataclass(frozen=True)
 class Loudness:
-    """Hears how loud a recording is, and says it; enough to see which audio it was given."""
+    """A recognizer whose transcript is the level of the recording, which shows the audio it was given."""
 
     batch_seconds: float = 0.0
     log: Path | None = None
@@ -33,9 +39,9 @@ class Loudness:
         return "loudness 1"
 
     def __call__(self, wave: Waveform) -> str:
-        return self.many([wave])[0]
+        return self.transcribe_batch([wave])[0]
 
-    def many(self, waves: Sequence[Waveform]) -> list[str]:
+    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
         if self.log is not None:
             with self.log.open("a") as file:
                 file.write(f"{len(waves)}\n")
@@ -53,11 +59,11 @@ def make_corpus(folder: Path, lengths: Sequence[float] = (1.0, 0.5, 2.0, 0.5)) -
 
 def test_transcripts_come_from_the_cache(tmp_path: Path) -> None:
     corpus, log = make_corpus(tmp_path), tmp_path / "log"
-    heard = Loudness(log=log)
+    loudness = Loudness(log=log)
     cache = Cache(tmp_path / "cache")
     expected = {f"u{i}": f"level {i + 1}" for i in range(4)}
-    assert transcribe(corpus, heard, context=RunContext(cache)) == expected
-    assert transcribe(corpus, heard, context=RunContext(cache)) == expected
+    assert transcribe(corpus, loudness, context=RunContext(cache)) == expected
+    assert transcribe(corpus, loudness, context=RunContext(cache)) == expected
     assert log.read_text() == "1\n" * 4
     cache.close()
 
@@ -78,7 +84,7 @@ def test_batches_are_complete_and_bounded() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         lengths = {f"u{i}": float(x) for i, x in enumerate(rng.exponential(5.0, rng.integers(0, 40)))}
-        groups = list(batches(lengths, 20.0))
+        groups = list(group_by_length(lengths, 20.0))
         assert sorted(name for group in groups for name in group) == sorted(lengths)
         assert all(len(group) == 1 or max(lengths[n] for n in group) * len(group) <= 20.0 for group in groups)
 
@@ -92,9 +98,9 @@ def test_word_error_rate_equals_hand_computation(tmp_path: Path) -> None:
     assert (result.errors.substitutions, result.errors.deletions, result.errors.insertions) == (1, 2, 1)
     assert result.wer.low <= 0.5 <= result.wer.high
     assert (result.wer.n, result.wer.of) == (2, "speakers")
-    assert word_error_rate(corpus, hyps, words="none").wer.value == 8 / 8  # case and punctuation count
+    assert word_error_rate(corpus, hyps, normalization="none").wer.value == 8 / 8  # case and punctuation count
     spelled = {"u0": "level one", "u1": "level two", "u2": "level three", "u3": "level four"}
-    assert word_error_rate(corpus, spelled, words="english").wer.value == 0.0
+    assert word_error_rate(corpus, spelled, normalization="english").wer.value == 0.0
 
 
 def test_without_speakers_the_interval_is_over_utterances(tmp_path: Path) -> None:
@@ -143,8 +149,8 @@ def test_invalid_audio_is_rejected() -> None:
 
 def test_recognizers_are_registered() -> None:
     assert {"moonshine", "ctc", "whisper", "vpc2024"} <= set(recognizers)
-    made: Recognizer = recognizer("moonshine")
-    assert made.rate == 16000
+    moonshine: Recognizer = recognizer("moonshine")
+    assert moonshine.rate == 16000
     with pytest.raises(InputError, match="did you mean moonshine"):
         recognizer("moonshin")
     with pytest.raises(InputError, match="takes no model"):

@@ -17,7 +17,7 @@ RATE = 1000  # Hz: small, so that the plain search is quick; a hop has 10 sample
 
 
 def slow_cuts(samples: NDArray[np.float32], limit: int) -> list[tuple[int, int]]:
-    """Every possible cut is tried, and the energy around it is summed sample by sample."""
+    """Try every possible cut, summing the energy around it sample by sample."""
     n = len(samples)
     pieces, start = [], 0
     while n - start > limit:

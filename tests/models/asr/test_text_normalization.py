@@ -1,4 +1,4 @@
-"""Transcripts made comparable."""
+"""Text normalization of transcripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCALES = {"THOUSAND": 10**3, "MILLION": 10**6, "BILLION": 10**9, "TRILLION": 10*
 
 
 def value_of(words: str) -> int:
-    """Read a cardinal number aloud, backwards: the twin of writing one."""
+    """Return the number that the words of a cardinal stand for: the inverse of number_words."""
     total = group = 0
     for word in words.split():
         if word == "HUNDRED":

@@ -1,4 +1,4 @@
-"""Content features: the inner layers of Moonshine's encoder, their timing, and their way to the frames of synthesis."""
+"""Content features: inner layers of Moonshine's encoder, their timing, and interpolation at synthesis frames."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from hypothesis.extra import numpy as arrays
 import voiceveil as vv
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr import moonshine
-from voiceveil.models.content.features import FRAME, MoonshineContent, content_features, normalized, on_frames
-from voiceveil.models.pitch import contour as f0_frames
-from voiceveil.models.pitch.trackers import Autocorrelation
+from voiceveil.models.content.features import (
+    FRAME,
+    MoonshineContent,
+    content_encoder,
+    content_on_frames,
+    normalize_content,
+)
+from voiceveil.models.pitch.trackers import Autocorrelation, f0_on_frames
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
@@ -28,8 +33,8 @@ def speech_of_the_wheel() -> vv.Waveform:
 
 
 def test_last_layer_follows_from_the_inner_ones(speech_of_the_wheel: vv.Waveform) -> None:
-    """Layer 6 is what the file gives as it is; the layers before it are others, ever less like it."""
-    layers = [normalized(MoonshineContent(layer)(speech_of_the_wheel)) for layer in (1, 3, 5, 6)]
+    """Layer 6 is the output of the unchanged file; the earlier a layer, the less it correlates with it."""
+    layers = [normalize_content(MoonshineContent(layer)(speech_of_the_wheel)) for layer in (1, 3, 5, 6)]
     assert {layer.shape for layer in layers} == {((96000 - 895) // 384 + 1, 288)}
     likeness = [abs(float(np.mean(layer * layers[-1]))) for layer in layers]
     assert likeness == sorted(likeness)
@@ -38,31 +43,33 @@ def test_last_layer_follows_from_the_inner_ones(speech_of_the_wheel: vv.Waveform
 
 
 def test_pieces_of_a_long_recording_agree_with_the_whole(speech_of_the_wheel: vv.Waveform) -> None:
-    whole = MoonshineContent(longest=10.0)(speech_of_the_wheel)
-    pieces = MoonshineContent(longest=2.5)(speech_of_the_wheel)
+    whole = MoonshineContent(max_seconds=10.0)(speech_of_the_wheel)
+    pieces = MoonshineContent(max_seconds=2.5)(speech_of_the_wheel)
     assert whole.shape == pieces.shape
-    assert np.mean(normalized(whole) * normalized(pieces)) > 0.85
+    assert np.mean(normalize_content(whole) * normalize_content(pieces)) > 0.85
 
 
 @pytest.mark.parametrize("speed", [0.85, 1.18])
 def test_content_at_another_speed_keeps_its_time(speech_of_the_wheel: vv.Waveform, speed: float) -> None:
-    """Shifted against the usual speed by a frame to either side, it fits worse."""
+    """The correlation with speed 1 is largest without a shift."""
     frames = len(speech_of_the_wheel) // FRAME
 
     def content(at: float) -> np.ndarray:
         part = MoonshineContent(speed=at)
-        return on_frames(normalized(part(speech_of_the_wheel)), part.hop, part.offset, frames)
+        return content_on_frames(normalize_content(part(speech_of_the_wheel)), part.hop, part.offset, frames)
 
     usual, other = content(1.0), content(speed)
-    fits = {lag: float(np.mean(usual[20:-20] * other[20 + lag : frames - 20 + lag])) for lag in (-3, -2, 0, 2, 3)}
-    assert max(fits, key=fits.__getitem__) == 0
-    assert fits[0] > 0.8
+    correlations = {
+        lag: float(np.mean(usual[20:-20] * other[20 + lag : frames - 20 + lag])) for lag in (-3, -2, 0, 2, 3)
+    }
+    assert max(correlations, key=correlations.__getitem__) == 0
+    assert correlations[0] > 0.8
 
 
-@pytest.mark.parametrize(("spec", "what"), [("moonshine:7", "no layer 7"), ("moonshine:x", "'x' is no layer")])
-def test_unknown_layer_is_rejected(spec: str, what: str) -> None:
-    with pytest.raises(InputError, match=what):
-        content_features(spec)
+@pytest.mark.parametrize(("spec", "message"), [("moonshine:7", "no layer 7"), ("moonshine:x", "'x' is no layer")])
+def test_unknown_layer_is_rejected(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        content_encoder(spec)
 
 
 def test_too_short_audio_is_rejected() -> None:
@@ -78,29 +85,31 @@ def test_too_short_audio_is_rejected() -> None:
 )
 def test_on_frames_interpolates(content: np.ndarray, hop: float, frames: int, first: int) -> None:
     offset = 100.0
-    made = on_frames(content, hop, offset, frames, first)
+    interpolated = content_on_frames(content, hop, offset, frames, first)
     centers = offset + hop * np.arange(len(content))
     for column in range(2):
-        at = (np.arange(first, first + frames) + 0.5) * FRAME
-        np.testing.assert_allclose(made[:, column], np.interp(at, centers, content[:, column]), atol=1e-4)
+        positions = (np.arange(first, first + frames) + 0.5) * FRAME
+        np.testing.assert_allclose(
+            interpolated[:, column], np.interp(positions, centers, content[:, column]), atol=1e-4
+        )
 
 
 @given(arrays.arrays(np.float32, (12, 3), elements=st.floats(-9, 9, width=32)), st.floats(0.5, 4), st.floats(-3, 3))
 def test_normalized_content_is_invariant_to_offset_and_scale(content: np.ndarray, scale: float, shift: float) -> None:
     if (content.std(axis=0) < 0.1).any():
         return
-    np.testing.assert_allclose(normalized(scale * content + shift), normalized(content), atol=1e-3)
+    np.testing.assert_allclose(normalize_content(scale * content + shift), normalize_content(content), atol=1e-3)
 
 
 def test_pitch_on_frames_is_the_nearest_value() -> None:
     tracker = Autocorrelation()
     samples = 16050
     track = np.arange(100.0, 197.0)  # of the 97 frames of this tracker
-    made = f0_frames.on_frames(track, tracker, samples)
-    assert len(made) == 101
-    assert (made > 0).sum() == 97
+    f0 = f0_on_frames(track, tracker, samples)
+    assert len(f0) == 101
+    assert (f0 > 0).sum() == 97
     times = tracker.first(samples) + 0.01 * np.arange(len(track))
-    for frame, value in enumerate(made):
+    for frame, value in enumerate(f0):
         distance = np.abs(times - (frame + 0.5) / 100)
         if distance.min() > 0.0051:
             assert value == 0

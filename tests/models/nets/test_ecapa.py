@@ -1,4 +1,4 @@
-"""ECAPA-TDNN: published size, slow twins of its parts, shapes."""
+"""ECAPA-TDNN: published size, layers against plain implementations, shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def signal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def randomized(module: torch.nn.Module) -> torch.nn.Module:
-    """Batch normalization with statistics and scales that are not 0 and 1, so that leaving it out would show."""
+    """Set statistics and scales of batch normalizations to other values than 0 and 1, so that they have an effect."""
     generator = torch.Generator().manual_seed(7)
     for part in module.modules():
         if isinstance(part, torch.nn.BatchNorm1d):
@@ -71,18 +71,18 @@ def test_number_of_parameters() -> None:
     block = 2 * layer(512, 512) + 7 * layer(64, 64, 3) + (512 * 128 + 128) + (128 * 512 + 512)
     pooling = layer(3 * 1536, 128) + 128 * 1536 + 1536
     expected = layer(80, 512, 5) + 3 * block + layer(1536, 1536) + pooling + 2 * 3072 + 3072 * 192 + 192
-    found = sum(parameter.numel() for parameter in EcapaTdnn().parameters())
-    assert found == expected == 6_194_048
+    count = sum(parameter.numel() for parameter in EcapaTdnn().parameters())
+    assert count == expected == 6_194_048
     # The paper (table 1) says 6.2 and 14.7 million, for 512 and for 1024 channels.
-    assert round(found / 1e6, 1) == 6.2
+    assert round(count / 1e6, 1) == 6.2
     assert round(sum(p.numel() for p in EcapaTdnn(channels=1024).parameters()) / 1e6, 1) == 14.7
 
 
 def test_kernels_and_dilations() -> None:
     network = EcapaTdnn()
     assert (network.first.conv.kernel_size, network.first.conv.dilation) == ((5,), (1,))
-    found = [[(c.conv.kernel_size, c.conv.dilation) for c in block.res2.layers] for block in network.blocks]  # type: ignore[union-attr]
-    assert found == [[((3,), (d,))] * 7 for d in (2, 3, 4)]
+    sizes = [[(c.conv.kernel_size, c.conv.dilation) for c in block.res2.layers] for block in network.blocks]  # type: ignore[union-attr]
+    assert sizes == [[((3,), (d,))] * 7 for d in (2, 3, 4)]
     assert network.aggregate.conv.kernel_size == (1,)
     assert network.embed.out_features == 192
 

@@ -1,4 +1,4 @@
-"""HiFi-GAN and its discriminators: published sizes, lengths, the losses written out, and learning."""
+"""HiFi-GAN and its discriminators: published sizes, lengths, losses, training."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.support.synthesis_inputs import voices  # noqa: E402
 from voiceveil.models.nets import mel as spectral  # noqa: E402
-from voiceveil.models.nets.hifigan import HifiGan  # noqa: E402
-from voiceveil.models.nets.nsf import HnSincNsf  # noqa: E402
+from voiceveil.models.nets.hifigan import HifiGan, HifiGanSize  # noqa: E402
+from voiceveil.models.nets.nsf import HnSincNsf, HnSincNsfSize  # noqa: E402
 from voiceveil.training.discriminators import (  # noqa: E402
+    DiscriminatorOutput,
     Discriminators,
     PeriodDiscriminator,
     ScaleDiscriminator,
-    Verdict,
     adversarial_loss,
     discriminator_loss,
     matching_loss,
@@ -28,7 +28,7 @@ TINY = {"channels": 32, "block_kernels": (3,), "dilations": (1, 3)}
 
 
 def count(inputs: int, rates: tuple[int, ...], kernels: tuple[int, ...]) -> int:
-    """Weights and biases of a generator of 512 channels with blocks of kernels 3, 7, 11 and three dilations."""
+    """Weights and biases of a generator with 512 channels, blocks with kernels 3, 7, 11, and three dilations."""
     channels, total = 512, inputs * 512 * 7 + 512
     for kernel in kernels:
         total += channels * (channels // 2) * kernel + channels // 2
@@ -39,7 +39,7 @@ def count(inputs: int, rates: tuple[int, ...], kernels: tuple[int, ...]) -> int:
 
 def test_number_of_parameters() -> None:
     assert round(count(80, (8, 8, 2, 2), (16, 16, 4, 4)) / 1e6, 2) == 13.93  # V1: 13.92 M (Kong et al., table 1)
-    network = HifiGan().fuse()
+    network = HifiGan(HifiGanSize()).fuse()
     assert sum(p.numel() for p in network.parameters()) == count(769, (8, 5, 2, 2), (16, 9, 4, 4))
 
 
@@ -53,31 +53,31 @@ def test_number_of_parameters_of_discriminators() -> None:
 
 @pytest.mark.parametrize("frames", [1, 2, 7])
 def test_frame_is_160_samples(frames: int) -> None:
-    network = HifiGan(5, 3, **TINY)  # type: ignore[arg-type]
-    made = network(torch.randn(2, frames, 5), torch.full((2, frames), 100.0), torch.randn(2, 3))
-    assert made.shape == (2, 160 * frames)
-    assert float(made.detach().abs().max()) <= 1.0
-    with pytest.raises(ValueError, match="multiply to 160"):
-        HifiGan(rates=(8, 8, 2, 2), kernels=(16, 16, 4, 4))
+    network = HifiGan(HifiGanSize(5, 3, **TINY))  # type: ignore[arg-type]
+    waveform = network(torch.randn(2, frames, 5), torch.full((2, frames), 100.0), torch.randn(2, 3))
+    assert waveform.shape == (2, 160 * frames)
+    assert float(waveform.detach().abs().max()) <= 1.0
+    with pytest.raises(ValueError, match="must be 160"):
+        HifiGan(HifiGanSize(rates=(8, 8, 2, 2), kernels=(16, 16, 4, 4)))
 
 
 def test_fused_weights_give_the_same() -> None:
     torch.manual_seed(0)
-    network = HifiGan(5, 3, **TINY)  # type: ignore[arg-type]
+    network = HifiGan(HifiGanSize(5, 3, **TINY))  # type: ignore[arg-type]
     given = torch.randn(1, 6, 5), torch.full((1, 6), 100.0), torch.randn(1, 3)
     before = network(*given)
     torch.testing.assert_close(network.fuse()(*given), before, rtol=1e-4, atol=1e-6)
-    assert sum(p.numel() for p in HifiGan.small().fuse().parameters()) < 700_000
+    assert sum(p.numel() for p in HifiGan(HifiGanSize.small()).fuse().parameters()) < 700_000
 
 
 def test_losses_equal_their_formulas() -> None:
-    def verdict(parts: list[float], layer: list[float]) -> Verdict:
-        return Verdict(torch.tensor([parts]), (torch.tensor([layer]),))
+    def verdict(parts: list[float], layer: list[float]) -> DiscriminatorOutput:
+        return DiscriminatorOutput(torch.tensor([parts]), (torch.tensor([layer]),))
 
-    real, made = [verdict([0.8, 0.6], [1.0, 2.0])], [verdict([0.1, 0.3], [0.0, 4.0])]
-    assert float(discriminator_loss(real, made)) == pytest.approx((0.04 + 0.16) / 2 + (0.01 + 0.09) / 2)
-    assert float(adversarial_loss(made)) == pytest.approx((0.81 + 0.49) / 2)
-    assert float(matching_loss(real, made)) == pytest.approx(2 * 1.5)
+    natural, synthetic = [verdict([0.8, 0.6], [1.0, 2.0])], [verdict([0.1, 0.3], [0.0, 4.0])]
+    assert float(discriminator_loss(natural, synthetic)) == pytest.approx((0.04 + 0.16) / 2 + (0.01 + 0.09) / 2)
+    assert float(adversarial_loss(synthetic)) == pytest.approx((0.81 + 0.49) / 2)
+    assert float(matching_loss(natural, synthetic)) == pytest.approx(2 * 1.5)
 
 
 def test_stft_loss_equals_a_loop() -> None:
@@ -92,16 +92,16 @@ def test_stft_loss_equals_a_loop() -> None:
             power = [np.abs(np.fft.rfft(x[start : start + window] * hann, points)) ** 2 for x in padded]
             squares.append(np.square(np.log(power[0] + 1e-5) - np.log(power[1] + 1e-5)))
         expected.append(np.mean(squares))
-    made, real = (torch.tensor(x).float()[None] for x in (a, b))
-    assert float(spectral.stft_loss(made, real)) == pytest.approx(np.mean(expected), rel=1e-4)
-    assert float(spectral.stft_loss(real, real)) == 0.0
-    assert spectral.log_mel(made).shape == (1, 10, 80)
+    synthetic, natural = (torch.tensor(x).float()[None] for x in (a, b))
+    assert float(spectral.stft_loss(synthetic, natural)) == pytest.approx(np.mean(expected), rel=1e-4)
+    assert float(spectral.stft_loss(natural, natural)) == 0.0
+    assert spectral.log_mel(synthetic).shape == (1, 10, 80)
 
 
 def test_a_step_moves_both_sides() -> None:
     batch = voices(2, frames=16)
     torch.manual_seed(0)
-    task = GanTask(HnSincNsf(12, 6, hidden=8, blocks=1, convolutions=3), Discriminators(1 / 32))
+    task = GanTask(HnSincNsf(HnSincNsfSize(12, 6, hidden=8, blocks=1, convolutions=3)), Discriminators(1 / 32))
     before = {name: value.clone() for name, value in task.modules.state_dict().items()}
     task.step(batch, np.random.default_rng(0))
     moved = {n.split(".")[0] for n, p in task.modules.named_parameters() if not torch.equal(p, before[n])}
@@ -110,10 +110,10 @@ def test_a_step_moves_both_sides() -> None:
 
 
 def test_learns_a_few_voices() -> None:
-    """With the discriminators against it, the mel spectra of what it makes come close to those of the recordings."""
+    """After adversarial training, mel spectra of the synthesized waveforms are close to those of the recordings."""
     batch = voices(2, frames=10)
     torch.manual_seed(0)
-    task = GanTask(HifiGan(12, 6, **TINY), Discriminators(1 / 64))  # type: ignore[arg-type]
+    task = GanTask(HifiGan(HifiGanSize(12, 6, **TINY)), Discriminators(1 / 64))  # type: ignore[arg-type]
     start = task.validate(batch, np.random.default_rng(0))
     for group in task.optimizer.param_groups:
         group["lr"] = 3e-3

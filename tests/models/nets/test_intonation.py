@@ -1,4 +1,4 @@
-"""The intonation that is expected of words: contours against a plain twin, what networks hear, that they learn."""
+"""Intonation and voicing from content: contours against a plain implementation, the networks' inputs, training."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from voiceveil.models.nets.intonation import Intonation, Voicing  # noqa: E402
 from voiceveil.training.intonation_task import IntonationTask, VoicingTask, contours  # noqa: E402
-from voiceveil.training.synthesis_data import Batch  # noqa: E402
+from voiceveil.training.synthesis_data import SynthesisBatch  # noqa: E402
 
 SMALL = {"content": 6, "width": 16, "layers": 1, "codes": 8}
 
 
 @given(arrays(np.float32, (2, 9), elements=st.one_of(st.just(0.0), st.floats(60, 600, width=32))))
 def test_contours_are_standardized_logarithms(f0: np.ndarray) -> None:
-    for row, made in zip(f0, contours(f0), strict=True):
+    for row, contour in zip(f0, contours(f0), strict=True):
         voiced = [float(np.log(np.float64(value))) for value in row if value]
         mean = sum(voiced) / max(1, len(voiced))
         deviation = (sum((value - mean) ** 2 for value in voiced) / max(1, len(voiced))) ** 0.5
-        for value, got in zip(row, made, strict=True):
+        for value, got in zip(row, contour, strict=True):
             wanted = (np.log(np.float64(value)) - mean) / max(0.05, deviation) if value else 0.0
             assert got == pytest.approx(np.clip(wanted, -3, 3), abs=1e-3)
 
 
 def test_contour_is_invariant_to_mean_and_range() -> None:
     movement = np.random.default_rng(0).standard_normal((1, 300))
-    one, other = (np.exp(mean + reach * movement).astype(np.float32) for mean, reach in ((4.7, 0.1), (5.4, 0.3)))
-    np.testing.assert_allclose(contours(one), contours(other), atol=1e-3)
+    low, other = (np.exp(mean + reach * movement).astype(np.float32) for mean, reach in ((4.7, 0.1), (5.4, 0.3)))
+    np.testing.assert_allclose(contours(low), contours(other), atol=1e-3)
 
 
 def network() -> Intonation:
     torch.manual_seed(0)
-    made = Intonation(**SMALL)
-    made.codes.codes.copy_(torch.randn(8, 6))
-    return made.eval()
+    intonation = Intonation(**SMALL)
+    intonation.codes.codes.copy_(torch.randn(8, 6))
+    return intonation.eval()
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 40])
@@ -49,39 +49,39 @@ def test_every_frame_has_a_contour_value(frames: int) -> None:
     content = torch.from_numpy(rng.standard_normal((3, frames, 6), dtype=np.float32))
     voiced = torch.from_numpy(rng.integers(0, 2, (3, frames)).astype(np.float32))
     with torch.inference_mode():
-        made = network()(content, voiced)
+        contour = network()(content, voiced)
         alone = network()(content[1:2], voiced[1:2])
-    assert made.shape == (3, frames)
-    torch.testing.assert_close(made[1:2], alone)
+    assert contour.shape == (3, frames)
+    torch.testing.assert_close(contour[1:2], alone)
 
 
 def test_intonation_depends_on_codes_only() -> None:
-    """Content that has the same codes, in the same shares, has the same intonation: here, codes themselves."""
-    made = network()
-    made.codes.nearest = 1
-    spoken = made.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
+    """Content with equal nearest codes has equal intonation; here the content is the codes themselves."""
+    intonation = network()
+    intonation.codes.nearest = 1
+    content = intonation.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
     voiced = torch.ones(1, 8)
     with torch.inference_mode():
-        torch.testing.assert_close(made(spoken + 1e-3, voiced), made(spoken, voiced))
+        torch.testing.assert_close(intonation(content + 1e-3, voiced), intonation(content, voiced))
 
 
 def test_learns_the_intonation_of_sounds() -> None:
-    """Two sounds, one of them high and one low, said by voices of any height and reach."""
+    """Two sounds, one with high and one with low F0, by speakers of any mean F0 and range."""
     rng = np.random.default_rng(0)
 
-    def batch() -> Batch:
+    def batch() -> SynthesisBatch:
         sounds = np.repeat(rng.integers(0, 2, (8, 10)), 8, axis=1)
         content = np.zeros((8, 80, 6), dtype=np.float32)
         content[..., 0], content[..., 1] = sounds, 1 - sounds
         height, reach = rng.uniform(4.6, 5.4, (8, 1)), rng.uniform(0.05, 0.3, (8, 1))
         f0 = np.exp(height + reach * (2 * sounds - 1)).astype(np.float32)
         f0[:, ::16] = 0
-        return Batch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
+        return SynthesisBatch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
 
     learns(IntonationTask(network().train()), batch)
 
 
-def learns(task: IntonationTask | VoicingTask, batch: Callable[[], Batch]) -> None:
+def learns(task: IntonationTask | VoicingTask, batch: Callable[[], SynthesisBatch]) -> None:
     class Data:
         def content_vectors(self, count: int) -> np.ndarray:
             return batch().content.reshape(-1, 6)[:200]
@@ -98,43 +98,43 @@ def learns(task: IntonationTask | VoicingTask, batch: Callable[[], Batch]) -> No
 
 def voicing() -> Voicing:
     torch.manual_seed(0)
-    made = Voicing(**SMALL)
-    made.codes.codes.copy_(torch.randn(8, 6))
-    return made.eval()
+    network = Voicing(**SMALL)
+    network.codes.codes.copy_(torch.randn(8, 6))
+    return network.eval()
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 40])
 def test_every_frame_has_a_voicing_probability(frames: int) -> None:
     content = torch.from_numpy(np.random.default_rng(0).standard_normal((3, frames, 6), dtype=np.float32))
     with torch.inference_mode():
-        made, alone = voicing()(content), voicing()(content[1:2])
-    assert made.shape == (3, frames)
-    torch.testing.assert_close(made[1:2], alone)
+        together, alone = voicing()(content), voicing()(content[1:2])
+    assert together.shape == (3, frames)
+    torch.testing.assert_close(together[1:2], alone)
 
 
 def test_voicing_depends_on_codes_only() -> None:
-    made = voicing()
-    made.codes.nearest = 1
-    spoken = made.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
+    network = voicing()
+    network.codes.nearest = 1
+    content = network.codes.codes[torch.tensor([[3, 3, 0, 0, 5, 5, 1, 1]])]
     with torch.inference_mode():
-        torch.testing.assert_close(made(spoken + 1e-3), made(spoken))
+        torch.testing.assert_close(network(content + 1e-3), network(content))
 
 
 def test_learns_voicing_of_sounds_and_not_of_speakers() -> None:
-    """Two sounds, one of them voiced; half of the voices fail to voice a tenth of it, anywhere."""
+    """Two sounds, one of them voiced; half of the speakers leave a random tenth of it unvoiced."""
     rng = np.random.default_rng(0)
 
-    def batch() -> Batch:
+    def batch() -> SynthesisBatch:
         sounds = np.repeat(rng.integers(0, 2, (8, 10)), 8, axis=1)
         content = np.zeros((8, 80, 6), dtype=np.float32)
         content[..., 0], content[..., 1] = sounds, 1 - sounds
         creaky = (rng.random((8, 80)) < 0.1) & (np.arange(8) % 2 == 0)[:, None]
         f0 = np.where((sounds == 1) & ~creaky, 120.0, 0.0).astype(np.float32)
-        return Batch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
+        return SynthesisBatch(np.zeros((8, 12800), dtype=np.float32), content, f0, np.zeros((8, 4), dtype=np.float32))
 
     task = VoicingTask(voicing().train())
     learns(task, batch)
-    one = batch()
+    test = batch()
     with torch.inference_mode():
-        heard = task.network(torch.from_numpy(one.content)).numpy() > 0
-    assert (heard == (one.content[..., 0] > 0)).all()
+        voiced = task.network(torch.from_numpy(test.content)).numpy() > 0
+    assert (voiced == (test.content[..., 0] > 0)).all()

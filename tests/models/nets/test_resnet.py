@@ -1,4 +1,4 @@
-"""ResNet34: published size, a twin of its block, shapes."""
+"""ResNet34: published size, its block against a plain implementation, shapes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_number_of_parameters() -> None:
         expected += block(inputs, outputs) + (depth - 1) * block(outputs, outputs)
         inputs = outputs
     expected += 2 * 256 * 10 * 256 + 256
-    found = sum(p.numel() for p in ResNet34().parameters())
-    assert found == expected
-    assert round(found / 1e6, 2) == 6.63  # as published for ResNet34 with 80 features and 256 dimensions
+    count = sum(p.numel() for p in ResNet34().parameters())
+    assert count == expected
+    assert round(count / 1e6, 2) == 6.63  # as published for ResNet34 with 80 features and 256 dimensions
 
 
 def slow_conv(x: Array, weight: Array, stride: int, margin: int) -> Array:

@@ -12,24 +12,24 @@ from voiceveil.dsp.excitation import DEFAULT_F0, continuous_f0, pulse_train
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from voiceveil.dsp.excitation import FRAME  # noqa: E402
 from voiceveil.models.content.features import LEVEL  # noqa: E402
 from voiceveil.models.nets.soft_codes import SoftCodes, k_means  # noqa: E402
 from voiceveil.models.nets.source_filter import (  # noqa: E402
-    FRAME,
     GAINS,
     POINTS,
     WINDOW,
     Excitation,
     SourceFilter,
     SourceFilterSize,
+    attenuate_pauses,
     excitation,
     mel_to_linear,
     minimum_phase,
-    quiet_pauses,
 )
 from voiceveil.testing.voices import synthetic_voice  # noqa: E402
 from voiceveil.training.source_filter_task import SourceFilterTask  # noqa: E402
-from voiceveil.training.synthesis_data import Batch  # noqa: E402
+from voiceveil.training.synthesis_data import SynthesisBatch  # noqa: E402
 
 SMALL = SourceFilterSize(content=12, speaker=6, width=32, blocks=1, fine_blocks=1)
 
@@ -66,7 +66,7 @@ def test_pulse_train_has_unit_power_at_every_pitch(f0: float) -> None:
 
 
 def test_phase_does_not_drift_in_a_long_recording() -> None:
-    """An hour of 100 Hz: the last pulse stands where the first did within its period."""
+    """After an hour of 100 Hz, the pulses have the same phase as at the beginning."""
     long = pulse_train(np.full(60_000, 100.0))
     np.testing.assert_allclose(long[: 160 * 10], long[-160 * 10 :], atol=1e-3)
 
@@ -80,7 +80,7 @@ def test_gains_are_interpolated_to_the_bins() -> None:
 
 
 def test_unit_filters_return_the_source() -> None:
-    """Frames overlap to a constant: with log gains of 0 for the noise and none of the pulses nothing is changed."""
+    """With log gains of 0 for the noise and no pulses, overlap-add returns the noise unchanged."""
     network = SourceFilter(SMALL)
     rng = np.random.default_rng(0)
     source = excitation(np.full((1, 30), 120.0, dtype=np.float32), rng)
@@ -94,7 +94,7 @@ def test_unit_filters_return_the_source() -> None:
 
 
 def test_synthesis_equals_a_plain_twin() -> None:
-    """Frame by frame in numpy: window, transform, gain, back, add."""
+    """A plain implementation in numpy, frame by frame: window, transform, filter, inverse transform, overlap-add."""
     torch.manual_seed(0)
     network = SourceFilter(SMALL)
     rng = np.random.default_rng(1)
@@ -121,24 +121,24 @@ def test_synthesis_equals_a_plain_twin() -> None:
 
 
 def _minimum_phase(logarithmic: np.ndarray) -> np.ndarray:
-    """By its definition: the phase is the Hilbert transform of the logarithmic magnitude, negated."""
+    """The definition: the phase is the negated Hilbert transform of the log magnitude."""
     analytic = hilbert(np.concatenate([logarithmic, logarithmic[-2:0:-1]]))
     return np.asarray(np.exp(logarithmic - 1j * analytic.imag[: len(logarithmic)]))
 
 
 def test_minimum_phase_rings_after_the_pulse() -> None:
     logarithmic = 2 * np.cos(np.linspace(0, 9, POINTS // 2 + 1))
-    made = minimum_phase(torch.from_numpy(logarithmic)[None])[0].numpy()
-    np.testing.assert_allclose(np.abs(made), np.exp(logarithmic), rtol=1e-9)
-    np.testing.assert_allclose(made, _minimum_phase(logarithmic), rtol=1e-9)
-    response = np.fft.irfft(made)
+    spectrum = minimum_phase(torch.from_numpy(logarithmic)[None])[0].numpy()
+    np.testing.assert_allclose(np.abs(spectrum), np.exp(logarithmic), rtol=1e-9)
+    np.testing.assert_allclose(spectrum, _minimum_phase(logarithmic), rtol=1e-9)
+    response = np.fft.irfft(spectrum)
     assert (response[: POINTS // 2] ** 2).sum() > 0.999 * (response**2).sum()
 
 
 def test_only_pauses_are_attenuated() -> None:
-    """Levels in nepers below the loudest frame: 0, 2.9 and 3 stay, 4 becomes 5."""
+    """Levels of 0, 2.9 and 3 nepers below the loudest frame stay; 4 becomes 5."""
     levels = torch.tensor([0.0, -2.9, -3.0, -4.0])[None, :, None].expand(1, 4, GAINS)
-    pulses, noise = quiet_pauses(levels, levels - 40)
+    pulses, noise = attenuate_pauses(levels, levels - 40)
     np.testing.assert_allclose(pulses[0, :, 0], [0.0, -2.9, -3.0, -5.0], atol=1e-5)
     np.testing.assert_allclose(noise + 40, pulses, atol=1e-5)
 
@@ -155,8 +155,8 @@ def test_soft_codes_equal_a_plain_loop() -> None:
     codes, vectors = rng.standard_normal((20, 5)).astype(np.float32), rng.standard_normal((9, 5)).astype(np.float32)
     soft = SoftCodes(20, 5, nearest=3)
     soft.load_state_dict({"codes": torch.from_numpy(codes)})
-    made = soft(torch.from_numpy(vectors)).numpy()
-    for vector, mean in zip(vectors, made, strict=True):
+    means = soft(torch.from_numpy(vectors)).numpy()
+    for vector, mean in zip(vectors, means, strict=True):
         distances = [float(((vector - code) ** 2).sum()) for code in codes]
         chosen = sorted(range(20), key=lambda i: distances[i])[:3]
         weights = [1 / distances[i] for i in chosen]
@@ -168,34 +168,34 @@ def test_bottleneck_strength_interpolates_to_the_codes() -> None:
     vectors = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
     codes = SoftCodes(8, 4, nearest=2)
     codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
-    there = codes(vectors)
+    quantized = codes(vectors)
     codes.strength = 0.25
-    torch.testing.assert_close(codes(vectors), 0.75 * vectors + 0.25 * there)
+    torch.testing.assert_close(codes(vectors), 0.75 * vectors + 0.25 * quantized)
     codes.strength = 0.0
     assert codes(vectors) is vectors
 
 
 @pytest.mark.parametrize("mean_removal", [0.0, 0.5, 1.0])
 def test_codes_are_shifted_to_the_mean_of_the_recording(mean_removal: float) -> None:
-    """Recordings by themselves; how they change from frame to frame stays."""
+    """The mean is removed for each recording; differences between frames stay."""
     vectors = torch.randn(3, 50, 4, generator=torch.Generator().manual_seed(0)) + torch.arange(3.0)[:, None, None]
     codes = SoftCodes(8, 4, nearest=2)
     codes.codes = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
     plain = codes(vectors)
     codes.mean_removal = mean_removal
-    made = codes(vectors)
-    for one, before, after in zip(vectors, plain, made, strict=True):
-        wanted = (1 - mean_removal) * before.mean(dim=0) + mean_removal * one.mean(dim=0)
+    shifted = codes(vectors)
+    for recording, before, after in zip(vectors, plain, shifted, strict=True):
+        wanted = (1 - mean_removal) * before.mean(dim=0) + mean_removal * recording.mean(dim=0)
         torch.testing.assert_close(after.mean(dim=0), wanted)
         torch.testing.assert_close(after.diff(dim=0), before.diff(dim=0))
 
 
 def test_crops_can_exchange_their_speakers() -> None:
-    """Voicing and intervals stay, the mean is the next crop's; a crop without voice has none to give."""
+    """Voicing and intervals stay, the mean F0 is that of the next crop, unless that is unvoiced."""
     f0 = np.array([[100, 0, 400], [150, 150, 0], [0, 0, 0]], dtype=np.float32)
     speaker = np.eye(3, dtype=np.float32)
     nothing = np.zeros((3, 1), dtype=np.float32)
-    other = Batch(nothing, nothing, f0, speaker).exchanged()
+    other = SynthesisBatch(nothing, nothing, f0, speaker).with_swapped_voices()
     np.testing.assert_allclose(other.f0, [[75, 0, 300], [150, 150, 0], [0, 0, 0]], rtol=1e-5)
     np.testing.assert_array_equal(other.speaker, speaker[[1, 2, 0]])
 
@@ -203,8 +203,8 @@ def test_crops_can_exchange_their_speakers() -> None:
 def test_one_nearest_code_is_quantization() -> None:
     soft = SoftCodes(4, 2, nearest=1)
     soft.load_state_dict({"codes": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])})
-    made = soft(torch.tensor([[[0.9, 0.2], [0.1, 0.4]]]))
-    np.testing.assert_allclose(made[0], [[1.0, 0.0], [0.0, 0.0]])
+    quantized = soft(torch.tensor([[[0.9, 0.2], [0.1, 0.4]]]))
+    np.testing.assert_allclose(quantized[0], [[1.0, 0.0], [0.0, 0.0]])
 
 
 def test_k_means_finds_separate_groups() -> None:
@@ -223,14 +223,14 @@ def _bands(samples: np.ndarray) -> np.ndarray:
 
 
 def test_overfits_two_utterances() -> None:
-    """Loss, gradients and synthesis agree: what it makes after training has the spectrum of the recording."""
+    """After training, the synthesized waveform has the spectrum of the recording."""
     frames = 60
     waves = np.stack([synthetic_voice(s, 0, seconds=0.6).samples[: frames * FRAME] for s in (1, 2)])
     waves *= LEVEL / np.sqrt((waves**2).mean(axis=1, keepdims=True))
     rng = np.random.default_rng(0)
     content = rng.standard_normal((2, frames, 12)).astype(np.float32)
     f0 = np.full((2, frames), 130.0, dtype=np.float32)
-    batch = Batch(waves, content, f0, np.eye(2, 6, dtype=np.float32))
+    batch = SynthesisBatch(waves, content, f0, np.eye(2, 6, dtype=np.float32))
     task = SourceFilterTask(SMALL, seed=0)
     for group in task.optimizer.param_groups:
         group["lr"] = 1e-2
@@ -240,8 +240,10 @@ def test_overfits_two_utterances() -> None:
     assert last < 0.4 * first
     with torch.no_grad():
         inputs = tuple(torch.from_numpy(x) for x in (content, f0, batch.speaker))
-        made = task.network.waveform(inputs[0], inputs[1], inputs[2], excitation(f0, np.random.default_rng(7))).numpy()
-    for real, copy in zip(waves, made, strict=True):
+        synthetic = task.network.waveform(
+            inputs[0], inputs[1], inputs[2], excitation(f0, np.random.default_rng(7))
+        ).numpy()
+    for real, copy in zip(waves, synthetic, strict=True):
         a, b = (np.log(_bands(x)) for x in (real, copy))
         assert np.corrcoef(a, b)[0, 1] > 0.9
         assert 0.4 < np.sqrt((copy**2).mean()) / LEVEL < 2.5

@@ -1,4 +1,4 @@
-"""TDNN-F: published size, context, subsampling, the semi-orthogonal constraint; alignments; and learning."""
+"""TDNN-F: published size, context, subsampling, semi-orthogonal constraint, alignments, training."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from voiceveil.training.ctc_alignment import align, fewest_frames
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from voiceveil.models.nets.tdnnf import Tdnnf, orthogonality, semi_orthogonal_step  # noqa: E402
+from voiceveil.models.nets.tdnnf import Tdnnf, TdnnfSize, orthogonality, semi_orthogonal_step  # noqa: E402
 
 
 def tiny(outputs: int = 4) -> Tdnnf:
     torch.manual_seed(0)
-    return Tdnnf(outputs, features=6, utterance=3, dim=24, factor=8, bottleneck=10, strides=(1, 0, 3, 3))
+    return Tdnnf(TdnnfSize(outputs, features=6, utterance=3, dim=24, factor=8, bottleneck=10, strides=(1, 0, 3, 3)))
 
 
 def test_number_of_parameters() -> None:
@@ -27,11 +27,11 @@ def test_number_of_parameters() -> None:
     strided, single = 2 * (2 * 1536 * 160) + 1536, 2 * (1536 * 160) + 1536
     head = 256 * 1536 + 1536 + 1536 * 256 + 256 * 29 + 29
     expected = first + 15 * strided + single + 1536 * 256 + 2 * head
-    network = Tdnnf(29)
+    network = Tdnnf(TdnnfSize(29))
     assert sum(p.numel() for p in network.parameters()) == expected == 17_585_210
     assert network.context == 1 + 3 + 36
     assert len(network.layers) + 1 == 17
-    assert sum(p.numel() for p in Tdnnf.small(29).parameters()) < 1_500_000
+    assert sum(p.numel() for p in Tdnnf(TdnnfSize.small(29)).parameters()) < 1_500_000
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 10, 31])
@@ -111,14 +111,14 @@ def test_alignment_equals_the_best_of_all_paths(seed: int, frames: int, tokens: 
 
 
 def test_invalid_tokens_are_rejected() -> None:
-    with pytest.raises(InputError, match=r"without the blank \(use 0 to 2\)"):
+    with pytest.raises(InputError, match=r"a token is the blank, or not an output \(use 0 to 2 except 0\)"):
         align(np.zeros((4, 3)), [0, 1])
     with pytest.raises(InputError, match="2 frames are too few for 2 tokens"):
         align(np.zeros((2, 3)), [1, 1])
 
 
 def test_learns_a_few_utterances() -> None:
-    """CTC finds the tokens; the other head learns CTC's own alignment; the constraint holds meanwhile."""
+    """CTC learns the tokens, the other head the alignment by CTC, and the constraint holds."""
     network = tiny()
     rng = np.random.default_rng(0)
     tokens = [[1, 2, 3, 1], [3, 1, 2, 3]]
@@ -131,8 +131,8 @@ def test_learns_a_few_utterances() -> None:
         ctc, ce = network(features, utterance)
         rows = torch.full((2,), ctc.shape[1])
         loss = torch.nn.functional.ctc_loss(ctc.transpose(0, 1), torch.tensor(tokens), rows, torch.full((2,), 4))
-        found = [align(row.detach().numpy(), t) for row, t in zip(ctc, tokens, strict=True)]
-        loss = loss + torch.nn.functional.nll_loss(ce.flatten(0, 1), torch.tensor(np.concatenate(found)))
+        alignments = [align(row.detach().numpy(), t) for row, t in zip(ctc, tokens, strict=True)]
+        loss = loss + torch.nn.functional.nll_loss(ce.flatten(0, 1), torch.tensor(np.concatenate(alignments)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

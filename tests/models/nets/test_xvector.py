@@ -1,4 +1,4 @@
-"""The x-vector network: published size, context, a twin written out frame by frame."""
+"""The x-vector network: published size, context, comparison with an implementation frame by frame."""
 
 from __future__ import annotations
 

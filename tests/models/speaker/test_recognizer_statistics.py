@@ -1,4 +1,4 @@
-"""A recognizer as a speaker encoder: its statistics, and what a back-end makes of them."""
+"""A recognizer as a speaker encoder: its statistics, alone and with a back-end."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ def speech(name: str = "two_cities.wav", start: int = 1) -> vv.Waveform:
 def test_statistics_equal_hand_computation() -> None:
     """Means and deviations of every feature, whatever the level of the recording was."""
     wave = speech()
-    made = encoder("moonshine")
-    assert made.dimension == 576
-    vector = made(wave)
+    statistics = encoder("moonshine")
+    assert statistics.dimension == 576
+    vector = statistics(wave)
     loud = wave.samples * np.float32(0.06 / np.sqrt(np.mean(wave.samples**2)))
-    heard = MoonshineContent(3)(vv.Waveform(loud, 16000)).astype(np.float64)
+    content = MoonshineContent(3)(vv.Waveform(loud, 16000)).astype(np.float64)
     for feature in (0, 17, 287):
-        column = heard[:, feature]
+        column = content[:, feature]
         mean = sum(column) / len(column)
         assert vector[feature] == pytest.approx(mean, abs=1e-3)
         assert vector[288 + feature] == pytest.approx(np.sqrt(sum((column - mean) ** 2) / len(column)), abs=1e-3)
-    quiet = made(vv.Waveform(wave.samples * np.float32(0.1), 16000))  # the network counts in 8 bits
+    quiet = statistics(vv.Waveform(wave.samples * np.float32(0.1), 16000))  # the network is quantized to 8 bits
     assert np.corrcoef(quiet, vector)[0, 1] > 0.999
 
 
 def test_same_speaker_is_nearer_than_another() -> None:
-    made = encoder("moonshine")
-    one, same, other = made(speech()), made(speech(start=7)), made(speech("beckett.wav"))
-    assert np.linalg.norm(one - same) < np.linalg.norm(one - other)
+    statistics = encoder("moonshine")
+    first, same, other = statistics(speech()), statistics(speech(start=7)), statistics(speech("beckett.wav"))
+    assert np.linalg.norm(first - same) < np.linalg.norm(first - other)
 
 
 def test_layer_is_chosen_by_name() -> None:
-    """Each is an encoder of its own; there are six."""
+    """There is an encoder for each of the six layers."""
     assert encoder("moonshine:4").fingerprint() != encoder("moonshine").fingerprint()
     assert encoder("moonshine:3") == RecognizerEncoder()
     for wrong in ("moonshine:7", "moonshine:x"):
@@ -60,8 +60,8 @@ def test_layer_is_chosen_by_name() -> None:
 
 
 def test_too_short_audio_is_rejected() -> None:
-    made = encoder("moonshine")
-    short = speech().samples[: int(made.minimum * 16000) + 1]
-    assert np.isfinite(made(vv.Waveform(short, 16000))).all()
+    statistics = encoder("moonshine")
+    short = speech().samples[: int(statistics.minimum * 16000) + 1]
+    assert np.isfinite(statistics(vv.Waveform(short, 16000))).all()
     with pytest.raises(InputError):
-        made(vv.Waveform(short[:600], 16000))
+        statistics(vv.Waveform(short[:600], 16000))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import voiceveil as vv
+from tests.support.evaluations import settings_for
 from tests.support.small_challenge import ATTACKERS, SETS, make_challenge
 from voiceveil import metrics
 from voiceveil.cli.main import main
@@ -40,7 +41,7 @@ ATTACK = "exp/asv_anon_b2/libri_dev_enrolls_b2-libri_dev_trials_f_b2"
 WAV = "data/libri_dev_trials_f_b2/wav"
 
 
-OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "exports": (write_tree,), "seed": 1}
+OPTIONS: dict[str, Any] = {"recognizers": ["counter"], "seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out")
-    evaluate(prepare(data, out, system=vv.system("b2")), attackers=ATTACKERS, **OPTIONS)
+    settings = settings_for(data, out, attackers=ATTACKERS, **OPTIONS)
+    evaluate(prepare(settings, system=vv.system("b2")), exports=(write_tree,))
     return out
 
 
@@ -59,13 +61,13 @@ def out(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def members(out: Path) -> Members:
     """The archive taken apart: the zip file inside is among the names, below exp/ like the rest."""
     found: Members = {}
-    with tarfile.open(pack(out).archive) as tar:
+    with tarfile.open(pack(out, unofficial=True).archive) as tar:
         for header in tar.getmembers():
             content = tar.extractfile(header)
             assert content is not None
-            found[header.name] = content.read()
+            found[header.name.removeprefix("unofficial/")] = content.read()
     with zipfile.ZipFile(io.BytesIO(found[INNER])) as archive:
-        found |= {info.filename: archive.read(info) for info in archive.infolist()}
+        found |= {info.filename.removeprefix("unofficial/"): archive.read(info) for info in archive.infolist()}
     return found
 
 
@@ -91,7 +93,7 @@ def test_evaluate_pack_and_check_by_the_command_line(
     data: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = tmp_path / "mine.tar.gz"
-    assert main(["submit", str(out), "--out", str(archive), "--quiet"]) == 0
+    assert main(["submit", str(out), "--out", str(archive), "--unofficial", "--quiet"]) == 0
     assert "train-clean-360: 4 utterances" in capsys.readouterr().out
     assert main(["submit", "--check", str(archive), "--data", str(data), "--quiet"]) == 0
     said = capsys.readouterr().out
@@ -102,17 +104,20 @@ def test_evaluate_pack_and_check_by_the_command_line(
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["good"] is True
     assert verdict["suffix"] == "_b2"
-    assert verdict["notes"] == []
+    assert verdict["notes"] == [
+        "the names of the members say that the evaluators are not the challenge's own: unofficial"
+    ]
 
 
 def test_archives_are_reproducible_and_name_no_user(out: Path, tmp_path: Path) -> None:
-    first, second = (pack(out, tmp_path / name) for name in ("a.tar.gz", "b.tar.gz"))
+    first, second = (pack(out, tmp_path / name, unofficial=True) for name in ("a.tar.gz", "b.tar.gz"))
     assert first.sha256 == second.sha256
     assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
     with tarfile.open(tmp_path / "a.tar.gz") as tar:
         headers = tar.getmembers()
     assert {(h.uname, h.gname, h.uid, h.mode, h.mtime) for h in headers} == {("", "", 0, 0o644, 315532800)}
-    names = [h.name for h in headers]
+    assert all(h.name.startswith("unofficial/") for h in headers)
+    names = [h.name.removeprefix("unofficial/") for h in headers]
     assert names[:2] == [RANK, INNER]
     assert names[2:-1] == sorted(names[2:-1])
     assert {name.split("/")[1].removesuffix("_b2") for name in names if name.startswith("data/")} == set(SETS)
@@ -359,7 +364,7 @@ def packing_fault(out: Path, tmp_path: Path, spoil: Callable[[Path], None]) -> s
     shutil.copytree(out, copy)
     spoil(copy)
     with pytest.raises(InputError) as error:
-        pack(copy, tmp_path / "a.tar.gz")
+        pack(copy, tmp_path / "a.tar.gz", unofficial=True)
     assert not (tmp_path / "a.tar.gz").exists()
     return str(error.value)
 
@@ -367,7 +372,7 @@ def packing_fault(out: Path, tmp_path: Path, spoil: Callable[[Path], None]) -> s
 def _other_protocol(copy: Path) -> None:
     results = Results.load(copy / "results.json")
     info = {key: value for key, value in results.info.items() if key != "protocol"}
-    Results(results.system, "vpc2022", results.figures, info).save(copy / "results.json", overwrite=True)
+    Results(results.system, "vpc2020", results.figures, info).save(copy / "results.json", overwrite=True)
 
 
 def _other_rate(copy: Path) -> None:
@@ -382,7 +387,7 @@ def _other_rate(copy: Path) -> None:
         (lambda c: shutil.rmtree(c / "data/train-clean-360_b2"), "not a whole submission: there is no train-clean-360"),
         (
             _other_protocol,
-            "results of vpc2022; an archive has the layout of the 2024 challenge (evaluate with --protocol",
+            "results of vpc2020; archives have the layout of the 2022, 2024 or 2026 challenge (evaluate with",
         ),
         (_other_rate, "data/libri_dev_trials_f_b2/wav/10-103-0000.wav: 8000 Hz instead of 16000 Hz"),
         (lambda c: (c / f"{ATTACK}/scores").unlink(), "a file of the results is missing"),
@@ -397,7 +402,7 @@ def test_unpackable_folders_are_rejected(
 
 def test_invalid_usage_is_explained(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit"]) == 1
-    assert "one of a folder of results and --check ARCHIVE is needed" in capsys.readouterr().err
+    assert "give either a folder of results or --check ARCHIVE" in capsys.readouterr().err
     assert main(["submit", "--check", "x.tar.gz"]) == 1
     assert "give their folder: --data DATA" in capsys.readouterr().err
     assert main(["submit", "--check", str(tmp_path / "none.tar.gz"), "--data", str(data)]) == 1
@@ -407,7 +412,7 @@ def test_invalid_usage_is_explained(data: Path, tmp_path: Path, capsys: pytest.C
 def test_archive_does_not_replace_a_file(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine.tar.gz"
     mine.write_text("mine")
-    command = ["submit", str(out), "--partial", "--quiet", "--out"]
+    command = ["submit", str(out), "--partial", "--unofficial", "--quiet", "--out"]
     assert main([*command, str(mine)]) == 1
     assert f"{mine}: this file exists (give another output, or --overwrite" in capsys.readouterr().err
     assert mine.read_text() == "mine"

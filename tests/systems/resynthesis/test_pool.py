@@ -1,4 +1,4 @@
-"""Pools of speakers: built through the command line, kept, and what is refused."""
+"""Pools of speakers: building by the command line, saving, loading, errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from voiceveil.audio import load, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.pitch.trackers import tracker
 from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.models.weights import store
 from voiceveil.systems.resynthesis.pool import load_pool, save_pool
-from voiceveil.systems.resynthesis.pseudo import Gender, PoolRandom
-from voiceveil.systems.resynthesis.rating import rated
+from voiceveil.systems.resynthesis.rating import rate_voices
+from voiceveil.systems.resynthesis.strategies import Gender, PoolRandom
 from voiceveil.testing import synthetic_voice
 
 
@@ -47,9 +47,9 @@ def test_pool_embeddings_are_means_of_unit_vectors(
 ) -> None:
     out = tmp_path / "pool"
     assert main(["train", "pool", "--data", str(corpus), "--out", str(out), "--quiet", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["speakers"] == {"f": 2, "m": 2}
-    assert told["utterances"] == 8
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["speakers"] == {"f": 2, "m": 2}
+    assert summary["utterances"] == 8
     pool = load_pool(out)
     assert pool.ids == ("s0", "s1", "s2", "s3")
     assert "".join(pool.genders) == "fmfm"
@@ -63,7 +63,7 @@ def test_pool_embeddings_are_means_of_unit_vectors(
         f0 = np.concatenate([pitch(w) for w in waves])
         assert pool.log_f0[row] == pytest.approx(np.log(f0[f0 > 0]).mean(), abs=1e-5)
     assert main(["train", "pool", "--data", str(corpus), "--out", str(out), "--quiet"]) == 1
-    assert "there is a pool already (use another --out, or --overwrite)" in capsys.readouterr().err
+    assert "pool.safetensors: this file exists (give another output, or --overwrite" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_noise_embedding_is_rated_below_real_speakers(tmp_path: Path) -> None:
         path = tmp_path / f"s{speaker}.wav"
         save(path, synthetic_voice(speaker, seconds=5.2))
         speech.append(Utterance(f"s{speaker}", path, speaker=f"s{speaker}", gender="fm"[speaker % 2]))
-    found = rated(pool, speech, cache=tmp_path / "cache.sqlite", jobs=2)
-    assert found.ratings is not None
-    assert found.ratings[0] < found.ratings[1]
-    assert found.best("f", 0.5).tolist() == [1]
-    again = rated(pool, speech, cache=tmp_path / "cache.sqlite")
-    assert np.array_equal(found.ratings, again.ratings if again.ratings is not None else [])
+    rated = rate_voices(pool, speech, cache=tmp_path / "cache.sqlite", jobs=2)
+    assert rated.ratings is not None
+    assert rated.ratings[0] < rated.ratings[1]
+    assert rated.best("f", 0.5).tolist() == [1]
+    again = rate_voices(pool, speech, cache=tmp_path / "cache.sqlite")
+    assert np.array_equal(rated.ratings, again.ratings if again.ratings is not None else [])
     with pytest.raises(InputError, match=r"3 speakers of gender f have an utterance of 5 s, 4 are needed"):
-        rated(pool, speech[1:])
-    with pytest.raises(InputError, match="of the encoder that veil has"):
-        rated(make_pool(), speech)
+        rate_voices(pool, speech[1:])
+    with pytest.raises(InputError, match="only voices of the encoder of veil"):
+        rate_voices(make_pool(), speech)
 
 
 def test_damaged_pool_is_rejected(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Resynthesis around a decoder: lengths, silence, pieces, workers, and every way in which its models may be wrong."""
+"""Resynthesis with a small decoder: lengths, silence, pieces, workers, and errors of models."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from voiceveil.audio import Samples, Waveform, load, save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
-from voiceveil.models.content.features import MoonshineContent, at_speed, normalized, on_frames
+from voiceveil.models.content.features import MoonshineContent, at_speed, content_on_frames, normalize_content
 from voiceveil.models.weights import store
 from voiceveil.systems import Anonymizer, anonymize, system, systems
 from voiceveil.systems.feature_cache import feature_cache
 from voiceveil.systems.keys import Key, keyed_rng
-from voiceveil.systems.resynthesis import pipeline as engine
+from voiceveil.systems.resynthesis import pipeline
 from voiceveil.systems.resynthesis.base import Resynthesis
+from voiceveil.systems.resynthesis.loader import load_pipeline
 from voiceveil.systems.resynthesis.pool import load_pool, save_pool
-from voiceveil.systems.resynthesis.speaking_style import Manner, register_of
+from voiceveil.systems.resynthesis.speaking_style import SpeakingStyle, f0_statistics
 from voiceveil.systems.resynthesis.synthesis import LoadedStage
 from voiceveil.testing import check_anonymizer, synthetic_voice
 
@@ -40,13 +41,13 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def b1b(weights: Path) -> Resynthesis:
-    made = system("b1b", weights=str(weights))
-    assert isinstance(made, Resynthesis)
-    return made
+    anonymizer = system("b1b", weights=str(weights))
+    assert isinstance(anonymizer, Resynthesis)
+    return anonymizer
 
 
-def converted(made: Resynthesis, samples: Samples, seed: int = 0) -> Samples:
-    return made.convert(Waveform(samples, RATE), np.random.default_rng(seed)).samples
+def converted(anonymizer: Resynthesis, samples: Samples, seed: int = 0) -> Samples:
+    return anonymizer.convert(Waveform(samples, RATE), np.random.default_rng(seed)).samples
 
 
 @pytest.mark.slow
@@ -55,11 +56,11 @@ def test_shipped_system_passes_the_conformance_checks() -> None:
 
 
 def test_bottleneck_applies_only_to_decoders_with_codes(weights: Path) -> None:
-    """More of it is another result with the decoder that ships, and the same with one that knows no codes."""
+    """The bottleneck changes the output of the shipped decoder, and not of one without codes."""
     samples = synthetic_voice(seconds=1.0).samples
     for given, same in (("", False), (str(weights), True)):
-        made = [converted(system("b1b", weights=given, bottleneck=b), samples) for b in (0.0, 0.7, 1.0)]  # type: ignore[arg-type]
-        assert all(np.array_equal(made[0], other) == same for other in made[1:])
+        outputs = [converted(system("b1b", weights=given, bottleneck=b), samples) for b in (0.0, 0.7, 1.0)]  # type: ignore[arg-type]
+        assert all(np.array_equal(outputs[0], other) == same for other in outputs[1:])
 
 
 # --- What goes in -------------------------------------------------------------------------------------------------
@@ -69,16 +70,16 @@ def test_bottleneck_applies_only_to_decoders_with_codes(weights: Path) -> None:
 def test_output_has_the_input_length(b1b: Resynthesis, count: int) -> None:
     """Also under 0.3 s: 4800 samples."""
     samples = synthetic_voice(seconds=1.5).samples[:count]
-    made = converted(b1b, samples)
-    assert len(made) == count
-    assert np.isfinite(made).all()
+    output = converted(b1b, samples)
+    assert len(output) == count
+    assert np.isfinite(output).all()
 
 
 def test_output_level_equals_the_input_level(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
     for gain in (1e-3, 0.3):
-        made = converted(b1b, np.float32(gain) * samples)
-        assert np.std(made) == pytest.approx(gain * np.std(samples), rel=0.01)
+        output = converted(b1b, np.float32(gain) * samples)
+        assert np.std(output) == pytest.approx(gain * np.std(samples), rel=0.01)
     loud = converted(b1b, samples / np.abs(samples).max())
     assert np.abs(loud).max() <= 1.0
 
@@ -90,7 +91,7 @@ def test_silence_stays_silent_and_speech_after_it_is_converted(b1b: Resynthesis)
 
 def test_unvoiced_speech_keeps_its_level(b1b: Resynthesis) -> None:
     noise = (0.1 * np.random.default_rng(0).standard_normal(RATE)).astype(np.float32)
-    assert not engine.engine_of(b1b).f0(noise).any()
+    assert not load_pipeline(b1b).f0(noise).any()
     assert np.std(converted(b1b, noise)) == pytest.approx(np.std(noise), rel=0.01)
 
 
@@ -99,23 +100,26 @@ def test_unvoiced_speech_keeps_its_level(b1b: Resynthesis) -> None:
 
 def test_output_depends_on_the_pseudo_speaker_only(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
-    same, other = (engine.engine_of(replace(b1b, gender=g)) for g in ("same", "other"))
-    register = register_of(same.f0(samples))
-    assert register is not None
-    source = same.pool.gender_of(same.parts.speaker(Waveform(samples, RATE)), register.mean)
-    drawn = [made.pseudo_speaker(samples, register, np.random.default_rng(1)).embedding for made in (same, other)]
+    same, other = (load_pipeline(replace(b1b, gender=g)) for g in ("same", "other"))
+    statistics = f0_statistics(same.f0(samples))
+    assert statistics is not None
+    source = same.pool.gender_of(same.extractors.speaker(Waveform(samples, RATE)), statistics.mean)
+    embedding = same.source_embedding(samples)
+    drawn = [
+        loaded.pseudo_speaker(embedding, statistics, np.random.default_rng(1)).embedding for loaded in (same, other)
+    ]
     assert [same.pool.gender_of(vector) for vector in drawn] == [source, {"f": "m", "m": "f"}[source]]
 
 
 @pytest.mark.parametrize("gender", ["f", "m"])
 def test_stated_gender_overrides_the_estimate(b1b: Resynthesis, gender: str) -> None:
-    """Whatever is heard; with one engine for all, and unless the user says otherwise."""
-    samples, made = synthetic_voice(seconds=1.0).samples, engine.engine_of(b1b)
-    drawn = made.pseudo_speaker(samples, None, np.random.default_rng(1), gender).embedding
-    assert made.pool.gender_of(drawn) == gender
-    told = b1b.with_source_gender(gender)
-    assert told == replace(b1b, source_gender=gender)  # type: ignore[arg-type]
-    assert engine.engine_of(told) is made
+    """The stated gender overrides the estimated one unless the user says otherwise; one pipeline serves all."""
+    samples, loaded = synthetic_voice(seconds=1.0).samples, load_pipeline(b1b)
+    drawn = loaded.pseudo_speaker(loaded.source_embedding(samples), None, np.random.default_rng(1), gender).embedding
+    assert loaded.pool.gender_of(drawn) == gender
+    with_gender = b1b.with_source_gender(gender)
+    assert with_gender == replace(b1b, source_gender=gender)  # type: ignore[arg-type]
+    assert load_pipeline(with_gender) is loaded
     assert b1b.with_source_gender(None) is b1b
     for own in ("estimated", "f", "m"):
         chosen = replace(b1b, source_gender=own)
@@ -124,10 +128,10 @@ def test_stated_gender_overrides_the_estimate(b1b: Resynthesis, gender: str) -> 
 
 def test_stating_the_estimated_gender_changes_nothing(b1b: Resynthesis) -> None:
     samples = synthetic_voice(seconds=1.0).samples
-    heard = converted(b1b, samples)
+    estimated = converted(b1b, samples)
     stated = {gender: converted(b1b.with_source_gender(gender), samples) for gender in "fm"}
-    assert sorted(np.array_equal(heard, one) for one in stated.values()) == [False, True]
-    assert np.array_equal(heard, converted(replace(b1b, source_gender="estimated"), samples))
+    assert sorted(np.array_equal(estimated, output) for output in stated.values()) == [False, True]
+    assert np.array_equal(estimated, converted(replace(b1b, source_gender="estimated"), samples))
 
 
 def test_changed_gender_in_the_corpus_is_converted_again(b1b: Resynthesis, tmp_path: Path) -> None:
@@ -136,21 +140,21 @@ def test_changed_gender_in_the_corpus_is_converted_again(b1b: Resynthesis, tmp_p
         save(tmp_path / f"s{speaker}.wav", wave)
 
     def run(genders: str) -> tuple[int, list[str]]:
-        """How many were converted, and the gender with which each is what the system makes of it."""
+        """Return the number of converted recordings, and the source gender that explains each output."""
         rows = [f"s{speaker},s{speaker}.wav,{gender}" for speaker, gender in enumerate(genders)]
         (tmp_path / "all.csv").write_text("\n".join(["id,path,gender", *rows]) + "\n")
         out = tmp_path / "out"
         done = anonymize(tmp_path / "all.csv", out, system=b1b, seed=1).done
-        found = []
+        explained = []
         for utterance in open_corpus(tmp_path / "all.csv"):
-            made = load(out / "audio" / f"{utterance.id}.wav").samples
+            output = load(out / "audio" / f"{utterance.id}.wav").samples
             wave = load(utterance.path)
             expected = {
                 g: b1b.with_source_gender(g).convert(wave, keyed_rng(Key.from_seed(1), "utterance", utterance))
                 for g in "fm"
             }
-            found += [gender for gender, one in expected.items() if np.allclose(one.samples, made, atol=1e-4)]
-        return done, found
+            explained += [gender for gender, wave in expected.items() if np.allclose(wave.samples, output, atol=1e-4)]
+        return done, explained
 
     assert run("fm") == (2, ["f", "m"])
     assert run("fm") == (0, ["f", "m"])
@@ -158,35 +162,35 @@ def test_changed_gender_in_the_corpus_is_converted_again(b1b: Resynthesis, tmp_p
 
 
 def test_moved_intonation_has_the_mean_f0_of_the_pseudo_speaker(b1b: Resynthesis) -> None:
-    made = engine.engine_of(replace(b1b, intonation="moved", strategy="pool-random"))
-    stream = engine.ResynthesisStream(made, np.random.default_rng(0))
+    loaded = load_pipeline(replace(b1b, intonation="moved", strategy="pool-random"))
+    stream = pipeline.ResynthesisStream(loaded, np.random.default_rng(0))
     samples = synthetic_voice(seconds=1.0).samples
-    pseudo = made.pseudo_speaker(samples, None, np.random.default_rng(0))
-    f0 = made.f0(samples)
-    content, stream._register = made.content(samples, 1.0), register_of(f0)
-    moved = stream._intonation(content, f0, pseudo, stream._manner(pseudo))
+    pseudo = loaded.pseudo_speaker(loaded.source_embedding(samples), None, np.random.default_rng(0))
+    f0 = loaded.f0(samples)
+    content, stream._f0_statistics = loaded.content(samples, 1.0), f0_statistics(f0)
+    moved = stream._convert_f0(content, f0, pseudo, stream._style(pseudo))
     assert np.array_equal(moved > 0, f0 > 0)
     assert np.log(moved[moved > 0]).mean() == pytest.approx(pseudo.log_f0, abs=1e-3)
     unvoiced = np.zeros(5, dtype=np.float32)
-    assert np.array_equal(stream._intonation(content[:5], unvoiced, pseudo, Manner()), unvoiced)
+    assert np.array_equal(stream._convert_f0(content[:5], unvoiced, pseudo, SpeakingStyle()), unvoiced)
 
 
 def test_content_is_averaged_over_two_speeds(b1b: Resynthesis) -> None:
-    """Frame by frame the mean of both; once, where the recording is played as it is."""
-    made, samples = engine.engine_of(b1b), synthetic_voice(seconds=1.0).samples
+    """Frame by frame the mean of both speeds; extracted once at speed 1."""
+    loaded, samples = load_pipeline(b1b), synthetic_voice(seconds=1.0).samples
     both = []
     for speed in (0.8, 1.25):
-        part = at_speed(made.parts.content, speed)
-        heard = normalized(part(Waveform(samples * np.float32(0.06 / np.sqrt(np.mean(samples**2))), RATE)))
-        both.append(on_frames(heard, part.hop, part.offset, 100))
-    np.testing.assert_allclose(made.content(samples, 0.8), (both[0] + both[1]) / 2, atol=1e-3)
-    np.testing.assert_allclose(made.content(samples, 0.8), made.content(samples, 1.25), atol=1e-6)
+        part = at_speed(loaded.extractors.content, speed)
+        features = normalize_content(part(Waveform(samples * np.float32(0.06 / np.sqrt(np.mean(samples**2))), RATE)))
+        both.append(content_on_frames(features, part.hop, part.offset, 100))
+    np.testing.assert_allclose(loaded.content(samples, 0.8), (both[0] + both[1]) / 2, atol=1e-3)
+    np.testing.assert_allclose(loaded.content(samples, 0.8), loaded.content(samples, 1.25), atol=1e-6)
 
 
 def test_cached_features_give_the_same_output(
     b1b: Resynthesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a recording says is heard once, and other systems make of it what they make without the file."""
+    """Features are extracted once, and the output of other systems is the same as without the cache."""
     samples = synthetic_voice(seconds=1.0).samples
     both = [b1b, replace(b1b, gender="other", intonation="moved")]
     plain = [system.transform(samples, np.random.default_rng(1)) for system in both]
@@ -202,7 +206,7 @@ def test_cached_features_give_the_same_output(
 
 
 class Echo:
-    """A decoder that gives back what it is told to: positions show how pieces are put together."""
+    """A decoder that returns its input: positions show how pieces are joined."""
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
@@ -213,15 +217,15 @@ class Echo:
 
 
 def test_pieces_join_to_the_whole(b1b: Resynthesis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every frame of every piece comes out once, where it belongs; no piece is longer than 45 s."""
+    """Every frame is in the output once, at its position; no piece is longer than 45 s."""
     echo = Echo()
-    made = replace(engine.engine_of(b1b), chain=(LoadedStage(echo, {}),))
+    loaded = replace(load_pipeline(b1b), stages=(LoadedStage(echo, {}),))
     monkeypatch.setattr(
-        engine.Engine, "content", lambda self, samples, speed: np.zeros((-(-len(samples) // 160), 1), np.float32)
+        pipeline.Pipeline, "content", lambda self, samples, speed: np.zeros((-(-len(samples) // 160), 1), np.float32)
     )
-    monkeypatch.setattr(engine.Engine, "f0", lambda self, samples: samples[::160])  # the recording tells its frames
+    monkeypatch.setattr(pipeline.Pipeline, "f0", lambda self, samples: samples[::160])  # the recording tells its frames
     recording = np.repeat(np.linspace(0.2, 0.6, 100 * 103, dtype=np.float32), 160)  # 103 s
-    stream = engine.ResynthesisStream(made, np.random.default_rng(0))
+    stream = pipeline.ResynthesisStream(loaded, np.random.default_rng(0))
     pieces = [stream.push(recording[i : i + 7000]) for i in range(0, len(recording), 7000)]
     joined = np.concatenate([*pieces, stream.close()])
     np.testing.assert_allclose(joined, recording, rtol=1e-4)
@@ -230,9 +234,9 @@ def test_pieces_join_to_the_whole(b1b: Resynthesis, monkeypatch: pytest.MonkeyPa
 
 
 def test_pieces_are_joined_at_the_quietest_place() -> None:
-    heard = np.ones(RATE, dtype=np.float32)
-    heard[6000:6400] = 0
-    joined = engine._crossfaded(np.full(RATE, 1, np.float32), np.full(RATE, 2, np.float32), heard)
+    source = np.ones(RATE, dtype=np.float32)
+    source[6000:6400] = 0
+    joined = pipeline._crossfaded(np.full(RATE, 1, np.float32), np.full(RATE, 2, np.float32), source)
     assert (joined[:6000] == 1).all()
     assert (joined[6400:] == 2).all()
     assert (np.diff(joined) >= 0).all()
@@ -243,9 +247,9 @@ def test_pieces_are_joined_at_the_quietest_place() -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("b1b", "hn-sinc-NSF generator"), ("joint-hifigan", "HiFi-GAN generator")])
 def test_challenge_generators_are_deterministic_given_the_seed(tmp_path: Path, name: str, kind: str) -> None:
-    made = system(name, weights=str(write_generator(tmp_path, kind)))
+    anonymizer = system(name, weights=str(write_generator(tmp_path, kind)))
     samples = synthetic_voice(seconds=0.5).samples[:7777]
-    first, again, other = (made.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    first, again, other = (anonymizer.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert len(first) == len(samples)
     assert np.mean(first**2) == pytest.approx(np.mean(samples**2), rel=0.02)
     assert np.array_equal(first, again)
@@ -253,10 +257,10 @@ def test_challenge_generators_are_deterministic_given_the_seed(tmp_path: Path, n
 
 
 def test_b1a_is_a_chain_of_two_networks(tmp_path: Path) -> None:
-    made = system("b1a", weights=str(write_two_stages(tmp_path)))
-    assert {"weights am", "weights nsf", "pool"} < made.models().keys()
+    anonymizer = system("b1a", weights=str(write_two_stages(tmp_path)))
+    assert {"weights am", "weights nsf", "pool"} < anonymizer.models().keys()
     samples = synthetic_voice(seconds=0.5).samples[:7777]
-    first, again, other = (made.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    first, again, other = (anonymizer.transform(samples, np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert len(first) == len(samples)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -264,7 +268,7 @@ def test_b1a_is_a_chain_of_two_networks(tmp_path: Path) -> None:
     expected = (
         f"{tmp_path / 'nsf' / 'model.safetensors'}: no weights here (give the folder that `voiceveil train` wrote)"
     )
-    assert refused(made) == expected
+    assert refused(anonymizer) == expected
 
 
 def test_exchanged_stages_of_b1a_are_rejected(tmp_path: Path) -> None:
@@ -316,9 +320,9 @@ def test_resuming_with_other_weights_is_rejected(
 # --- Models that will not do --------------------------------------------------------------------------------------
 
 
-def refused(made: Anonymizer) -> str:
+def refused(anonymizer: Anonymizer) -> str:
     with pytest.raises(InputError) as caught:
-        made.models()
+        anonymizer.models()
     return str(caught.value)
 
 
@@ -369,9 +373,9 @@ def test_pool_beside_the_weights_is_used(weights: Path, tmp_path: Path) -> None:
             ratings=None,
         ),
     )
-    made = system("b1b", weights=str(own))
-    assert isinstance(made, Resynthesis)
-    assert len(engine.engine_of(made).pool) == 180
+    anonymizer = system("b1b", weights=str(own))
+    assert isinstance(anonymizer, Resynthesis)
+    assert len(load_pipeline(anonymizer).pool) == 180
 
 
 def test_weights_for_other_features_are_rejected(tmp_path: Path) -> None:
@@ -383,15 +387,15 @@ def test_weights_for_other_features_are_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "amount"), [("intonation", "predicted_f0_weight"), ("voicing", "voicing")])
 def test_intonation_model_beside_the_weights_is_used(name: str, amount: str, tmp_path: Path) -> None:
-    """Unless it is of another content, which is said; and it is a model that results depend on."""
+    """One for other content features is an error; its hash is among the models of the system."""
     own = write_decoder(tmp_path)
-    made = system("veil", privacy=1, weights=str(own))
-    shipped = made.models()[f"weights {name}"]
+    anonymizer = system("veil", privacy=1, weights=str(own))
+    shipped = anonymizer.models()[f"weights {name}"]
     write_of_words(own, name)
-    assert made.models()[f"weights {name}"] != shipped
+    assert anonymizer.models()[f"weights {name}"] != shipped
     assert f"weights {name}" not in system("veil", privacy=0, weights=str(own)).models()
     write_of_words(own, name, content="content bottleneck 7")
-    message = refused(made)
+    message = refused(anonymizer)
     assert "these weights were trained with another content: 'content bottleneck 7', not 'content moonshine" in message
     fix = f"(--set {amount}=0, or `voiceveil train {name} --out {name}` in the folder of the weights)"
     assert fix in message
@@ -423,7 +427,7 @@ def test_changed_weights_are_rejected(tmp_path: Path) -> None:
     expected = json.loads((folder / "record.json").read_text())["sha256"][:12]
     message = refused(system("b1b", weights=str(folder)))
     assert message.startswith(f"{model}: the weights were changed: their sha256 begins with ")
-    assert message.endswith(f"it should with {expected} (copy the whole folder again)")
+    assert message.endswith(f"it should begin with {expected} (copy the whole folder again)")
 
 
 def test_missing_weights_are_rejected(tmp_path: Path) -> None:
@@ -432,7 +436,7 @@ def test_missing_weights_are_rejected(tmp_path: Path) -> None:
 
 
 def test_unknown_components_are_rejected(b1b: Resynthesis) -> None:
-    assert "unknown content features 'moonshin' (did you mean moonshine?)" in refused(replace(b1b, content="moonshin"))
+    assert "unknown content encoder 'moonshin' (did you mean moonshine?)" in refused(replace(b1b, content="moonshin"))
     assert "unknown pseudo-speaker strategy" in refused(replace(b1b, strategy="pool-farhest"))
 
 
@@ -440,15 +444,17 @@ def test_official_draws_are_rejected(weights: Path, tmp_path: Path, capsys: pyte
     save(tmp_path / "in" / "a.wav", synthetic_voice(seconds=0.4))
     command = ["anonymize", str(tmp_path / "in"), str(tmp_path / "out"), "--system", "b1b", "--weights", str(weights)]
     assert main([*command, "--draws", "official", "--quiet"]) == 1
-    assert "the official draws of b1b hold for the challenge's own x-vectors and lists alone" in capsys.readouterr().err
+    assert "the official draws of b1b apply only to the challenge's own x-vectors and lists" in capsys.readouterr().err
 
 
 def test_systems_without_weights_name_the_fix() -> None:
-    without = [made for name in systems if isinstance(made := system(name), Resynthesis) and not made.shipped]
-    assert {made.name for made in without} >= {"b1b-resnet", "b1b-ssl"}
-    for made in without:
+    without = [
+        anonymizer for name in systems if isinstance(anonymizer := system(name), Resynthesis) and not anonymizer.shipped
+    ]
+    assert {anonymizer.name for anonymizer in without} >= {"b1b-resnet", "b1b-ssl"}
+    for anonymizer in without:
         expected = "train them (see `voiceveil train --help`) and give --weights DIR"
-        assert refused(made) == f"no weights of {made.name} ship with voiceveil ({expected})"
+        assert refused(anonymizer) == f"no weights of {anonymizer.name} ship with voiceveil ({expected})"
 
 
 #: Megabytes that the peak of a process rises by, once it has converted a minute: a process of its own, as what other
@@ -472,7 +478,7 @@ print(peak_memory() - before)
 
 @pytest.mark.slow
 def test_memory_is_bounded_for_long_recordings(b1b: Resynthesis, tmp_path: Path) -> None:
-    """Over 90 minutes at a fraction of the cost: most of it is digital silence, which is passed through."""
+    """Over 90 minutes at low cost: most of it is digital silence, which is passed through."""
     wave = synthetic_voice(seconds=60.0)
     recording = np.zeros(93 * 60 * RATE, dtype=np.float32)
     recording[: len(wave)] = recording[-len(wave) :] = wave.samples
@@ -482,14 +488,14 @@ def test_memory_is_bounded_for_long_recordings(b1b: Resynthesis, tmp_path: Path)
     grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
     # The recording has 357 MB in single precision. Pieces of 30 s and what the allocator keeps take 130 to 270 MB.
     assert grown < 340
-    made = load(tmp_path / "long-out.wav")
-    assert len(made) == len(recording)
-    assert not made.samples[2 * 60 * RATE : -2 * 60 * RATE].any()
-    assert np.std(made.samples[-RATE * 50 :]) > 1e-3
+    output = load(tmp_path / "long-out.wav")
+    assert len(output) == len(recording)
+    assert not output.samples[2 * 60 * RATE : -2 * 60 * RATE].any()
+    assert np.std(output.samples[-RATE * 50 :]) > 1e-3
 
 
 @pytest.mark.slow
 def test_listing_systems_does_not_import_torch() -> None:
-    """Who uses b2 does not wait for b1b."""
+    """Users of b2 do not wait for torch."""
     script = "import sys; from voiceveil.systems import systems; print(*systems); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False, stdout=subprocess.DEVNULL).returncode == 0

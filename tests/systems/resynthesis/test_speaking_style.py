@@ -1,4 +1,4 @@
-"""Whose a manner of speaking is: the speaker's or a feeling's."""
+"""Speaking style: the speaker's own or due to an emotion."""
 
 from __future__ import annotations
 
@@ -9,64 +9,78 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voiceveil.systems.resynthesis.speaking_style import SPREAD, TYPICAL, Heights, Manner, Register, mixed, register_of
+from voiceveil.systems.resynthesis.speaking_style import (
+    DEVIATION_SPREAD,
+    TYPICAL_DEVIATION,
+    F0Population,
+    F0Statistics,
+    SpeakingStyle,
+    blend,
+    f0_statistics,
+)
 
 deviations = st.floats(-6, 6)
-manners = st.builds(Manner, *3 * (st.one_of(st.none(), deviations),))
+styles = st.builds(SpeakingStyle, *3 * (st.one_of(st.none(), deviations),))
 
 
-def plain_share(manner: Manner, ordinary: float) -> float:
-    """The same in words: nothing up to nine tenths of what is ordinary, all from eleven tenths on, a line between."""
-    heard = np.array([value for value in manner if value is not None])
-    arousal = 0.0 if heard.size == 0 else abs(float(heard @ np.ones(heard.size))) / np.linalg.norm(np.ones(heard.size))
-    return float(np.interp(arousal, [0.9 * ordinary, 1.1 * ordinary], [0.0, 1.0]))
+def plain_share(style: SpeakingStyle, threshold: float) -> float:
+    """Reference: 0 up to 0.9 of the threshold, 1 from 1.1 on, linear between."""
+    scores = np.array([value for value in style if value is not None])
+    arousal = (
+        0.0 if scores.size == 0 else abs(float(scores @ np.ones(scores.size))) / np.linalg.norm(np.ones(scores.size))
+    )
+    return float(np.interp(arousal, [0.9 * threshold, 1.1 * threshold], [0.0, 1.0]))
 
 
-@given(manners, st.floats(0.1, 9))
-def test_emotion_weight_equals_the_plain_formula(manner: Manner, ordinary: float) -> None:
-    assert manner.emotion_weight(ordinary) == pytest.approx(plain_share(manner, ordinary), abs=1e-9)
+@given(styles, st.floats(0.1, 9))
+def test_emotion_weight_equals_the_plain_formula(style: SpeakingStyle, threshold: float) -> None:
+    assert style.emotion_weight(threshold) == pytest.approx(plain_share(style, threshold), abs=1e-9)
 
 
-@given(manners)
-def test_emotion_weight_is_zero_or_one_at_the_extreme_thresholds(manner: Manner) -> None:
-    assert manner.emotion_weight(math.inf) == 0
-    assert manner.emotion_weight(0) == 1
+@given(styles)
+def test_emotion_weight_is_zero_or_one_at_the_extreme_thresholds(style: SpeakingStyle) -> None:
+    assert style.emotion_weight(math.inf) == 0
+    assert style.emotion_weight(0) == 1
 
 
 @given(deviations, deviations, deviations, st.floats(0.1, 9))
-def test_arousal_combines_f0_range_and_effort(height: float, reach: float, effort: float, ordinary: float) -> None:
-    """One alone has to be farther from the usual than all together; low is as good as high; opposites are none."""
-    manner = Manner(height, reach, effort)
-    assert manner.emotion_weight(ordinary) == Manner(-height, -reach, -effort).emotion_weight(ordinary)
-    assert Manner(height, 0.0, -height).arousal == 0
-    assert Manner(height, height, height).arousal == pytest.approx(3 * Manner(height, 0.0, 0.0).arousal)
+def test_arousal_combines_f0_range_and_effort(mean_f0: float, f0_range: float, effort: float, threshold: float) -> None:
+    """One z-score alone has to be larger than three together; the sign does not matter; opposites cancel."""
+    style = SpeakingStyle(mean_f0, f0_range, effort)
+    assert style.emotion_weight(threshold) == SpeakingStyle(-mean_f0, -f0_range, -effort).emotion_weight(threshold)
+    assert SpeakingStyle(mean_f0, 0.0, -mean_f0).arousal == 0
+    assert SpeakingStyle(mean_f0, mean_f0, mean_f0).arousal == pytest.approx(
+        3 * SpeakingStyle(mean_f0, 0.0, 0.0).arousal
+    )
 
 
 @given(deviations, deviations, st.floats(0, 1))
 def test_mixing_interpolates_between_both_values(own: float, other: float, share: float) -> None:
-    assert min(own, other) - 1e-9 <= mixed(own, other, share) <= max(own, other) + 1e-9
-    assert mixed(own, other, 0) == other
-    assert mixed(own, other, 1) == own
-    assert mixed(None, other, share) == other
+    assert min(own, other) - 1e-9 <= blend(own, other, share) <= max(own, other) + 1e-9
+    assert blend(own, other, 0) == other
+    assert blend(own, other, 1) == own
+    assert blend(None, other, share) == other
 
 
 def test_speaking_style_of_a_register() -> None:
-    """An octave above the usual, where a deviation is a third of it; twice as lively as is typical."""
-    register = Register(math.log(300), 2 * TYPICAL)
-    heights = Heights(math.log(150), math.log(2) / 3)
-    assert register.manner(heights, -1.0) == pytest.approx((3.0, math.log(2) / SPREAD, -1.0))
-    assert register.manner(None, None) == Manner(reach=math.log(2 * TYPICAL / TYPICAL) / SPREAD)
-    assert heights.at(heights.deviations(5.3)) == pytest.approx(5.3)
+    """An octave above the mean with a deviation of a third of an octave; twice the typical F0 range."""
+    statistics = F0Statistics(math.log(300), 2 * TYPICAL_DEVIATION)
+    population = F0Population(math.log(150), math.log(2) / 3)
+    assert statistics.style(population, -1.0) == pytest.approx((3.0, math.log(2) / DEVIATION_SPREAD, -1.0))
+    assert statistics.style(None, None) == SpeakingStyle(
+        f0_range=math.log(2 * TYPICAL_DEVIATION / TYPICAL_DEVIATION) / DEVIATION_SPREAD
+    )
+    assert population.from_z_score(population.z_score(5.3)) == pytest.approx(5.3)
 
 
 def test_f0_range_of_a_monotone_voice_is_bounded() -> None:
-    register = register_of(np.full(9, 100, dtype=np.float32))
-    assert register is not None
-    assert register.manner(None, None).reach == pytest.approx(math.log(1 / 4) / SPREAD)
+    statistics = f0_statistics(np.full(9, 100, dtype=np.float32))
+    assert statistics is not None
+    assert statistics.style(None, None).f0_range == pytest.approx(math.log(1 / 4) / DEVIATION_SPREAD)
 
 
 def test_unvoiced_speech_has_no_register() -> None:
-    assert register_of(np.zeros(7, dtype=np.float32)) is None
-    assert register_of(np.array([0, 100, 400, 0], dtype=np.float32)) == pytest.approx(
+    assert f0_statistics(np.zeros(7, dtype=np.float32)) is None
+    assert f0_statistics(np.array([0, 100, 400, 0], dtype=np.float32)) == pytest.approx(
         (np.log(200), np.log(2)), abs=1e-6
     )

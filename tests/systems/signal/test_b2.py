@@ -58,7 +58,7 @@ def test_official_draws_of_2022_are_rejected() -> None:
 @pytest.mark.parametrize(("name", "variant"), [("b2", "v2"), ("b2-2022", "v1")])
 @pytest.mark.parametrize("alpha", [0.6, 0.8])
 def test_official_edges_give_the_official_files(name: str, variant: str, alpha: float) -> None:
-    """What the system returns, written as 16-bit PCM, is the official file to the last bit."""
+    """The output as 16-bit PCM equals the official file bit by bit."""
     stored = np.load(GOLDEN / "mcadams.npz")
     voice = vv.Waveform(stored["voice_int16"] / np.float32(32768), 16000)
     anonymized = vv.system(name, alpha=alpha, edges="official").convert(voice, rng())
@@ -68,7 +68,7 @@ def test_official_edges_give_the_official_files(name: str, variant: str, alpha: 
 @pytest.mark.parametrize(("name", "variant"), [("b2", "v2"), ("b2-2022", "v1")])
 @pytest.mark.parametrize("alpha", [0.6, 0.8])
 def test_official_edges_on_noise(name: str, variant: str, alpha: float) -> None:
-    """The same on noise that anybody can make."""
+    """The output equals official files on reproducible noise."""
     anonymized = vv.system(name, alpha=alpha, edges="official").convert(vv.Waveform(noise(), 16000), rng())
     assert hashlib.sha256(anonymized.int16().astype("<i2").tobytes()).hexdigest() == NOISE_SHA256[variant, alpha]
 
@@ -110,7 +110,7 @@ def test_d1_is_b2_with_shorter_radii() -> None:
 
 
 def test_formants_move_and_pitch_stays() -> None:
-    """What the method is for: resonances move to angle**alpha, the period of the voice does not."""
+    """Resonances move to angle**alpha, the period of the voice does not change."""
     pulses = np.zeros(16000)
     pulses[::160] = 1.0  # 100 Hz
     angle = 2 * np.pi * 700 / 16000
@@ -126,7 +126,7 @@ def test_formants_move_and_pitch_stays() -> None:
 @pytest.mark.parametrize("name", ["b2", "b2-2022", "b2-2020", "d1"])
 @pytest.mark.parametrize("edges", ["whole", "official"])
 def test_silence_stays_silence(name: str, edges: str) -> None:
-    """Peak normalization would blow the rounding noise of silence up to full scale."""
+    """Peak normalization would amplify the rounding noise of silence to full scale."""
     wave = vv.Waveform(np.zeros(8000, dtype=np.float32), 16000)
     assert not vv.system(name, edges=edges).convert(wave, rng()).samples.any()
 

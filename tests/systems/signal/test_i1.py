@@ -1,4 +1,4 @@
-"""I1 of VoicePrivacy 2020: what each step of signal processing does, and that all together reach their targets."""
+"""I1 of VoicePrivacy 2020: each step of signal processing, and the targets of all together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from scipy.signal import find_peaks, lfilter
 
 from voiceveil.apps.demo.corpus import SPEECH
 from voiceveil.audio import Waveform, load
-from voiceveil.dsp.formants import Voice, lpc_of_powers, measure, spacing
+from voiceveil.dsp.formants import Voice, lpc_from_power, measure_voice, resonance_spacing
 from voiceveil.dsp.pitch import track_pitch
 from voiceveil.dsp.psola import overlap_add, pitch_marks
 from voiceveil.systems import system
-from voiceveil.systems.signal.i1 import exchanged, pink_noise, voices, warped
+from voiceveil.systems.signal.i1 import pink_noise, swap_bands, target_voices, warp_formants
 from voiceveil.testing import synthetic_voice
 from voiceveil.testing.change import correlation, envelope_distance
 from voiceveil.testing.voices import whispered
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 def vowel(f0: float, formants: tuple[float, ...], seconds: float = 1.0) -> Array:
-    """Pulses of a falling spectrum through resonances of 80 Hz: all about it is known."""
+    """Return pulses with a falling spectrum through resonances of 80 Hz bandwidth: a voice with known properties."""
     source = np.diff(np.floor(np.arange(int(seconds * RATE)) * f0 / RATE), prepend=0.0)
     source = lfilter([1.0], [1.0, -0.95], source)
     rng = np.random.default_rng(0)
@@ -34,10 +34,10 @@ def vowel(f0: float, formants: tuple[float, ...], seconds: float = 1.0) -> Array
 
 
 def resonances(samples: Array) -> Array:
-    """The peaks (Hz) of the envelope of the whole, by linear prediction of order 18: not as `measure` finds them."""
+    """Return the peaks in Hz of the LPC envelope of order 18 of the whole signal, unlike `measure_voice`."""
     frames = samples[: len(samples) // 1024 * 1024].reshape(-1, 1024) * np.hanning(1024)
     power = np.mean(np.abs(np.fft.rfft(np.diff(frames, axis=1), 2048, axis=1)) ** 2, axis=0)
-    envelope = 1 / np.abs(np.fft.rfft(lpc_of_powers(power[None], 18)[0], 4096))
+    envelope = 1 / np.abs(np.fft.rfft(lpc_from_power(power[None], 18)[0], 4096))
     return find_peaks(envelope)[0] * RATE / 4096
 
 
@@ -45,16 +45,16 @@ TUBE = (520.0, 1490.0, 2450.0, 3350.0, 4200.0)
 
 
 def test_formants_and_pitch_of_a_known_vowel_are_found() -> None:
-    voice, _ = measure(vowel(120, TUBE).astype(np.float32), RATE)
+    voice, _ = measure_voice(vowel(120, TUBE).astype(np.float32), RATE)
     assert voice is not None
     assert voice.f0 == pytest.approx(120, rel=0.02)
     np.testing.assert_allclose(voice.formants, TUBE, rtol=0.05)
-    assert spacing(TUBE) == pytest.approx(478, rel=0.01)
+    assert resonance_spacing(TUBE) == pytest.approx(478, rel=0.01)
 
 
 def test_syllables_are_counted() -> None:
     loud = np.concatenate([np.hanning(3200), np.zeros(800)])  # four a second
-    voice, _ = measure((np.tile(loud, 8) * vowel(150, TUBE, 2.0)).astype(np.float32), RATE)
+    voice, _ = measure_voice((np.tile(loud, 8) * vowel(150, TUBE, 2.0)).astype(np.float32), RATE)
     assert voice is not None
     assert voice.rate == pytest.approx(8 / 1.6, rel=0.3)  # of the time that is no pause
 
@@ -65,7 +65,7 @@ def test_formants_of_a_whisper_are_found() -> None:
     for formant in formants:
         radius = np.exp(-np.pi * 150 / RATE)
         noise = lfilter([1.0], [1, -2 * radius * np.cos(2 * np.pi * formant / RATE), radius**2], noise)
-    voice, _ = measure((0.3 * noise / np.abs(noise).max()).astype(np.float32), RATE)
+    voice, _ = measure_voice((0.3 * noise / np.abs(noise).max()).astype(np.float32), RATE)
     assert voice is not None
     assert voice.f0 == 0.0
     np.testing.assert_allclose(voice.formants, formants, rtol=0.08)
@@ -73,15 +73,15 @@ def test_formants_of_a_whisper_are_found() -> None:
 
 def test_audio_without_formants_gets_those_of_a_tube() -> None:
     noise = (0.1 * np.random.default_rng(0).standard_normal(1200)).astype(np.float32)  # 75 ms: too few frames
-    voice, _ = measure(noise, RATE)
+    voice, _ = measure_voice(noise, RATE)
     assert voice is not None
     assert voice.formants == (500.0, 1500.0, 2500.0, 3500.0, 4500.0)
-    assert measure(noise[:300], RATE) == (None, None)
+    assert measure_voice(noise[:300], RATE) == (None, None)
 
 
 def test_predictors_solve_the_normal_equations() -> None:
     frames = np.random.default_rng(1).standard_normal((3, 64))
-    predictors = lpc_of_powers(np.abs(np.fft.rfft(frames, 128, axis=1)) ** 2, 6)
+    predictors = lpc_from_power(np.abs(np.fft.rfft(frames, 128, axis=1)) ** 2, 6)
     for frame, predictor in zip(frames, predictors, strict=True):
         lags = np.array([frame[: 64 - k] @ frame[k:] for k in range(7)])
         matrix = np.array([[lags[abs(i - j)] for j in range(6)] for i in range(6)])
@@ -93,17 +93,17 @@ def test_predictors_solve_the_normal_equations() -> None:
 
 def test_overlap_add_without_changes_is_the_identity() -> None:
     speech = vowel(110, TUBE)
-    made = overlap_add(speech, np.full(len(speech), 110.0), RATE, pitch=1, duration=1)
+    output = overlap_add(speech, np.full(len(speech), 110.0), RATE, pitch=1, duration=1)
     inner = slice(1600, -1600)
-    assert np.corrcoef(made[inner], speech[inner])[0, 1] > 0.98
+    assert np.corrcoef(output[inner], speech[inner])[0, 1] > 0.98
 
 
 @pytest.mark.parametrize(("pitch", "duration"), [(1.3, 1.0), (0.8, 1.0), (1.0, 1.4), (1.0, 0.7), (1.2, 0.8)])
 def test_overlap_add_changes_pitch_and_duration_and_keeps_formants(pitch: float, duration: float) -> None:
     speech = vowel(120, TUBE)
-    made = overlap_add(speech, np.full(len(speech), 120.0), RATE, pitch=pitch, duration=duration)
-    assert len(made) == round(duration * len(speech))
-    voice, _ = measure(made.astype(np.float32), RATE)
+    output = overlap_add(speech, np.full(len(speech), 120.0), RATE, pitch=pitch, duration=duration)
+    assert len(output) == round(duration * len(speech))
+    voice, _ = measure_voice(output.astype(np.float32), RATE)
     assert voice is not None
     assert voice.f0 == pytest.approx(120 * pitch, rel=0.03)
     np.testing.assert_allclose(voice.formants, TUBE, rtol=0.08)
@@ -125,15 +125,15 @@ def test_pitch_marks_are_a_period_apart_in_voiced_speech() -> None:
 def test_formants_are_moved_to_their_targets() -> None:
     target = (600.0, 1400.0, 2600.0, 3500.0, 4300.0)
     np.testing.assert_allclose(resonances(vowel(170, TUBE))[:5], TUBE, rtol=0.06)
-    made = warped(vowel(170, TUBE), TUBE, target, RATE)
-    np.testing.assert_allclose(resonances(made)[:5], target, rtol=0.06)
+    output = warp_formants(vowel(170, TUBE), TUBE, target, RATE)
+    np.testing.assert_allclose(resonances(output)[:5], target, rtol=0.06)
 
 
 def test_two_bands_are_swapped_and_the_rest_is_kept() -> None:
     time = np.arange(RATE) / RATE
     for before, after in ((3500, 4500), (4500, 3500), (1000, 1000), (6000, 6000), (3600, 4600)):
-        made = np.abs(np.fft.rfft(exchanged(np.cos(2 * np.pi * before * time), 3500, 4500, RATE)))
-        assert int(np.argmax(made)) == after
+        spectrum = np.abs(np.fft.rfft(swap_bands(np.cos(2 * np.pi * before * time), 3500, 4500, RATE)))
+        assert int(np.argmax(spectrum)) == after
 
 
 def test_noise_is_pink_above_its_edge_at_the_speech_level() -> None:
@@ -154,27 +154,27 @@ def test_noise_is_pink_above_its_edge_at_the_speech_level() -> None:
 
 
 def test_table_has_120_speakers_with_plausible_voices() -> None:
-    table = voices()
+    table = target_voices()
     assert len(table) == 120
     for voice in table:
         assert 70 < voice.f0 < 300
         assert list(voice.formants) == sorted(voice.formants)
         assert 1 < voice.rate < 10
     assert np.mean([v.f0 for v in table[:60]]) > 1.4 * np.mean([v.f0 for v in table[60:]])
-    assert np.mean([spacing(v.formants) for v in table[:60]]) > 1.05 * np.mean(
-        [spacing(v.formants) for v in table[60:]]
+    assert np.mean([resonance_spacing(v.formants) for v in table[:60]]) > 1.05 * np.mean(
+        [resonance_spacing(v.formants) for v in table[60:]]
     )
 
 
 def test_speech_takes_on_the_voice_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Voice(210.0, tuple(1.1 * f for f in (540.0, 1440.0, 2550.0, 3350.0, 4200.0)), 4.0)
-    monkeypatch.setattr("voiceveil.systems.signal.i1.voices", lambda: (target,))
+    monkeypatch.setattr("voiceveil.systems.signal.i1.target_voices", lambda: (target,))
     speech = vowel(170, TUBE, 2.0).astype(np.float32)
-    made = system("i1", noise=0.0, tempo=1.0).transform(speech, np.random.default_rng(0))
-    assert abs(len(made) - len(speech)) < 3
-    f0 = track_pitch(made, RATE).f0
+    output = system("i1", noise=0.0, tempo=1.0).transform(speech, np.random.default_rng(0))
+    assert abs(len(output) - len(speech)) < 3
+    f0 = track_pitch(output, RATE).f0
     assert np.median(f0[f0 > 0]) == pytest.approx(210, rel=0.04)
-    np.testing.assert_allclose(resonances(made.astype(np.float64))[:3], target.formants[:3], rtol=0.08)
+    np.testing.assert_allclose(resonances(output.astype(np.float64))[:3], target.formants[:3], rtol=0.08)
 
 
 def test_speaking_rate_changes_the_length_within_its_limits() -> None:
@@ -187,26 +187,26 @@ def test_speaking_rate_changes_the_length_within_its_limits() -> None:
 
 @pytest.mark.parametrize("pitch", [0.0, 60.0, 450.0])
 def test_voiceless_very_low_and_very_high_voices_change(pitch: float) -> None:
-    """Whispered speech went through almost as it was (a correlation of 0.96), and so did some very high voices."""
+    """Whispered speech and very high voices used to be almost unchanged (a correlation of 0.96)."""
     for speaker in range(4):
         wave = synthetic_voice(speaker, seconds=1.5, pitch=pitch)
-        made = system("i1").transform(wave.samples, np.random.default_rng(speaker))
-        assert correlation(wave.samples, made) < 0.4
-        assert envelope_distance(wave.samples, made, RATE) > 1.5
+        output = system("i1").transform(wave.samples, np.random.default_rng(speaker))
+        assert correlation(wave.samples, output) < 0.4
+        assert envelope_distance(wave.samples, output, RATE) > 1.5
 
 
 def test_whisper_takes_on_the_formants_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Voice(210.0, tuple(1.15 * f for f in TUBE), 4.0)
-    monkeypatch.setattr("voiceveil.systems.signal.i1.voices", lambda: (target,))
+    monkeypatch.setattr("voiceveil.systems.signal.i1.target_voices", lambda: (target,))
     whisper = whispered(Waveform(vowel(110, TUBE, 2.0).astype(np.float32), RATE))
-    made = system("i1", noise=0.0, tempo=1.0).transform(whisper.samples, np.random.default_rng(0))
+    output = system("i1", noise=0.0, tempo=1.0).transform(whisper.samples, np.random.default_rng(0))
     np.testing.assert_allclose(resonances(whisper.samples.astype(np.float64))[:3], TUBE[:3], rtol=0.08)
-    np.testing.assert_allclose(resonances(made.astype(np.float64))[:3], target.formants[:3], rtol=0.08)
+    np.testing.assert_allclose(resonances(output.astype(np.float64))[:3], target.formants[:3], rtol=0.08)
 
 
 def test_whispered_versions_of_real_speech_change() -> None:
     for path in sorted((SPEECH / "demo_enrolls" / "audio").glob("*.opus"))[::20]:
         wave = whispered(load(path, rate=RATE))
-        made = system("i1").transform(wave.samples, np.random.default_rng(0))
-        assert correlation(wave.samples, made) < 0.4
-        assert envelope_distance(wave.samples, made, RATE) > 1.5
+        output = system("i1").transform(wave.samples, np.random.default_rng(0))
+        assert correlation(wave.samples, output) < 0.4
+        assert envelope_distance(wave.samples, output, RATE) > 1.5

@@ -2,9 +2,8 @@
 
 Conventions: a team comes with a signed token, as a link (``/team/<token>``, which becomes a cookie) or in the header
 ``Authorization: Bearer <token>`` for scripts. An upload is the archive itself as the body of ``POST /submit``; it is
-streamed into a file in ``incoming`` of the contest's folder and scored, one submission at a time. What is refused is
-deleted at once; what is to be verified waits for :mod:`voiceveil.apps.board.worker`; of the rest nothing stays but
-figures.
+streamed into a file in ``incoming`` of the contest's folder and scored, one submission at a time. Refused archives are
+deleted at once; archives to verify wait for :mod:`voiceveil.apps.board.worker`; of others only the figures are kept.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from voiceveil.apps.board.contest import Contest
-from voiceveil.apps.board.leaderboard import Entry, latest, ranking, shown_in_figure, tables
+from voiceveil.apps.board.leaderboard import BoardEntry, latest, ranking, shown_in_figure, tables
 from voiceveil.apps.board.lists import check_data
-from voiceveil.apps.board.scoring import judge
-from voiceveil.apps.board.store import Full, Store
+from voiceveil.apps.board.scoring import score_submission
+from voiceveil.apps.board.store import LimitReached, Store
 from voiceveil.apps.board.worker import put_in_queue
 from voiceveil.apps.web.database import Unavailable, open_database
-from voiceveil.apps.web.guard import Guard, form_mark, is_ours
+from voiceveil.apps.web.guard import SecurityHeaders, form_mark, is_ours
 from voiceveil.apps.web.limits import RateLimit, Workers
 from voiceveil.apps.web.pages import Pages
 from voiceveil.apps.web.tokens import BadToken, Revocations, Seal, read_key
@@ -40,7 +39,7 @@ from voiceveil.core.errors import InputError, OutputError
 
 __all__ = ["NAME", "BoardApp", "open_board", "team_token"]
 
-#: Names of teams and systems: letters, digits and a few signs, so that they can stand anywhere.
+#: Names of teams and systems: letters, digits and a few signs that need no escaping.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}")
 _COOKIE = "board"
 _FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # an image of its own: it holds a style, no script
@@ -63,7 +62,7 @@ def open_board(folder: Path, database: str | None = None) -> Starlette:
 
 
 def _empty_incoming(folder: Path) -> Path:
-    """Return the folder of uploads in the contest's own folder, without what a killed server has left in it."""
+    """Return the folder of uploads in the contest's own folder, emptied of files that a killed server has left."""
     incoming = folder / "incoming"
     if incoming.is_symlink() or (incoming.exists() and not incoming.is_dir()):
         fix = "move it away: the board keeps uploads there while it scores them"
@@ -88,10 +87,10 @@ class BoardApp:
         self._strangers = RateLimit(rate=0.5, burst=30)
         self._public = RateLimit(rate=10.0, burst=100)  # by address: the board is made anew for each request
         self._uploads = RateLimit(rate=1 / 20, burst=20)  # also refused ones
-        self._judging = asyncio.Semaphore(1)
+        self._scoring = asyncio.Semaphore(1)
 
     def starlette(self) -> Starlette:
-        """The application with its routes."""
+        """Return the application with its routes."""
         routes = [
             Route("/", self.board),
             Route("/figure.svg", self.figure),
@@ -101,10 +100,10 @@ class BoardApp:
             Route("/static/{name}", self.static),
         ]
         handlers: dict[Any, Any] = {HTTPException: self._failed, Unavailable: self._unavailable}
-        return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+        return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)], exception_handlers=handlers)
 
     async def board(self, request: Request) -> Response:
-        """The public board."""
+        """Show the public board."""
         self._limit(self._public, request)
         return await self._reads.run(self._board_page)
 
@@ -119,11 +118,11 @@ class BoardApp:
         }
         return self._pages.page("board.html", context)
 
-    def _entries(self, now: float) -> dict[str, Entry]:
+    def _entries(self, now: float) -> dict[str, BoardEntry]:
         return latest(self._contest, self._store.scored(), self._store.verifications(), now)
 
     async def figure(self, request: Request) -> Response:
-        """The privacy-utility plane."""
+        """Show the privacy-utility plot."""
         self._limit(self._public, request)
         return await self._reads.run(self._figure)
 
@@ -137,19 +136,19 @@ class BoardApp:
         return Response(privacy_utility_svg(ranked), headers=headers)
 
     async def arrive(self, request: Request) -> Response:
-        """A team's link: the token becomes a cookie."""
-        said = await self._admit(request, "team", request.path_params["token"])
-        payload = {**said, "session": secrets.token_urlsafe(16)}
+        """Turn the token of a team's link into a cookie."""
+        content = await self._admit(request, "team", request.path_params["token"])
+        payload = {**content, "session": secrets.token_urlsafe(16)}
         answer = RedirectResponse("/team", 303)
-        secure, age = request.url.scheme == "https", max(0, said["until"] - int(time.time()))
-        cookie = self._seal.token("team cookie", payload, until=said["until"])
+        secure, age = request.url.scheme == "https", max(0, content["until"] - int(time.time()))
+        cookie = self._seal.token("team cookie", payload, until=content["until"])
         answer.set_cookie(_COOKIE, cookie, max_age=age, httponly=True, samesite="lax", secure=secure)
         return answer
 
     async def team(self, request: Request) -> Response:
-        """A team's own page: history, and the form to submit."""
-        said = await self._visitor(request)
-        return await self._reads.run(self._team_page, said["team"], said["session"])
+        """Show the page of a team: its history, and the form to submit."""
+        content = await self._visitor(request)
+        return await self._reads.run(self._team_page, content["team"], content["session"])
 
     def _team_page(self, team: str, session: str) -> Response:
         now = time.time()
@@ -157,15 +156,15 @@ class BoardApp:
         verifications = self._store.verifications()
         rows = []
         for submission in self._store.of_team(team):
-            entry = Entry(submission, verifications.get(submission.id))
-            hidden = self._contest.is_hidden(submission.made, now)
+            entry = BoardEntry(submission, verifications.get(submission.id))
+            hidden = self._contest.is_hidden(submission.submitted, now)
             status = entry.status(hidden=hidden) if submission.state == "scored" else ""
-            rows.append({"entry": entry, "when": _utc(submission.made), "hidden": hidden, "status": status})
+            rows.append({"entry": entry, "when": _utc(submission.submitted), "hidden": hidden, "status": status})
         context = {"contest": self._contest, "team": team, "rows": rows, "today": today, "total": total}
         return self._pages.page("team.html", {**context, "mark": form_mark(self._seal, f"{team} {session}")})
 
     async def submit(self, request: Request) -> Response:
-        """An upload: JSON says whether it was accepted, else why not."""
+        """Take an upload; the JSON response says whether it was accepted, or why not."""
         team = await self._sender(request)
         system = request.query_params.get("system", "")
         if not NAME.fullmatch(system):
@@ -175,14 +174,14 @@ class BoardApp:
             raise HTTPException(429, "too many uploads", headers={"retry-after": str(int(wait) + 1)})
         try:
             name = await self._writes.run(self._store.begin, self._contest, team, system)
-        except Full as full:
-            limit = f"{self._contest.daily} a day" if full.daily else f"{self._contest.total} in all"
-            raise HTTPException(409, f"no more than {limit}") from full
+        except LimitReached as error:
+            limit = f"{self._contest.daily} a day" if error.daily else f"{self._contest.total} in all"
+            raise HTTPException(409, f"no more than {limit}") from error
         reason = "the upload was broken off"
         archive = self._incoming / name
         try:
             digest = await self._receive(request, archive)
-            async with self._judging:
+            async with self._scoring:
                 verified = await self._files.run(self._score, name, archive, digest)
             reason = ""
         except InputError as error:
@@ -204,12 +203,12 @@ class BoardApp:
         return JSONResponse({"accepted": True, "id": name, "sha256": digest, "verification": verified})
 
     def _score(self, name: str, archive: Path, digest: str) -> str:
-        """Score an archive, put it into the queue of the verification if it is to be verified, and return which."""
-        judged = judge(self._contest, archive)
-        verify = self._contest.is_verified and judged.has_audio
+        """Score an archive; return ``waiting`` if it was put into the queue of the verification, else ``none``."""
+        scored = score_submission(self._contest, archive)
+        verify = self._contest.is_verified and scored.has_audio
         queued = put_in_queue(self._folder, name, archive) if verify else None
         try:
-            self._store.score(name, digest, judged.figures, verify=verify)
+            self._store.score(name, digest, scored.figures, verify=verify)
         except BaseException:
             if queued is not None:
                 queued.unlink(missing_ok=True)
@@ -241,10 +240,10 @@ class BoardApp:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return str((await self._admit(request, "team", token))["team"])
-        said = await self._visitor(request)
-        if not is_ours(request, self._seal, f"{said['team']} {said['session']}", request.headers.get("x-mark")):
+        content = await self._visitor(request)
+        if not is_ours(request, self._seal, f"{content['team']} {content['session']}", request.headers.get("x-mark")):
             raise HTTPException(403, "not sent by this site")
-        return str(said["team"])
+        return str(content["team"])
 
     async def _visitor(self, request: Request) -> dict[str, Any]:
         """Return the content of the cookie."""
@@ -253,16 +252,16 @@ class BoardApp:
     async def _admit(self, request: Request, purpose: str, token: str) -> dict[str, Any]:
         """Return the content of a token of a known team that is not revoked; 403 if it is none."""
         try:
-            said = self._seal.open(purpose, token)
-            if await self._reads.run(self._is_good, said):
-                return said
+            content = self._seal.open(purpose, token)
+            if await self._reads.run(self._is_good, content):
+                return content
         except BadToken:
             pass
         self._limit(self._strangers, request)
         raise HTTPException(403, "no valid token")
 
-    def _is_good(self, said: dict[str, Any]) -> bool:
-        return self._store.has_team(said["team"]) and not self._revoked.has(said["team"], said)
+    def _is_good(self, content: dict[str, Any]) -> bool:
+        return self._store.has_team(content["team"]) and not self._revoked.has(content["team"], content)
 
     def _limit(self, limit: RateLimit, request: Request) -> None:
         wait = limit.wait(request.client.host if request.client else "")

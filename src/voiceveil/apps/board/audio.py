@@ -1,8 +1,8 @@
 """The anonymized audio of a submission: found in the archive by name, checked at upload, unpacked for verification.
 
-Conventions: audio lies where the 2024 challenge wants it, ``data/<set><suffix>/wav/<utterance>.wav``, as PCM of 16 bits
-at 16 kHz with one channel; ``voiceveil submit`` packs it so. Sets that are not needed are passed over. A path on this
-machine is made from the organizer's names of sets and a number, never from a name in the archive.
+Conventions: audio has the layout of the 2024 challenge, ``data/<set><suffix>/wav/<utterance>.wav``, as 16-bit PCM at
+16 kHz with one channel; ``voiceveil submit`` packs it so. Sets that are not needed are ignored. A path on this machine
+is made from the organizer's names of sets and a number, never from a name in the archive.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class _Names:
         suffix = match[1].removeprefix(name)
         self.suffix = suffix if self.suffix is None else self.suffix
         if not suffix.startswith("_") or suffix != self.suffix:
-            what = f"{member.name}: the set has the suffix {suffix!r}, but others have {self.suffix!r}"
-            raise InputError(what, fix="pack the audio of one system, e.g. data/libri_test_trials_f_b2")
+            problem = f"{member.name}: the set has the suffix {suffix!r}, but others have {self.suffix!r}"
+            raise InputError(problem, fix="pack the audio of one system, e.g. data/libri_test_trials_f_b2")
         return name, match[2]
 
 
 @dataclass
 class SubmittedAudio:
-    """The audio of an upload, checked as its members come by; nothing is written."""
+    """The audio of an upload, checked as its members are read; nothing is written."""
 
     contest: Contest
     _speech: dict[str, Speech] = field(init=False)
@@ -73,17 +73,20 @@ class SubmittedAudio:
         return True
 
     def check_complete(self) -> bool:
-        """Return whether the archive holds all audio; False if it holds none and need not.
+        """Return True if the archive holds all audio, False if it holds none and the contest does not require it.
 
-        Raise an ``InputError`` for audio that is incomplete or not of the right form, and for audio that is required.
+        Raises
+        ------
+        InputError
+            If the audio is incomplete, has another format, or is missing although the contest requires it.
         """
         for speech in self._speech.values():
             speech.repeated()
         faults = [fault for speech in self._speech.values() for fault in speech.faults]
         if faults:
-            member, what = faults[0]
+            member, problem = faults[0]
             more = f" (and {len(faults) - 1} more faults in the audio)" if len(faults) > 1 else ""
-            raise InputError(f"{member}: {what}{more}", fix=_FIX)
+            raise InputError(f"{member}: {problem}{more}", fix=_FIX)
         missing = [(name, key) for name, speech in self._speech.items() for key in speech.missing]
         total = sum(len(speech.original) for speech in self._speech.values())
         if len(missing) == total:  # also if none is wanted
@@ -92,20 +95,20 @@ class SubmittedAudio:
             return False
         if missing:
             name, key = missing[0]
-            what = f"the audio of {len(missing)} of {total} utterances is missing, e.g. {key} of {name}"
-            raise InputError(what, fix=_FIX)
+            problem = f"the audio of {len(missing)} of {total} utterances is missing, e.g. {key} of {name}"
+            raise InputError(problem, fix=_FIX)
         self._refuse_two_versions()
         return True
 
     def _refuse_two_versions(self) -> None:
-        """Raise an ``InputError`` if an utterance of two sets (2022: VCTK) has other audio in each of them."""
+        """Raise an ``InputError`` if an utterance of two sets (2022: VCTK) has different audio in them."""
         first: dict[str, tuple[str, str]] = {}
         for name, speech in self._speech.items():
             for key, form in speech.formats.items():
                 other, sha256 = first.setdefault(key, (name, form.sha256))
                 if sha256 != form.sha256:
-                    what = f"{speech.member_of[key]}: not the audio that {key} has in {other}"
-                    raise InputError(what, fix="words and voices are measured on the same audio: pack one version")
+                    problem = f"{speech.member_of[key]}: not the audio that {key} has in {other}"
+                    raise InputError(problem, fix="words and voices are measured on the same audio: pack one version")
 
 
 def unpack_audio(contest: Contest, archive: Path, folder: Path, limits: Limits) -> dict[str, Corpus]:

@@ -2,7 +2,7 @@
 
 Conventions: the organizer's data lie elsewhere and are only read: Kaldi directories with trials and texts for the
 VoicePrivacy Challenges, the folder of a challenge with its keys for TdSV. Days are those of UTC. In the hidden period
-the board stands still: submissions made in it are scored, but nobody sees their figures before it ends.
+the board is frozen: new submissions are scored, but their figures are shown to nobody before it ends.
 
 Verification: ``verify`` is ``none`` (figures are shown as submitted), ``all``, or a number of trial utterances of each
 trial list, drawn at random for each submission with the contest's key. ``tolerance`` is a fraction: 0.02 is two points.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,8 @@ _NOT_WITH_TDSV = "a tdsv2024 submission holds no audio: leave out require_audio 
 def load_rules(name: str) -> Protocol:
     """Return the protocol of a contest, which must rank systems by WER.
 
+    A minimum pitch correlation is left out: submissions hold no pitch.
+
     Raises
     ------
     InputError
@@ -48,10 +50,11 @@ def load_rules(name: str) -> Protocol:
         fix = f"{did_you_mean(name, [*known_protocols(), TDSV])} A protocol of your own is a .toml file"
         raise InputError(f"unknown protocol {name!r}", fix=fix)
     protocol = load_protocol(name)
-    if "wer" not in ranking_rules(protocol).by:
+    ranking = ranking_rules(protocol)
+    if "wer" not in ranking.by:
         fix = 'by = ["wer"]: a board computes EERs from scores and WERs from transcripts, and nothing else'
         raise InputError(f"{protocol.name} does not rank systems by WER", fix=fix)
-    return protocol
+    return replace(protocol, ranking=replace(ranking, minimum_pitch_correlation=None))
 
 
 def splits_of(protocol: str) -> tuple[str, ...]:
@@ -63,7 +66,7 @@ def splits_of(protocol: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Contest:
-    """The rules."""
+    """The rules of a contest."""
 
     protocol: str  # the name of a protocol, "tdsv2024", or the path of a protocol's TOML file
     data: Path
@@ -86,16 +89,18 @@ class Contest:
         if self.split not in splits:
             raise InputError(f"{self.protocol} has no split {self.split!r}", fix=did_you_mean(self.split, list(splits)))
         if not 1 <= self.daily <= self.total:
-            raise InputError(f"{self.daily} a day, {self.total} in all", fix="at least one a day, and no fewer in all")
+            limits = f"daily = {self.daily} and total = {self.total}"
+            raise InputError(f"{limits} are not usable limits", fix="give a daily limit of 1 or more, up to the total")
         if (self.hidden_from is None) != (self.hidden_until is None):
-            raise InputError("half of a hidden period", fix="give both hidden_from and hidden_until, or neither")
+            problem = "the hidden period has only one of hidden_from and hidden_until"
+            raise InputError(problem, fix="give both, or neither")
         self._check_verification()
 
     def _check_verification(self) -> None:
         number = isinstance(self.verify, int) and not isinstance(self.verify, bool) and self.verify > 0
         if self.verify not in ("none", "all") and not number:
-            what = f"verify is {self.verify!r}"
-            raise InputError(what, fix="none, all, or a number of trial utterances of each trial list, at least 1")
+            problem = f"verify is {self.verify!r}"
+            raise InputError(problem, fix="none, all, or a number of trial utterances of each trial list, at least 1")
         if self.protocol == TDSV and (self.is_verified or self.require_audio):
             raise InputError("tdsv2024 cannot be verified", fix=_NOT_WITH_TDSV)
         if self.rank not in RANKS:
@@ -105,9 +110,8 @@ class Contest:
         if not self.attackers:
             raise InputError("no attackers to verify with", fix='write attackers = ["campplus"]')
         if not 0.0 <= self.tolerance <= 0.5:
-            raise InputError(
-                f"a tolerance of {self.tolerance:g}", fix="give a fraction from 0 to 0.5; 0.02 is 2 points"
-            )
+            fix = "give a fraction from 0 to 0.5; 0.02 is 2 points"
+            raise InputError(f"the tolerance {self.tolerance:g} is out of range", fix=fix)
 
     @cached_property
     def rules(self) -> Protocol:
@@ -130,12 +134,12 @@ class Contest:
         """True if the board attacks and transcribes submitted audio again."""
         return self.verify != "none"
 
-    def is_hidden(self, made: float, now: float) -> bool:
-        """Return whether the figures of a submission made at time ``made`` are hidden at ``now`` (both in seconds)."""
+    def is_hidden(self, submitted: float, now: float) -> bool:
+        """Return whether figures of a submission of time ``submitted`` are hidden at ``now`` (seconds since 1970)."""
         if self.hidden_from is None or self.hidden_until is None:
             return False
         begin, end = self.hidden_from.timestamp(), self.hidden_until.timestamp()
-        return begin <= now < end and made >= begin
+        return begin <= now < end and submitted >= begin
 
     @classmethod
     def load(cls, folder: Path) -> Contest:
@@ -159,9 +163,9 @@ def _utc(value: object, path: Path) -> datetime:
 
 
 def create_contest(folder: Path, contest: Contest) -> None:
-    """Make the folder of a contest."""
+    """Make the folder of a contest, with its rules and a new key."""
     if os.path.lexists(folder):
-        raise InputError("it is there already", where=folder, fix="name a new folder")
+        raise InputError("this folder exists already", where=folder, fix="name a new folder")
     own = contest.protocol.endswith(".toml")
     rules = Path(contest.protocol).read_bytes() if own else b""
     folder.mkdir(parents=True)
@@ -182,8 +186,8 @@ def create_contest(folder: Path, contest: Contest) -> None:
         f"recognizer = {json.dumps(contest.recognizer)}  # of the verification",
         f"tolerance = {contest.tolerance:g}  # beyond the 95% interval, before a submitted figure is said to differ",
         f"rank = {json.dumps(contest.rank)}  # who gets a place: {' or '.join(RANKS)}",
-        "# hidden_from = 2026-06-01T12:00:00Z   # the board stands still from here",
-        "# hidden_until = 2026-06-08T12:00:00Z  # to here",
+        "# hidden_from = 2026-06-01T12:00:00Z   # the board is frozen from this time",
+        "# hidden_until = 2026-06-08T12:00:00Z  # until this time",
     ]
     write_key(folder / "key", new_key())
     with atomic_path(folder / "contest.toml") as part:

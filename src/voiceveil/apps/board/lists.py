@@ -32,7 +32,10 @@ __all__ = [
 def find_split(protocol: str, data: Path) -> str:
     """Return the first split of a protocol, ``test`` before others, whose lists are all in ``data``.
 
-    Raise an ``InputError`` that names the missing sets of each split if none is complete.
+    Raises
+    ------
+    InputError
+        If no split is complete; it names the missing sets of each.
     """
     if not data.is_dir():
         raise InputError("no such folder", where=data, fix="give the folder that holds the lists to score with")
@@ -40,9 +43,9 @@ def find_split(protocol: str, data: Path) -> str:
     complete = [split for split, sets in missing.items() if not sets]
     if complete:
         return complete[0]
-    told = "; ".join(f"{split}: {', '.join(sets)}" for split, sets in missing.items())
+    listing = "; ".join(f"{split}: {', '.join(sets)}" for split, sets in missing.items())
     raise InputError(
-        f"no split of {protocol} is complete here; missing of {told}",
+        f"no split of {protocol} is complete here; missing of {listing}",
         where=data,
         fix="give the folder that holds these sets with their files `trials`, `text` and `utt2spk`",
     )
@@ -68,8 +71,8 @@ def check_data(contest: Contest) -> None:
     missing = _missing_lists(contest.protocol, contest.data, contest.split)
     if missing:
         sets = f"the {contest.split} sets of {contest.rules.name}"
-        what = f"{sets} are incomplete: no trials or no text in {', '.join(missing)}"
-        raise InputError(what, where=contest.data, fix="give the folder that holds them, or another --split")
+        problem = f"{sets} are incomplete: no trials or no text in {', '.join(missing)}"
+        raise InputError(problem, where=contest.data, fix="give the folder that holds them, or another --split")
     verifications, recognitions = parts_of(contest)
     for part in verifications:
         for trials in part.trials:
@@ -85,12 +88,12 @@ def _check_audio(contest: Contest) -> None:
     """Raise an ``InputError`` if a set has no original audio: anonymized audio is compared with it."""
     for name in audio_sets(contest):
         if not (contest.data / name / "wav.scp").is_file():
-            what = f"no set {name}: verification needs the original audio of enrollment and trials"
-            raise InputError(what, where=contest.data, fix="add the Kaldi directory, or leave out --require-audio")
+            problem = f"no set {name}: verification needs the original audio of enrollment and trials"
+            raise InputError(problem, where=contest.data, fix="add the Kaldi directory, or leave out --require-audio")
         absent = next((u for u in open_set(contest.data / name) if not u.path.is_file()), None)
         if absent is not None:
-            what = f"utterance {absent.id} of {name} has no audio file: verification needs the original audio"
-            raise InputError(what, where=absent.path, fix="restore it, or leave out --require-audio and --verify")
+            problem = f"utterance {absent.id} of {name} has no audio file: verification needs the original audio"
+            raise InputError(problem, where=absent.path, fix="restore it, or leave out --require-audio and --verify")
 
 
 def parts_of(contest: Contest) -> tuple[list[Verification], list[Recognition]]:
@@ -121,7 +124,7 @@ def contest_attackers(contest: Contest) -> list[Attacker]:
 
 
 def training_sets(contest: Contest) -> tuple[str, ...]:
-    """Return the sets that attackers learn from; none if no attacker of the contest learns."""
+    """Return the sets that attackers train on; none if no attacker of the contest needs training."""
     if not contest.is_verified:
         return ()
     learners = [attacker.name for attacker in contest_attackers(contest) if attacker.needs_training]
@@ -129,8 +132,8 @@ def training_sets(contest: Contest) -> tuple[str, ...]:
         return ()
     sets = take_inventory(contest.rules, contest.data).training
     if not sets:
-        what = f"the attacker {learners[0]} needs training speech, and DATA holds none"
-        raise InputError(what, where=contest.data, fix="add the training set of the challenge, or use campplus")
+        problem = f"the attacker {learners[0]} needs training speech, and DATA holds none"
+        raise InputError(problem, where=contest.data, fix="add the training set of the challenge, or use campplus")
     return sets
 
 

@@ -1,19 +1,18 @@
-"""From an archive that nobody vouches for to figures: everything is computed from scores and transcripts.
+"""Score an untrusted archive: all figures are computed from its scores and transcripts.
 
 Conventions: numbers that a team has written (EER, wer, result_for_rank ...) are not read at all. For the VoicePrivacy
-Challenges the official layout is looked through for the scores of the attacker that was trained on anonymized speech,
+Challenges the official layout is searched for the scores of the attacker that was trained on anonymized speech,
 
     2024: exp/asv_anon<suffix>/<enrolls><suffix>-<trials><suffix>/scores     exp/asr/<dataset>_asr<suffix>/text
     2022: ASV-<enrolls><suffix>-<trials><suffix>/scores                      ASR-<dataset>_asr<suffix>/text
 
-and transcripts; whatever else is in the archive is passed over within the limits, the audio too unless the contest
-verifies it (:mod:`voiceveil.apps.board.audio`). Scores must be of
-exactly the official trials, transcripts of exactly the official utterances. A UAR cannot be computed again from a
-submission, nor a pitch correlation without a long look at the audio: neither is ranked by.
-TdSV: ``answer.txt`` in a ZIP file.
+and transcripts; all else in the archive is ignored within the limits, also the audio unless the contest verifies it
+(:mod:`voiceveil.apps.board.audio`). Scores must be of exactly the official trials, transcripts of exactly the official
+utterances. A UAR cannot be computed from a submission, and a pitch correlation only from its audio: the board ranks by
+neither. TdSV: ``answer.txt`` in a ZIP file.
 
-What is unpacked lies in a temporary folder beside the upload, which is gone when the judging ends; what a killed server
-leaves there is deleted when the next one starts.
+Files are unpacked into a temporary folder beside the upload, which is deleted when the scoring ends; the files that a
+killed server leaves there are deleted when the next one starts.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
 from voiceveil.corpus import Trials
 from voiceveil.corpus.score_files import read_key, read_scores
-from voiceveil.evaluation.protocol import Recognition, TrialSet, Verification
+from voiceveil.evaluation.protocol import ProtocolTrialSet, Recognition, Verification
 from voiceveil.evaluation.results import Figure
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.metrics.wer import word_errors
@@ -46,12 +45,12 @@ from voiceveil.stats import ratio
 
 __all__ = [
     "LIMITS",
-    "Judged",
     "Sample",
+    "ScoredSubmission",
     "eer_figure",
     "gather_files",
     "in_sample",
-    "judge",
+    "score_submission",
     "select",
     "submitted_figures",
     "wer_figure",
@@ -63,7 +62,7 @@ Floats = NDArray[np.float64]
 Sample = Mapping[str, Container[str]]
 
 ATTACKER = {"attacker": "ASV_eval^anon", "knowledge": "semi-informed"}
-RECOGNISER = "ASR_eval"
+RECOGNIZER = "ASR_eval"
 LIMITS = Limits(members=300_000, total=40 << 30)
 _HIGHEST_EER = 0.55  # an attacker that does worse than chance would only have to invert its scores
 _LARGEST = 64 << 20  # bytes of a score file or a transcript
@@ -73,31 +72,60 @@ _SUFFIX = r"(?P<suffix>_[A-Za-z0-9._+-]+)"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The figures of a submission, and whether its archive holds the audio to verify them with."""
+class ScoredSubmission:
+    """The figures of a submission, and whether its archive holds the audio to verify them."""
 
     figures: tuple[Figure, ...]
     has_audio: bool = False
 
 
-def judge(contest: Contest, archive: Path, *, limits: Limits = LIMITS) -> Judged:
-    """Return the figures of a submission from its scores and transcripts; an ``InputError`` says why there are none."""
+def score_submission(contest: Contest, archive: Path, *, limits: Limits = LIMITS) -> ScoredSubmission:
+    """Compute the figures of a submission from its scores and transcripts.
+
+    Parameters
+    ----------
+    contest
+        Rules and data.
+    archive
+        The uploaded file.
+    limits
+        Sizes that the archive may not exceed.
+
+    Raises
+    ------
+    InputError
+        If scores, transcripts or required audio are missing or not usable.
+    """
     if contest.protocol == TDSV:
-        return Judged(_tdsv(contest, archive))
+        return ScoredSubmission(_tdsv(contest, archive))
     with tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder:
         audio = SubmittedAudio(contest)
         files = gather_files(archive, Path(folder), limits, audio.take)
-        return Judged(submitted_figures(contest, files), audio.check_complete())
+        return ScoredSubmission(submitted_figures(contest, files), audio.check_complete())
 
 
 def gather_files(
     archive: Path, folder: Path, limits: Limits, take: Callable[[Member], bool] = lambda member: False
 ) -> dict[str, Path]:
-    """Write the score files and transcripts of an archive into ``folder`` and return member -> file.
+    """Write the score files and transcripts of an archive into ``folder``.
 
-    The official zip file inside is opened, once. ``take`` is offered each other member of the archive first.
+    Parameters
+    ----------
+    archive
+        The archive; an official ``result_for_submission*.zip`` inside of it is opened as well.
+    folder
+        An empty folder.
+    limits
+        Sizes that the archive may not exceed.
+    take
+        Is offered every other member first, and returns True for those that it has used.
+
+    Returns
+    -------
+    dict
+        Name of the member -> its file.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     inner = folder / "inner.zip"
     for member in read_members(archive, limits):
         if _INNER.fullmatch(member.name) and not inner.exists():
@@ -105,15 +133,15 @@ def gather_files(
         elif take(member):
             _read_to_end(member)
         else:
-            _gather(member, folder, found)
+            _gather(member, folder, files)
     if inner.exists():
         for member in read_members(inner, limits):
-            _gather(member, folder, found)
-    return found
+            _gather(member, folder, files)
+    return files
 
 
 def _read_to_end(member: Member) -> None:
-    """Read what is left of a member: the limits count what is produced."""
+    """Read the rest of a member, so that the limits count all unpacked bytes."""
     for _ in member.blocks():
         pass
 
@@ -123,8 +151,8 @@ def _gather(member: Member, folder: Path, files: dict[str, Path]) -> None:
         _read_to_end(member)
         return
     if member.name in files:
-        raise InputError(f"{member.name}: there twice", fix="pack it once, outside or inside the zip file")
-    files[member.name] = folder / str(len(files))  # a name of our own
+        raise InputError(f"{member.name} is in the archive twice", fix="pack it once, outside or inside the zip file")
+    files[member.name] = folder / str(len(files))  # never the name in the archive
     _keep(member, files[member.name], _LARGEST)
 
 
@@ -141,16 +169,16 @@ def submitted_figures(contest: Contest, files: Mapping[str, Path], sample: Sampl
     ``sample``: set -> the utterances to count; None counts all.
     """
     verifications, recognitions = parts_of(contest)
-    figures = [_attack(contest, one, trials, files, sample) for one in verifications for trials in one.trials]
-    return (*figures, *(_words(contest, one, files, sample) for one in recognitions))
+    figures = [_attack(contest, part, trials, files, sample) for part in verifications for trials in part.trials]
+    return (*figures, *(_words(contest, part, files, sample) for part in recognitions))
 
 
 def _attack(
-    contest: Contest, one: Verification, trials: TrialSet, files: Mapping[str, Path], sample: Sample | None
+    contest: Contest, part: Verification, trials: ProtocolTrialSet, files: Mapping[str, Path], sample: Sample | None
 ) -> Figure:
-    pair = f"{re.escape(one.enroll)}{_SUFFIX}-{re.escape(trials.set)}(?P=suffix)"
+    pair = f"{re.escape(part.enroll)}{_SUFFIX}-{re.escape(trials.set)}(?P=suffix)"
     where = rf"(.*/)?ASV-{pair}/scores" if contest.has_layout_of_2022 else rf"(.*/)?asv_anon[^/]*/{pair}/scores"
-    name = _only(files, where, f"scores of {one.enroll} and {trials.set}, both anonymized")
+    name = _only(files, where, f"scores of {part.enroll} and {trials.set}, both anonymized")
     key = read_key(contest.data / trials.set / "trials")
     scores = _of_member(name, lambda: read_scores(files[name], key))
     _of_member(name, lambda: _refuse_invented(scores, key.target))
@@ -158,7 +186,7 @@ def _attack(
     if sample is not None:
         chosen = in_sample(listed, sample[trials.set])
         listed, scores = select(listed, chosen), scores[chosen]
-    return eer_figure(contest, one, trials, listed, scores, ATTACKER)
+    return eer_figure(contest, part, trials, listed, scores, ATTACKER)
 
 
 def in_sample(trials: Trials, sample: Container[str]) -> NDArray[np.bool_]:
@@ -173,8 +201,8 @@ def select(trials: Trials, chosen: NDArray[np.bool_]) -> Trials:
 
 def eer_figure(
     contest: Contest,
-    one: Verification,
-    trial_set: TrialSet,
+    part: Verification,
+    trial_set: ProtocolTrialSet,
     trials: Trials,
     scores: Floats,
     attacker: Mapping[str, str],
@@ -188,62 +216,68 @@ def eer_figure(
     speaker_of = {u.id: u.speaker or "" for u in open_set(contest.data / trial_set.set)}
     interval = estimate(ScoredTrials.of_trials(trials, scores, speaker_of), "eer", resamples=300)
     return Figure(
-        "eer", value, one.dataset, min(interval.low, value), max(interval.high, value), one.split, trial_set.gender,
-        one.subset, "aa", detail={"trials": len(trials)}, **attacker,
+        "eer", value, part.dataset, min(interval.low, value), max(interval.high, value), part.split, trial_set.gender,
+        part.subset, "aa", detail={"trials": len(trials)}, **attacker,
     )  # fmt: skip
 
 
 def _refuse_invented(scores: Floats, target: NDArray[np.bool_]) -> None:
-    """Raise an ``InputError`` if no attack gives such scores: one value for most trials, or an EER above 55%."""
+    """Raise an ``InputError`` for scores that no attack gives: one value for most trials, or an EER above 55%."""
     for check in check_scores(scores[target], scores[~target]):
         if check.name in ("constant-scores", "tied-scores"):
             raise InputError(check.seen.rstrip("."), fix="submit the scores of a working attack: it tells trials apart")
     rate = metrics.eer(scores[target], scores[~target], method="speechbrain")
     if rate > _HIGHEST_EER:
-        what = f"an EER of {rate:.1%}, above {_HIGHEST_EER:.0%}: targets score lower than nontargets"
-        raise InputError(what, fix="higher scores must mean the same speaker: are they distances, or labels swapped?")
+        problem = f"an EER of {rate:.1%}, above {_HIGHEST_EER:.0%}: targets score lower than nontargets"
+        raise InputError(
+            problem, fix="higher scores must mean the same speaker: are they distances, or labels swapped?"
+        )
 
 
-def _words(contest: Contest, one: Recognition, files: Mapping[str, Path], sample: Sample | None) -> Figure:
+def _words(contest: Contest, part: Recognition, files: Mapping[str, Path], sample: Sample | None) -> Figure:
     prefix = "ASR-" if contest.has_layout_of_2022 else "asr/"
-    where = rf"(.*/)?{prefix}{re.escape(one.dataset)}_asr{_SUFFIX}/text"
-    name = _only(files, where, f"transcripts of {one.dataset}, anonymized")
-    spoken = {u.id: u.text or "" for each in one.sets for u in open_set(contest.data / each)}
-    return _of_member(name, lambda: wer_figure(contest, one, read_transcripts(files[name], spoken), RECOGNISER, sample))
+    where = rf"(.*/)?{prefix}{re.escape(part.dataset)}_asr{_SUFFIX}/text"
+    member = _only(files, where, f"transcripts of {part.dataset}, anonymized")
+    spoken = {u.id: u.text or "" for name in part.sets for u in open_set(contest.data / name)}
+    return _of_member(
+        member, lambda: wer_figure(contest, part, read_transcripts(files[member], spoken), RECOGNIZER, sample)
+    )
 
 
 def wer_figure(
-    contest: Contest, one: Recognition, transcripts: Mapping[str, str], model: str, sample: Sample | None
+    contest: Contest, part: Recognition, transcripts: Mapping[str, str], model: str, sample: Sample | None
 ) -> Figure:
     """Return the WER of transcripts (utterance -> words) with its 95% interval over speakers.
 
     With a ``sample`` only its utterances count, and only they need a transcript.
     """
     spoken = {
-        u.id: u for each in one.sets for u in open_set(contest.data / each) if sample is None or u.id in sample[each]
+        u.id: u for each in part.sets for u in open_set(contest.data / each) if sample is None or u.id in sample[each]
     }
-    heard = transcripts if sample is None else {key: words for key, words in transcripts.items() if key in spoken}
-    errors = word_errors({key: u.text or "" for key, u in spoken.items()}, heard, normalize=True)
+    recognized = transcripts if sample is None else {key: words for key, words in transcripts.items() if key in spoken}
+    errors = word_errors({key: u.text or "" for key, u in spoken.items()}, recognized, normalize=True)
     wrong = errors.counts[:, :3].sum(axis=1)
     words = errors.counts[:, 0] + errors.counts[:, 1] + errors.counts[:, 3]
     rate = ratio(wrong, words, [spoken[key].speaker or "" for key in errors.utterances], resamples=300)
     detail = {"words": int(words.sum()), "errors": int(wrong.sum())}
     return Figure(
-        "wer", rate.value, one.dataset, rate.low, rate.high, one.split, condition="a", model=model, detail=detail
+        "wer", rate.value, part.dataset, rate.low, rate.high, part.split, condition="a", model=model, detail=detail
     )
 
 
-def _only(found: Mapping[str, Path], where: str, what: str) -> str:
+def _only(files: Mapping[str, Path], where: str, description: str) -> str:
     """Return the one member whose name matches ``where``; ``what`` describes it in errors."""
-    names = [name for name in found if re.fullmatch(where, name)]
+    names = [name for name in files if re.fullmatch(where, name)]
     if len(names) != 1:
         how = "no" if not names else f"{len(names)} files with"
-        raise InputError(f"{how} {what}", fix="pack the result files in the layout of the challenge's scripts, once")
+        raise InputError(
+            f"{how} {description}", fix="pack the result files in the layout of the challenge's scripts, once"
+        )
     return names[0]
 
 
 def _of_member(name: str, read: Callable[[], T]) -> T:
-    """Read a file of the archive; errors name it as the archive does, not by its place in our folder."""
+    """Read a file of the archive; errors show its name in the archive, not its path in the temporary folder."""
     try:
         return read()
     except InputError as error:
@@ -260,6 +294,6 @@ def _tdsv(contest: Contest, archive: Path) -> tuple[Figure, ...]:
     overall = evaluate(scores, keys, resamples=300).overall
     detail = {"trials": len(keys)}
     return tuple(
-        Figure(name, one.value, "tdsv", one.low, one.high, contest.split, detail=detail)
-        for name, one in (("min_dcf", overall.min_dcf), ("eer", overall.eer))
+        Figure(name, estimate.value, "tdsv", estimate.low, estimate.high, contest.split, detail=detail)
+        for name, estimate in (("min_dcf", overall.min_dcf), ("eer", overall.eer))
     )

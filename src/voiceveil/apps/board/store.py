@@ -1,8 +1,8 @@
 """Teams and their submissions in the database.
 
-Conventions: a submission takes its place when its judging begins, in one transaction with the count of the others, so
-that two uploads at once cannot exceed a limit. A refused one gives its place back and stays in the history with the
-reason; one that the organizer removes does not give its place back. Times are seconds since 1970; a day is one of UTC.
+Conventions: a submission counts for the limits from the start of its scoring, in one transaction with the count of the
+others, so that two uploads at once cannot exceed a limit. A refused one no longer counts and stays in the history with
+the reason; one that the organizer removes still counts. Times are seconds since 1970; days are those of UTC.
 
 A verification is a row of its own: "waiting", "verifying" with its progress, and at its end "verified", "differs",
 "rejected" (for its audio) or "failed" (for a fault on this machine). A submission without such a row is not verified.
@@ -22,7 +22,7 @@ from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.results import Figure, upgraded_figure
 
-__all__ = ["Full", "Store", "Submission", "Verification"]
+__all__ = ["LimitReached", "Store", "Submission", "SubmissionVerification"]
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS teams (name TEXT PRIMARY KEY, made DOUBLE PRECISION NOT NULL)",
@@ -36,8 +36,8 @@ _COLUMNS = "id, team, system, state, made, sha256, reason, figures"
 _DAY = 86400
 
 
-class Full(Exception):
-    """A team has used up its submissions; ``daily``: of today, else all."""
+class LimitReached(Exception):
+    """A team has used up its submissions: those of today if ``daily``, else all."""
 
     def __init__(self, *, daily: bool) -> None:
         super().__init__("daily" if daily else "total")
@@ -52,15 +52,15 @@ class Submission:
     team: str
     system: str
     state: str
-    made: float
+    submitted: float
     sha256: str = ""
     reason: str = ""
     figures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True)
-class Verification:
-    """How far the verification of a submission is: ``progress`` from 0 to 1, ``figures`` as recomputed."""
+class SubmissionVerification:
+    """The verification of a submission: ``progress`` from 0 to 1, ``figures`` as recomputed."""
 
     submission: str
     state: str
@@ -79,12 +79,12 @@ class Store:
 
     def recover(self) -> None:
         """Refuse the submissions that were being scored when the server died: teams can send them again."""
-        reason = "the server stopped while it was judged: please send it again"
+        reason = "the server stopped while it was scored: please send it again"
         sql = "UPDATE submissions SET state = ?, reason = ? WHERE state = ?"
         self._database.write(lambda t: t.run(sql, "refused", reason, "judging"))
 
     def add_team(self, name: str) -> bool:
-        """Note a team; False if it is there already."""
+        """Add a team; return False if it exists already."""
 
         def work(transaction: Transaction) -> bool:
             known = bool(transaction.run("SELECT 1 FROM teams WHERE name = ?", name))
@@ -98,7 +98,7 @@ class Store:
         return bool(self._database.read("SELECT 1 FROM teams WHERE name = ?", name))
 
     def begin(self, contest: Contest, team: str, system: str, now: float | None = None) -> str:
-        """Take a place for a submission; ``Full`` if there is none."""
+        """Count a new submission and return its id; ``LimitReached`` if the team has none left."""
         moment = time.time() if now is None else now
         name = secrets.token_hex(8)
 
@@ -106,9 +106,9 @@ class Store:
             sql = "SELECT made FROM submissions WHERE team = ? AND state <> ?"
             times = [row[0] for row in transaction.run(sql, team, "refused")]
             if len(times) >= contest.total:
-                raise Full(daily=False)
-            if sum(made // _DAY == moment // _DAY for made in times) >= contest.daily:
-                raise Full(daily=True)
+                raise LimitReached(daily=False)
+            if sum(time_ // _DAY == moment // _DAY for time_ in times) >= contest.daily:
+                raise LimitReached(daily=True)
             values = (name, team, system, "judging", moment, "", "", "[]")
             transaction.run("INSERT INTO submissions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", *values)
 
@@ -139,7 +139,7 @@ class Store:
 
         return self._database.write(work)
 
-    def verifications(self) -> dict[str, Verification]:
+    def verifications(self) -> dict[str, SubmissionVerification]:
         """Return submission -> its verification, of all that have one."""
         sql = "SELECT submission, state, progress, attempts, reason, figures FROM verifications"
         return {row[0]: _verification(row) for row in self._database.read(sql)}
@@ -184,7 +184,7 @@ class Store:
         return self._database.write(work)
 
     def requeue_verifications(self, most_attempts: int) -> None:
-        """Let what was being verified when its process died wait again; after too many attempts it has failed."""
+        """Queue verifications again whose process died; after ``most_attempts`` attempts they have failed."""
 
         def work(transaction: Transaction) -> None:
             sql = "UPDATE verifications SET state = ?, reason = ? WHERE state = ? AND attempts >= ?"
@@ -196,15 +196,15 @@ class Store:
         self._database.write(work)
 
     def refuse(self, name: str, reason: str) -> None:
-        """The submission is not good, and gives its place back."""
+        """Refuse a submission, which then does not count for the limits."""
         sql = "UPDATE submissions SET state = ?, reason = ? WHERE id = ?"
         self._database.write(lambda t: t.run(sql, "refused", reason, name))
 
     def left(self, contest: Contest, team: str, now: float | None = None) -> tuple[int, int]:
         """Return the number of submissions that a team may still make today, and in all."""
         moment = time.time() if now is None else now
-        times = [submission.made for submission in self.of_team(team) if submission.state != "refused"]
-        today = sum(made // _DAY == moment // _DAY for made in times)
+        times = [submission.submitted for submission in self.of_team(team) if submission.state != "refused"]
+        today = sum(time_ // _DAY == moment // _DAY for time_ in times)
         total = max(0, contest.total - len(times))
         return min(total, max(0, contest.daily - today)), total
 
@@ -214,7 +214,7 @@ class Store:
         return [_submission(row) for row in self._database.read(sql, team)]
 
     def scored(self) -> list[Submission]:
-        """Everybody's scored submissions, the oldest first."""
+        """Return the scored submissions of all teams, the oldest first."""
         sql = f"SELECT {_COLUMNS} FROM submissions WHERE state = ? ORDER BY made"  # noqa: S608 -- our own names
         return [_submission(row) for row in self._database.read(sql, "scored")]
 
@@ -230,11 +230,11 @@ def _figures(text: str) -> tuple[Figure, ...]:
         raise InputError(f"figures in the database are not of the right form: {error}") from error
 
 
-def _verification(row: Row) -> Verification:
+def _verification(row: Row) -> SubmissionVerification:
     submission, state, progress, attempts, reason, figures = row
-    return Verification(submission, state, progress, attempts, reason, _figures(figures))
+    return SubmissionVerification(submission, state, progress, attempts, reason, _figures(figures))
 
 
 def _submission(row: Row) -> Submission:
-    name, team, system, state, made, sha256, reason, figures = row
-    return Submission(name, team, system, state, made, sha256, reason, _figures(figures))
+    name, team, system, state, submitted, sha256, reason, figures = row
+    return Submission(name, team, system, state, submitted, sha256, reason, _figures(figures))

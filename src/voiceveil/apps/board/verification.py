@@ -1,14 +1,15 @@
-"""Is a submission true? Its audio is attacked and transcribed again, and the figures are compared with the submitted.
+"""Verification of a submission: its audio is attacked and transcribed again, and the figures are compared.
 
 Conventions: rates are fractions. Attackers compare anonymized enrollment with anonymized trials (condition ``aa``) by
 cosines; of several attackers the one with the lowest EER counts. With a sample, submitted and recomputed figures are
 both of the trials and transcripts of the sampled utterances.
 
-A submitted figure is confirmed unless it is better than the recomputed one by more than the tolerance beyond the 95%
-interval: a higher EER, or a lower WER. A team that claims less than the board finds has not misled anybody.
+A submitted figure differs if it is better than the recomputed one (a higher EER, or a lower WER) by more than the
+tolerance beyond the 95% interval. Figures that are worse than the recomputed ones are accepted.
 
-Enrollment audio counts for the EER alone: who sends other words, noise or other speakers there raises the EER and
-keeps the WER. Hence some of it is transcribed as well, and its WER must not be far above that of the trials.
+Enrollment audio counts for the EER alone: a team that sends other words, noise or other speakers as enrollment would
+raise the EER and keep the WER. Hence some of it is transcribed as well, and its WER must not be far above that of the
+trials.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from voiceveil.run.context import RunContext
 
 __all__ = [
     "AudioRejected",
-    "Outcome",
+    "VerificationOutcome",
     "averages",
     "check_models",
     "compare",
@@ -46,20 +47,20 @@ __all__ = [
     "reject_degenerate",
 ]
 
-_LOOKED_AT = 48  # utterances of each set
+_CHECKED = 48  # utterances of each set whose audio is checked
 _CHUNK = 8  # utterances between two reports of progress
-_ENROLLED_WORSE = 0.25  # by which the WER of enrollment utterances may exceed that of the trials
+_MAX_EXCESS_WER = 0.25  # of enrollment utterances over that of the trials
 
 Report = Callable[[float], None]
 
 
 class AudioRejected(InputError):
-    """The audio of a submission cannot be taken for anonymized speech of the challenge."""
+    """The audio of a submission is not anonymized speech of the challenge."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The end of a verification; ``reason`` says how figures differ, why audio is rejected, or what has failed."""
+class VerificationOutcome:
+    """The result of a verification; ``reason`` says how figures differ, why audio is rejected, or what failed."""
 
     state: Literal["verified", "differs", "rejected", "failed"]
     reason: str = ""
@@ -74,14 +75,22 @@ def check_models(contest: Contest) -> None:
 
 
 def draw_sample(contest: Contest, digest: Callable[..., bytes], submission: str) -> dict[str, frozenset[str]]:
-    """Return set -> the utterances that are verified: trials and words, and the words of enrollment utterances.
+    """Return set -> ids of the utterances that are verified.
 
-    ``digest``: depends on a secret key, so that nobody can tell the sample before the upload. A trial list gets more
-    utterances than the contest says where these would leave it without target or nontarget trials.
+    A trial list gets more utterances than the contest says if those would leave it without target or nontarget trials.
+
+    Parameters
+    ----------
+    contest
+        Rules and data.
+    digest
+        Keyed hash (:meth:`~voiceveil.apps.web.tokens.Seal.digest`): the sample cannot be predicted without the key.
+    submission
+        Id of the submission.
     """
     verifications, recognitions = parts_of(contest)
-    names = [name for one in verifications for name in (one.enroll, *(trials.set for trials in one.trials))]
-    names += [name for one in recognitions for name in one.sets]
+    names = [name for part in verifications for name in (part.enroll, *(trials.set for trials in part.trials))]
+    names += [name for part in recognitions for name in part.sets]
     sample = {}
     for name in dict.fromkeys(names):
         corpus = open_set(contest.data / name)
@@ -119,34 +128,50 @@ def reject_degenerate(
 ) -> None:
     """Raise ``AudioRejected`` if audio is silent, noise, the original, or the same for several utterances.
 
-    Of each set 48 utterances are looked at, drawn with ``digest`` as a sample is.
+    Of each set 48 utterances are checked, drawn with ``digest`` as in :func:`draw_sample`.
     """
     for name, corpus in audio.items():
-        order = sorted((u.id for u in corpus), key=lambda key: digest("audio checks", submission, name, key))[
-            :_LOOKED_AT
-        ]
+        order = sorted((u.id for u in corpus), key=lambda key: digest("audio checks", submission, name, key))
+        chosen = order[:_CHECKED]
         original = open_set(contest.data / name)
-        for check in check_audio({k: corpus[k] for k in order}, {k: original[k] for k in order}, cache, where=name):
+        for check in check_audio({k: corpus[k] for k in chosen}, {k: original[k] for k in chosen}, cache, where=name):
             raise AudioRejected(f"{check.title}. {check.seen}".rstrip("."))
 
 
 def recompute(
     contest: Contest, audio: Mapping[str, Corpus], sample: Mapping[str, frozenset[str]], cache: Cache, report: Report
 ) -> tuple[Figure, ...]:
-    """Attack and transcribe the anonymized ``audio`` (set -> corpus) of a submission, and return the figures.
+    """Attack and transcribe the anonymized audio of a submission, and return the figures.
 
-    ``report`` is told the progress, 0 to 1. What is in the ``cache`` is not computed again. Enrollment audio with other
-    words than its utterances have is ``AudioRejected``.
+    Parameters
+    ----------
+    contest
+        Rules and data.
+    audio
+        Set -> its anonymized speech.
+    sample
+        Set -> ids of the utterances that count, see :func:`draw_sample`.
+    cache
+        Results of models that need not be computed again.
+    report
+        Called with the progress, from 0 to 1.
+
+    Raises
+    ------
+    AudioRejected
+        If enrollment audio does not hold the words of its utterances.
     """
     verifications, recognitions = parts_of(contest)
     attacked = _attacked(contest, audio, sample)
     attackers = contest_attackers(contest)
     training = TrainingSpeech(tuple(audio[name] for name in training_sets(contest)))
     context = RunContext(cache)
-    compared = [u for one in attacked.values() for side in one.speech("aa") for u in side]
+    compared = [u for trial_set in attacked.values() for side in trial_set.speech("aa") for u in side]
     compared = _unique((*compared, *(u for corpus in training.anonymized for u in corpus)))
-    spoken = _unique(u for one in recognitions for name in one.sets for u in audio[name] if u.id in sample[name])
-    enrolled = _unique(u for one in verifications for u in audio[one.enroll] if u.id in sample[one.enroll] and u.text)
+    spoken = _unique(u for part in recognitions for name in part.sets for u in audio[name] if u.id in sample[name])
+    enrolled = _unique(
+        u for part in verifications for u in audio[part.enroll] if u.id in sample[part.enroll] and u.text
+    )
     progress = _Progress(len(attackers) * len(compared) + len(spoken) + len(enrolled), report)
     by_attacker = []
     for attacker in attackers:
@@ -163,11 +188,11 @@ def recompute(
                 fields = {"attacker": attacker.name, "knowledge": attacker.conditions()["aa"]}
                 eers.append(eer_figure(contest, part, listed, attacked[listed.set].trials, scores, fields))
         by_attacker.append(eers)
-    listener = recognizer(contest.recognizer)
+    asr = recognizer(contest.recognizer)
     transcripts: dict[str, str] = {}
     for chunk in progress.each(_unique((*spoken, *enrolled))):
-        heard = transcribe(chunk, listener, RunContext(cache))
-        transcripts |= {key: plain_words(words) for key, words in heard.items()}
+        recognized = transcribe(chunk, asr, context)
+        transcripts |= {key: plain_words(words) for key, words in recognized.items()}
     words = [wer_figure(contest, part, transcripts, contest.recognizer, sample) for part in recognitions]
     _check_enrollment(enrolled, transcripts, max(figure.value for figure in words))
     return min(((*eers, *words) for eers in by_attacker), key=lambda figures: averages(contest, figures)[0].value)
@@ -177,18 +202,18 @@ def _attacked(
     contest: Contest, audio: Mapping[str, Corpus], sample: Mapping[str, frozenset[str]]
 ) -> dict[str, TrialSet]:
     """Return set -> its trials of sampled utterances, with the original and the anonymized speech of both sides."""
-    enroll_of = {trials.set: one.enroll for one in parts_of(contest)[0] for trials in one.trials}
+    enroll_of = {trials.set: trial_set.enroll for trial_set in parts_of(contest)[0] for trials in trial_set.trials}
     opened = {name: open_set(contest.data / name) for name in (*enroll_of, *enroll_of.values())}
     attacked = {}
-    for one in find_sets(contest.data, names=enroll_of, opened=opened):
-        trials = select(one.trials, in_sample(one.trials, sample[one.name]))
+    for trial_set in find_sets(contest.data, names=enroll_of, opened=opened):
+        trials = select(trial_set.trials, in_sample(trial_set.trials, sample[trial_set.name]))
         speakers = set(trials.enroll.tolist())
-        attacked[one.name] = replace(
-            one,
+        attacked[trial_set.name] = replace(
+            trial_set,
             trials=trials,
-            enrollment={speaker: ids for speaker, ids in one.enrollment.items() if speaker in speakers},
-            speaker_of={key: speaker for key, speaker in one.speaker_of.items() if key in sample[one.name]},
-            anonymized=(audio[enroll_of[one.name]], audio[one.name]),
+            enrollment={speaker: ids for speaker, ids in trial_set.enrollment.items() if speaker in speakers},
+            speaker_of={key: speaker for key, speaker in trial_set.speaker_of.items() if key in sample[trial_set.name]},
+            anonymized=(audio[enroll_of[trial_set.name]], audio[trial_set.name]),
         )
     return attacked
 
@@ -204,12 +229,12 @@ def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, s
         return
     refs = {u.id: u.text or "" for u in enrolled}
     rate = word_errors(refs, {key: transcripts[key] for key in refs}, normalize=True).wer
-    if rate > trial_wer + _ENROLLED_WORSE:
-        what = (
+    if rate > trial_wer + _MAX_EXCESS_WER:
+        problem = (
             f"the enrollment audio does not hold the words of its utterances: WER {rate:.1%}, {trial_wer:.1%} on trials"
         )
         raise AudioRejected(
-            what, fix="anonymize enrollment and trials with the same system, each utterance under its own id"
+            problem, fix="anonymize enrollment and trials with the same system, each utterance under its own id"
         )
 
 
@@ -220,8 +245,8 @@ def averages(contest: Contest, figures: Sequence[Figure]) -> tuple[Average, Aver
     return standing.eer, standing.utility["wer"]
 
 
-def compare(contest: Contest, submitted: Sequence[Figure], recomputed: Sequence[Figure]) -> Outcome:
-    """Return whether submitted figures are confirmed by those that were recomputed from the same utterances."""
+def compare(contest: Contest, submitted: Sequence[Figure], recomputed: Sequence[Figure]) -> VerificationOutcome:
+    """Compare submitted figures with those that were recomputed from the same utterances."""
     (claimed_eer, claimed_wer), (eer, wer) = (averages(contest, figures) for figures in (submitted, recomputed))
     highest = (eer.value if eer.high is None else eer.high) + contest.tolerance
     lowest = (wer.value if wer.low is None else wer.low) - contest.tolerance
@@ -231,4 +256,4 @@ def compare(contest: Contest, submitted: Sequence[Figure], recomputed: Sequence[
     if claimed_wer.value < lowest:
         differences.append(f"submitted WER {claimed_wer.value:.1%}, recomputed {wer.value:.1%}")
     state: Literal["verified", "differs"] = "differs" if differences else "verified"
-    return Outcome(state, "; ".join(differences), tuple(recomputed))
+    return VerificationOutcome(state, "; ".join(differences), tuple(recomputed))

@@ -1,9 +1,9 @@
 """The verification of submissions in the background: one at a time, in a process of its own.
 
 Conventions: the queue is in the database. The archive of a submission lies in ``CONTEST/waiting/<id>`` from its upload
-to the end of its verification; what is unpacked and computed lies in ``CONTEST/verifying/<id>``. Both are deleted when
-the verification ends. A process that is killed leaves its row "verifying": the next worker takes it up again, and
-finds in the cache what was computed.
+to the end of its verification; unpacked files and the cache lie in ``CONTEST/verifying/<id>``. Both are deleted when
+the verification ends. A process that is killed leaves its row "verifying": the next worker resumes it, and finds the
+results so far in the cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from voiceveil.apps.board.scoring import LIMITS, gather_files, submitted_figures
 from voiceveil.apps.board.store import Store, Submission
 from voiceveil.apps.board.verification import (
     AudioRejected,
-    Outcome,
+    VerificationOutcome,
     check_models,
     compare,
     draw_sample,
@@ -42,25 +42,25 @@ from voiceveil.run.safe_path import safe_path
 __all__ = ["Worker", "background_worker", "put_in_queue", "run_worker", "take_from_queue"]
 
 _ATTEMPTS = 3  # of a verification whose process dies
-_PAUSE = 2.0  # seconds between two looks at an empty queue
-_SELDOM = 0.5  # seconds between two notes of progress
+_POLL = 2.0  # seconds between two queries of an empty queue
+_REPORT = 0.5  # seconds between two reports of progress
 _DAY = 86400.0
 _RESTART = 10.0  # seconds until a worker that died is started again
 
 
 def put_in_queue(folder: Path, name: str, archive: Path) -> Path:
-    """Move an archive to where the worker of a contest finds it, and return its path; its row comes after it."""
+    """Move an archive into the folder where the worker of a contest looks for it; return its new path."""
     (folder / "waiting").mkdir(mode=0o700, exist_ok=True)
     return archive.replace(folder / "waiting" / name)
 
 
 def take_from_queue(folder: Path, name: str) -> None:
-    """Delete the archive of a submission that is no longer to be verified."""
+    """Delete the archive of a submission that need not be verified any more."""
     (folder / "waiting" / name).unlink(missing_ok=True)
 
 
 class Worker:
-    """Verifies the submissions of one contest; only one may be at work, see :func:`run_worker`."""
+    """Verifies the submissions of one contest; only one worker may run, see :func:`run_worker`."""
 
     def __init__(
         self, folder: Path, contest: Contest, store: Store, seal: Seal, goes_on: Callable[[], bool] = lambda: True
@@ -68,12 +68,16 @@ class Worker:
         self._folder, self._contest, self._store, self._seal, self._goes_on = folder, contest, store, seal, goes_on
 
     def recover(self) -> None:
-        """Take up again what a killed worker has left, and delete files that belong to no submission in the queue.
+        """Queue the submission of a killed worker again, and delete files of submissions that are not in the queue.
 
-        An archive that is less than a day old may be on its way into the queue, and stays.
+        An archive of the last day is kept: its row may not be in the database yet.
         """
         self._store.requeue_verifications(_ATTEMPTS)
-        queued = {name for name, one in self._store.verifications().items() if one.state in ("waiting", "failed")}
+        queued = {
+            name
+            for name, verification in self._store.verifications().items()
+            if verification.state in ("waiting", "failed")
+        }
         for place, age in (("waiting", _DAY), ("verifying", 0.0)):
             for path in (self._folder / place).glob("[!.]*"):
                 if path.name not in queued and time.time() - path.stat().st_mtime >= age:
@@ -89,21 +93,21 @@ class Worker:
         except Unavailable:  # the database is away: another worker takes it up again
             raise
         except AudioRejected as error:
-            outcome = Outcome("rejected", error.what)
+            outcome = VerificationOutcome("rejected", error.what)
         except Exception as error:
             print(f"voiceveil board: {submission.id} cannot be verified: {error!r}", file=sys.stderr, flush=True)
-            what = error.what if isinstance(error, InputError) else type(error).__name__
-            outcome = Outcome("failed", f"{what} (the organizer can try again)")
+            problem = error.what if isinstance(error, InputError) else type(error).__name__
+            outcome = VerificationOutcome("failed", f"{problem} (the organizer can try again)")
         return self._end(submission, outcome)
 
-    def _end(self, submission: Submission, outcome: Outcome) -> bool:
+    def _end(self, submission: Submission, outcome: VerificationOutcome) -> bool:
         self._store.end_verification(submission.id, outcome.state, outcome.reason, outcome.figures)
         if outcome.state != "failed":  # which can be tried again
             _delete(self._folder / "verifying" / submission.id)
             take_from_queue(self._folder, submission.id)
         return True
 
-    def _verify(self, submission: Submission, work: Path) -> Outcome:
+    def _verify(self, submission: Submission, work: Path) -> VerificationOutcome:
         archive = self._folder / "waiting" / submission.id
         if not archive.is_file():
             raise InputError("its archive is gone")
@@ -128,7 +132,7 @@ class Worker:
             nonlocal last
             if not self._goes_on():  # the next worker takes it up again
                 raise SystemExit
-            if time.monotonic() - last > _SELDOM:
+            if time.monotonic() - last > _REPORT:
                 self._store.note_progress(name, progress)
                 last = time.monotonic()
 
@@ -143,13 +147,23 @@ def _delete(path: Path) -> None:
 
 
 def run_worker(folder: Path, database: str | None = None, *, forever: bool = False, retry: bool = False) -> int:
-    """Verify all submissions that wait and return how many; ``forever`` waits for more until the parent ends.
+    """Verify all waiting submissions and return their number.
 
-    ``retry``: also those whose verification has failed.
+    Parameters
+    ----------
+    folder
+        The contest.
+    database
+        Address of the database (default: ``board.sqlite`` in the folder).
+    forever
+        Wait for more submissions until the parent process ends.
+    retry
+        Also verify submissions again whose verification has failed.
     """
     contest = Contest.load(folder)
     if not contest.is_verified:
-        raise InputError("this contest verifies nothing", where=folder / "contest.toml", fix='set verify = "all"')
+        fix = 'set verify = "all"'
+        raise InputError("this contest does not verify submissions", where=folder / "contest.toml", fix=fix)
     check_models(contest)
     store = Store(open_database(database or folder / "board.sqlite"))
     parent, count = os.getppid(), 0
@@ -173,13 +187,13 @@ def run_worker(folder: Path, database: str | None = None, *, forever: bool = Fal
             if not busy:
                 if not forever:
                     break
-                time.sleep(_PAUSE)
+                time.sleep(_POLL)
     return count
 
 
 @contextmanager
 def background_worker(folder: Path, database: str | None = None) -> Iterator[None]:
-    """Have a process of its own verify submissions while the block runs; one that dies is started again."""
+    """Verify submissions in a separate process while the block runs; restart the process if it dies."""
     context = multiprocessing.get_context("spawn")
     stopping = threading.Event()
 

@@ -1,10 +1,10 @@
-"""The analysis of a listening test: what people heard, system by system, with intervals and tests.
+"""The analysis of a listening test: ratings, preferences and clusters of each system, with intervals and tests.
 
 Conventions (Tomashenko et al. 2022, section 4.2): ratings are normalized by their rank among all that the evaluator
 gave to the same question, and then lie in [0, 1). Similarity is shown apart for pairs of one speaker and of two: four
 *aspects* in all. Intervals are 95%, over evaluators and speakers (:mod:`voiceveil.apps.listen.crossed_bootstrap`).
 Tests between versions of the speech are Mann-Whitney U with Holm's correction within an aspect; they take ratings as
-independent, which those of one person are not quite: trust an interval before a p-value that is barely small.
+independent, which those of one person are not quite: rely on the intervals rather than on p-values near the threshold.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from voiceveil.apps.listen.clusters import Clustering, cluster_results
 from voiceveil.apps.listen.crossed_bootstrap import crossed_interval, krippendorff_alpha, weighted_mean, weighted_median
-from voiceveil.apps.listen.responses import Collected, Person, Preference, Rating
+from voiceveil.apps.listen.responses import Person, Preference, Rating, Responses
 from voiceveil.apps.listen.study import ORIGINAL, Study
 from voiceveil.core.errors import InputError
 from voiceveil.metrics.kernels import rocch_eer
@@ -78,7 +78,7 @@ class Det:
 
 @dataclass(frozen=True)
 class Share:
-    """How often ``second`` was preferred to ``first``; ``p`` of a sign test, ``p_adjusted`` by Holm."""
+    """Share of answers that prefer ``second`` to ``first``; ``p`` of a sign test, ``p_adjusted`` by Holm."""
 
     first: str
     second: str
@@ -104,7 +104,7 @@ class Analysis:
     """All results of a study."""
 
     study: Study
-    collected: Collected
+    responses: Responses
     kept: tuple[Person, ...]
     ratings: tuple[Rating, ...]  # of those who are kept
     normalized: Floats
@@ -163,7 +163,7 @@ class Analysis:
 
         names = {person.name for person in self.kept}
         pairs: dict[tuple[str, str], list[Preference]] = defaultdict(list)
-        for preference in self.collected.preferences:
+        for preference in self.responses.preferences:
             if preference.evaluator in names:
                 pairs[preference.first, preference.second].append(preference)
         shares = []
@@ -187,12 +187,12 @@ class Analysis:
     def clustering(self) -> Clustering | None:
         """Results of the panels."""
         names = {person.name for person in self.kept}
-        panels = [panel for panel in self.collected.panels if panel.evaluator in names]
+        panels = [panel for panel in self.responses.panels if panel.evaluator in names]
         return cluster_results(panels) if panels else None
 
     def lines(self) -> list[str]:
         """Return the main results as lines for a terminal."""
-        people, kept = self.collected.people, self.kept
+        people, kept = self.responses.people, self.kept
         lines = [f"{len(people)} evaluators, {len(kept)} kept; {len(self.ratings)} ratings by those"]
         for aspect, groups in self.groups.items():
             lines += ["", f"{aspect}: mean of normalized ratings [95%]"]
@@ -220,22 +220,30 @@ class Analysis:
         return [self.ratings[i].evaluator for i in index], [self.ratings[i].speaker for i in index]
 
     def _group(self, source: str, index: list[int]) -> Group:
-        who, whom = self._factors(index)
+        evaluators, speakers = self._factors(index)
         values, raw = self.normalized[index], [self.ratings[i].value for i in index]
         return Group(
             source,
-            crossed_interval(weighted_mean(raw), who, whom, bounds=(1.0, 10.0)),
-            crossed_interval(weighted_mean(values), who, whom),
-            crossed_interval(weighted_median(values), who, whom),
+            crossed_interval(weighted_mean(raw), evaluators, speakers, bounds=(1.0, 10.0)),
+            crossed_interval(weighted_mean(values), evaluators, speakers),
+            crossed_interval(weighted_median(values), evaluators, speakers),
             values,
         )
 
     def _det(self, source: str, target: tuple[str, str], nontarget: tuple[str, str]) -> Det | None:
-        """The curve of normalized ratings; (aspect, version) of both classes. None if one has no ratings."""
+        """Return the DET curve of normalized ratings; None if a class has no ratings.
+
+        Parameters
+        ----------
+        source
+            Version of the speech that the curve is about.
+        target, nontarget
+            (aspect, version) of both classes.
+        """
         index, against = self._where(*target), self._where(*nontarget)
         if not index or not against:
             return None
-        who, whom = self._factors([*index, *against])
+        evaluators, speakers = self._factors([*index, *against])
         values = self.normalized[[*index, *against]]
         levels, place = np.unique(values, return_inverse=True)
         is_target = np.arange(len(values)) < len(index)
@@ -246,7 +254,7 @@ class Analysis:
             return float(rocch_eer(tar, non)) if tar.sum() > 0 and non.sum() > 0 else float("nan")
 
         curve = rating_det(self.normalized[index], self.normalized[against])
-        return Det(source, curve, crossed_interval(eer, who, whom, bounds=(0.0, 0.5)))
+        return Det(source, curve, crossed_interval(eer, evaluators, speakers, bounds=(0.0, 0.5)))
 
     def _agreement(self, question: str) -> Agreement:
         units: dict[str, list[float]] = defaultdict(list)
@@ -264,7 +272,7 @@ class Analysis:
 
 
 def _with_others(by_item: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Spearman's correlation of each evaluator with the mean of the others, over five shared items or more."""
+    """Return Spearman's correlation of each evaluator with the mean of the others, over five shared items or more."""
     from scipy.stats import spearmanr
 
     pairs: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -281,16 +289,31 @@ def _with_others(by_item: Mapping[str, Mapping[str, float]]) -> dict[str, float]
     return correlations
 
 
-def analyze(study: Study, collected: Collected, rules: Rules | None = None) -> Analysis:
-    """Return the analysis of the responses of those evaluators whom the rules keep."""
+def analyze(study: Study, responses: Responses, rules: Rules | None = None) -> Analysis:
+    """Analyze the responses of the evaluators that the rules keep.
+
+    Parameters
+    ----------
+    study
+        The design.
+    responses
+        Of all evaluators, see :func:`~voiceveil.apps.listen.responses.load_responses`.
+    rules
+        Which evaluators count (default: all who passed the attention checks).
+
+    Raises
+    ------
+    InputError
+        If there are no responses, or no evaluator is kept.
+    """
     chosen = rules or Rules()
-    kept = tuple(person for person in collected.people if chosen.keeps(person))
+    kept = tuple(person for person in responses.people if chosen.keeps(person))
     names = {person.name for person in kept}
-    ratings = tuple(rating for rating in collected.ratings if rating.evaluator in names)
-    if not ratings and not collected.preferences and not collected.panels:
+    ratings = tuple(rating for rating in responses.ratings if rating.evaluator in names)
+    if not ratings and not responses.preferences and not responses.panels:
         raise InputError("no answers yet", fix="`voiceveil listen serve` collects them")
     if not kept:
-        raise InputError("nobody passed the checks", fix="--keep-all keeps everybody")
+        raise InputError("no evaluator passed the checks", fix="--keep-all keeps all evaluators")
     normalized = np.empty(len(ratings))
     for question in study.ratings:
         index = [i for i, rating in enumerate(ratings) if rating.question == question]
@@ -298,4 +321,4 @@ def analyze(study: Study, collected: Collected, rules: Rules | None = None) -> A
             normalized[index] = normalized_ranks(
                 [ratings[i].value for i in index], [ratings[i].evaluator for i in index]
             )
-    return Analysis(study, collected, kept, ratings, normalized)
+    return Analysis(study, responses, kept, ratings, normalized)

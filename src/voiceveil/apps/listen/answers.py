@@ -1,7 +1,7 @@
 """The answers of evaluators in the database: consent, answers, moves of excerpts, and finished items.
 
-Conventions: an answer is known by (evaluator, item, question), a move by (evaluator, item, number): sending one again
-changes nothing, so that neither a lost acknowledgement nor a replayed request doubles anything. A finished item is
+Conventions: an answer is identified by (evaluator, item, question), a move by (evaluator, item, number): sending one
+again changes nothing, so that lost acknowledgements and replayed requests store nothing twice. A finished item is
 closed: it takes no more answers. Times are seconds since 1970.
 """
 
@@ -38,7 +38,7 @@ class Closed(Exception):
 
 
 class Conflict(Exception):
-    """Another window has gone on meanwhile."""
+    """Another browser window has continued in the meantime."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Answers:
             raise InputError("the database holds the answers of another design", fix="give each study its own")
 
     def consent(self, evaluator: str, background: Mapping[str, str]) -> None:
-        """Note that an evaluator takes part; what they said of themselves the first time stays."""
+        """Store the consent of an evaluator and their background; later calls change neither."""
         values = (evaluator, json.dumps(background), time.time())
         self._database.write(lambda t: t.run("INSERT INTO consents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", *values))
 
@@ -77,14 +77,14 @@ class Answers:
         return {row[0] for row in self._database.read("SELECT item FROM finished WHERE evaluator = ?", evaluator)}
 
     def given(self, evaluator: str, item: str) -> dict[str, str]:
-        """Question -> answer so far."""
+        """Return question -> the current answer."""
         rows = self._database.read(
             "SELECT question, value FROM answers WHERE evaluator = ? AND item = ?", evaluator, item
         )
         return dict(rows)
 
     def moves(self, evaluator: str, item: str) -> list[Move]:
-        """The moves in a panel so far, in their order."""
+        """Return the moves in a panel so far, in their order."""
         rows = self._database.read(
             "SELECT excerpt, cluster FROM moves WHERE evaluator = ? AND item = ? ORDER BY number", evaluator, item
         )
@@ -107,7 +107,10 @@ class Answers:
         self._database.write(work)
 
     def move(self, evaluator: str, item: str, number: int, move: Move) -> None:
-        """Store move ``number`` (from 0) of a panel; the same again is nothing new, another one is a conflict."""
+        """Store move ``number`` (from 0) of a panel.
+
+        Storing the same move again changes nothing; another move under a stored number raises ``Conflict``.
+        """
 
         def work(transaction: Transaction) -> None:
             self._must_be_open(transaction, evaluator, item)
@@ -126,7 +129,7 @@ class Answers:
         self._database.write(work)
 
     def withdraw(self, evaluator: str) -> None:
-        """Delete everything of an evaluator, also from the files of SQLite."""
+        """Delete all data of an evaluator, also from the free pages of SQLite files."""
 
         def work(transaction: Transaction) -> None:
             for table in _OF_EVALUATOR:
@@ -135,7 +138,7 @@ class Answers:
         self._database.erase(work)
 
     def table(self, name: str) -> list[tuple[object, ...]]:
-        """All rows of one of the tables, for the analysis."""
+        """Return all rows of one of the tables, for the analysis."""
         if name not in _OF_EVALUATOR:
             raise KeyError(name)
         return self._database.read(f"SELECT * FROM {name}")  # noqa: S608 -- our own names

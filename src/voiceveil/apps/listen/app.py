@@ -1,8 +1,8 @@
 """The web application of a listening study.
 
 Conventions: an evaluator comes with a signed invitation (``/i/<token>``), which becomes a signed cookie; ``/`` always
-shows the page where they are. Answers are JSON or plain forms, at most 16 kB, and are acknowledged when they are on
-disk. A page never tells which system or speaker is heard, and recordings are given only to those who are to hear them.
+shows their current page. Answers are JSON or plain forms, at most 16 kB, and are acknowledged when they are on disk.
+A page never reveals the system or the speaker, and recordings are sent only to evaluators who have them in their items.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from voiceveil.apps.listen.answers import Answers, Closed, Conflict, Move
-from voiceveil.apps.listen.session_flow import Course, Step
+from voiceveil.apps.listen.session_flow import SessionFlow, Step
 from voiceveil.apps.listen.study import Study
 from voiceveil.apps.listen.texts import Texts, load_texts, paragraphs
 from voiceveil.apps.listen.view import completion_code, step_context
 from voiceveil.apps.web.database import Unavailable, open_database
-from voiceveil.apps.web.guard import Guard, form_mark, is_ours
+from voiceveil.apps.web.guard import SecurityHeaders, form_mark, is_ours
 from voiceveil.apps.web.limits import RateLimit, Workers, read_body
 from voiceveil.apps.web.pages import Pages, ranged
 from voiceveil.apps.web.tokens import BadToken, ExpiredToken, Revocations, Seal, read_key
@@ -41,16 +41,16 @@ __all__ = ["ListenApp", "invitation", "open_app"]
 
 _COOKIE = "listen"
 _MOST_BYTES = 16_384
-_LONGEST_TEXT = 200  # characters of what an evaluator says of themselves
+_LONGEST_TEXT = 200  # characters of an answer about the evaluator's background
 
 
 def invitation(seal: Seal, evaluator: str, until: float) -> str:
-    """The token of a link."""
+    """Return the token of an evaluator's link, valid until a time in seconds since 1970."""
     return seal.token("invitation", {"evaluator": evaluator}, until=until)
 
 
 def open_app(folder: Path, database: str | None = None) -> Starlette:
-    """The application of a study, and its database (default: ``answers.sqlite`` in its folder)."""
+    """Return the application of a study; ``database`` is by default ``answers.sqlite`` in its folder."""
     study = Study.load(folder)
     lost = [name for name in study.recordings if not (folder / "audio" / f"{name}.wav").is_file()]
     if lost:
@@ -84,10 +84,10 @@ class ListenApp:
         self._gets = RateLimit(rate=20.0, burst=200)
         # Recordings are short, and evaluators of one set hear the same.
         self._sound = lru_cache(maxsize=512)(lambda name: (self._audio / f"{name}.wav").read_bytes())
-        self._course = lru_cache(maxsize=4096)(lambda name: Course(study, name))
+        self._flow = lru_cache(maxsize=4096)(lambda name: SessionFlow(study, name))
 
     def starlette(self) -> Starlette:
-        """The application with its routes."""
+        """Return the application with its routes."""
         routes = [
             Route("/", self.home),
             Route("/i/{token}", self.arrive),
@@ -105,27 +105,27 @@ class ListenApp:
             Unavailable: self._unavailable,
             ClientDisconnect: _left,
         }
-        return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+        return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)], exception_handlers=handlers)
 
     # Pages
 
     async def arrive(self, request: Request) -> Response:
-        """A link: the invitation becomes a cookie, and leaves the address bar."""
+        """Turn the invitation of a link into a cookie, and redirect, so that it leaves the address bar."""
         try:
-            said = await self._admit("invitation", request.path_params["token"])
+            content = await self._admit("invitation", request.path_params["token"])
         except BadToken as error:
             self._limit(self._strangers, _address(request))
             return self._refusal("expired" if isinstance(error, ExpiredToken) else "no_invitation")
-        payload = {**said, "session": secrets.token_urlsafe(16)}
-        cookie = self._seal.token("cookie", payload, until=said["until"])
+        payload = {**content, "session": secrets.token_urlsafe(16)}
+        cookie = self._seal.token("cookie", payload, until=content["until"])
         answer = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
-        age = max(0, said["until"] - int(time.time()))
+        age = max(0, content["until"] - int(time.time()))
         answer.set_cookie(_COOKIE, cookie, max_age=age, httponly=True, samesite="lax", secure=secure)
         return answer
 
     async def home(self, request: Request) -> Response:
-        """The page where the evaluator is."""
+        """Show the current page of the evaluator."""
         visitor = await self._visitor(request)
         if visitor is None:
             return self._refusal("no_invitation")
@@ -135,11 +135,11 @@ class ListenApp:
     def _current_page(self, visitor: _Visitor) -> Response:
         if not self._answers.has_consented(visitor.evaluator):
             return self._consent_page(visitor)
-        course = self._course(visitor.evaluator)
-        step = course.current(self._answers.finished(visitor.evaluator))
+        flow = self._flow(visitor.evaluator)
+        step = flow.current(self._answers.finished(visitor.evaluator))
         given = self._answers.given(visitor.evaluator, step.id)
         moves = self._answers.moves(visitor.evaluator, step.id) if step.kind == "panel" else []
-        context = step_context(self._study, self._texts, course, step, given, moves)
+        context = step_context(self._study, self._texts, flow, step, given, moves)
         if step.kind == "end":
             context["code"] = completion_code(self._seal, visitor.evaluator, step.session)
         return self._page(f"{context['template']}.html", visitor, context)
@@ -147,12 +147,12 @@ class ListenApp:
     def _consent_page(
         self, visitor: _Visitor, *, complaints: frozenset[str] = frozenset(), status: int = 200
     ) -> Response:
-        said = {key: paragraphs(text) for key, text in self._texts["study"].items()}
-        context = {"said": said, "ask": self._texts.ask, "complaints": complaints}
+        study_texts = {key: paragraphs(text) for key, text in self._texts["study"].items()}
+        context = {"study_texts": study_texts, "ask": self._texts.ask, "complaints": complaints}
         return self._page("consent.html", visitor, context, status=status)
 
     async def withdraw(self, request: Request) -> Response:
-        """Ask whether to delete everything; do it."""
+        """Ask whether to delete all data of the evaluator, and delete them."""
         visitor = await self._visitor(request)
         if visitor is None:
             return self._refusal("no_invitation")
@@ -162,10 +162,10 @@ class ListenApp:
         await self._writes.run(self._answers.withdraw, visitor.evaluator)
         return self._page("withdraw.html", visitor, {"done": True})
 
-    # What evaluators send
+    # Requests of evaluators
 
     async def consent(self, request: Request) -> Response:
-        """Taking part, and what the designer asks for; nothing else is kept."""
+        """Store the consent and the answers to the designer's questions; nothing else is kept."""
         visitor = await self._known(request)
         form = await self._form(request, visitor)
         background, complaints = {}, set() if form.get("agree") == "yes" else {"agree"}
@@ -182,18 +182,18 @@ class ListenApp:
         return RedirectResponse("/", 303)
 
     async def answer(self, request: Request) -> Response:
-        """One answer, stored at once."""
+        """Store one answer."""
 
         def work(visitor: _Visitor, step: Step, form: dict[str, Any]) -> None:
-            found = self._answered(visitor, step, form)
-            if not found:
+            answers = self._answered(visitor, step, form)
+            if not answers:
                 raise HTTPException(422, "no answer")
-            self._answers.answer(visitor.evaluator, step.id, found)
+            self._answers.answer(visitor.evaluator, step.id, answers)
 
         return await self._act(request, work)
 
     async def move(self, request: Request) -> Response:
-        """One move of an excerpt, stored at once."""
+        """Store one move of an excerpt."""
 
         def work(visitor: _Visitor, step: Step, form: dict[str, Any]) -> None:
             numbers = [form.get(key) for key in ("number", "excerpt", "cluster")]
@@ -206,29 +206,29 @@ class ListenApp:
         return await self._act(request, work)
 
     async def next(self, request: Request) -> Response:
-        """The item is finished: its last answers are stored, and it is closed."""
+        """Store the last answers of an item, and close it."""
 
         def work(visitor: _Visitor, step: Step, form: dict[str, Any]) -> None:
-            found = self._answered(visitor, step, form)
-            course = self._course(visitor.evaluator)
-            missing = set(course.questions(step)) - set(found) - set(self._answers.given(visitor.evaluator, step.id))
+            answers = self._answered(visitor, step, form)
+            flow = self._flow(visitor.evaluator)
+            missing = set(flow.questions(step)) - set(answers) - set(self._answers.given(visitor.evaluator, step.id))
             if step.kind == "panel" and step.item:
                 placed = {move.excerpt for move in self._answers.moves(visitor.evaluator, step.id)}
                 missing |= {str(n) for n in range(len(step.item.audio)) if n not in placed}
-            if missing or (step.kind == "end" and step.session == course.sessions):
+            if missing or (step.kind == "end" and step.session == flow.sessions):
                 raise HTTPException(422, "not all is answered")
             plays, seconds = _number(form.get("plays"), 9999), _number(form.get("seconds"), 86400)
-            self._answers.finish(visitor.evaluator, step.id, found, plays=int(plays), seconds=seconds)
+            self._answers.finish(visitor.evaluator, step.id, answers, plays=int(plays), seconds=seconds)
 
         return await self._act(request, work)
 
     async def _act(self, request: Request, work: Callable[[_Visitor, Step, dict[str, Any]], None]) -> Response:
-        """Check who, what and where, do it, and acknowledge: JSON to JSON, else back to the page."""
+        """Check visitor, form and step, do the work, and acknowledge: in JSON, or by returning to the page."""
         visitor = await self._known(request)
         form = await self._form(request, visitor)
 
         def checked() -> None:
-            step = self._course(visitor.evaluator).current(self._answers.finished(visitor.evaluator))
+            step = self._flow(visitor.evaluator).current(self._answers.finished(visitor.evaluator))
             if form.get("item") != step.id:
                 raise Closed
             work(visitor, step, form)
@@ -240,24 +240,24 @@ class ListenApp:
         return JSONResponse({"saved": True}) if _is_json(request) else RedirectResponse("/", 303)
 
     def _answered(self, visitor: _Visitor, step: Step, form: dict[str, Any]) -> dict[str, str]:
-        """The answers in a form, if they are possible ones."""
-        allowed = self._course(visitor.evaluator).questions(step)
-        found = {question: form[question] for question in allowed if form.get(question) is not None}
-        for question, value in found.items():
+        """Return the answers in a form; 422 if one is not allowed."""
+        allowed = self._flow(visitor.evaluator).questions(step)
+        answers = {question: form[question] for question in allowed if form.get(question) is not None}
+        for question, value in answers.items():
             if value not in allowed[question]:
                 raise HTTPException(422, "no such answer")
-        return found
+        return answers
 
     # Files
 
     async def audio(self, request: Request) -> Response:
-        """A recording, whole or in part (range requests), for an evaluator who is to hear it."""
+        """Return a recording, whole or in part (range requests), to an evaluator who has it in their items."""
         visitor = await self._visitor(request)
         name = request.path_params["name"]
         if visitor is None:
             raise HTTPException(404)
         self._limit(self._gets, visitor.evaluator)
-        if name not in self._course(visitor.evaluator).audio:
+        if name not in self._flow(visitor.evaluator).audio:
             raise HTTPException(404)
         sound = await self._reads.run(self._sound, name)
         return ranged(sound, request.headers.get("range"), "audio/wav", "private, max-age=86400")
@@ -276,22 +276,22 @@ class ListenApp:
             self._healthy = time.monotonic()
         return JSONResponse({"healthy": True})
 
-    # Who, and how often
+    # Access and rate limits
 
     async def _admit(self, purpose: str, token: str) -> dict[str, Any]:
         """Return the content of a token of an evaluator of this study; ``BadToken`` also if it was revoked."""
-        said = self._seal.open(purpose, token)
-        if said["evaluator"] not in self._study.evaluators:
+        content = self._seal.open(purpose, token)
+        if content["evaluator"] not in self._study.evaluators:
             raise BadToken("not an evaluator of this study")
-        if await self._reads.run(self._revoked.has, said["evaluator"], said):
+        if await self._reads.run(self._revoked.has, content["evaluator"], content):
             raise ExpiredToken("it was revoked")
-        return said
+        return content
 
     async def _visitor(self, request: Request) -> _Visitor | None:
         """Return who has a cookie of ours; strangers are counted by their address."""
         try:
-            said = await self._admit("cookie", request.cookies.get(_COOKIE, ""))
-            return _Visitor(said["evaluator"], said["session"])
+            content = await self._admit("cookie", request.cookies.get(_COOKIE, ""))
+            return _Visitor(content["evaluator"], content["session"])
         except BadToken:
             self._limit(self._strangers, _address(request))
             return None
@@ -363,7 +363,7 @@ def _is_json(request: Request) -> bool:
 
 
 def _number(value: object, most: float) -> float:
-    """A number of the page's own bookkeeping, within reason; 0 if it is none."""
+    """Return a number that the page sent, limited to ``most``; 0 if it is not a number."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -2,7 +2,7 @@
 
 Conventions (Tomashenko et al. 2022, sections 2.3.2 and 4.2.3): a difference is that of one evaluator, the control panel
 minus the mean of the panels that are half anonymized; a positive one of F1 or purity means that anonymization made it
-harder to link voices. Clustering change is the number of moves an excerpt. Intervals are over evaluators and panels,
+harder to link voices. Clustering change is the number of moves per excerpt. Intervals are over evaluators and panels,
 that is, groups of speakers.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from voiceveil.apps.listen.crossed_bootstrap import crossed_interval, weighted_mean
-from voiceveil.apps.listen.responses import Panel
+from voiceveil.apps.listen.responses import PanelResponse
 from voiceveil.apps.listen.study import ORIGINAL
 from voiceveil.metrics.subjective import (
     RatingTest,
@@ -31,12 +31,12 @@ __all__ = ["Clustering", "PanelScore", "SystemClustering", "cluster_results"]
 
 @dataclass(frozen=True)
 class PanelScore:
-    """One panel of one evaluator."""
+    """Scores of one panel of one evaluator."""
 
-    panel: Panel
+    panel: PanelResponse
     f1: float
     purity: float
-    change: float  # moves an excerpt
+    change: float  # moves per excerpt
     clusters: int
     alone: bool  # whether the distractor has a cluster of its own
 
@@ -58,20 +58,20 @@ class SystemClustering:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Every panel, and the systems, control first."""
+    """Scores of every panel, and their means for each system, the control panels first."""
 
     scores: tuple[PanelScore, ...]
     systems: dict[str, SystemClustering]
 
 
-def cluster_results(panels: Sequence[Panel]) -> Clustering:
-    """Score every panel, and gather them by system."""
+def cluster_results(panels: Sequence[PanelResponse]) -> Clustering:
+    """Score every panel, and average the scores by system."""
     scores = tuple(_score(panel) for panel in panels)
     names = sorted({panel.system for panel in panels}, key=lambda name: (name != ORIGINAL, name))
     return Clustering(scores, {name: _system(scores, name) for name in names})
 
 
-def _score(panel: Panel) -> PanelScore:
+def _score(panel: PanelResponse) -> PanelScore:
     speakers, clusters = list(panel.speakers), list(panel.clusters)
     distractor = min(Counter(speakers).items(), key=lambda pair: pair[1])[0]
     with_it = clusters[speakers.index(distractor)]
@@ -88,11 +88,11 @@ def _score(panel: Panel) -> PanelScore:
 def _system(scores: Sequence[PanelScore], name: str) -> SystemClustering:
     own = [score for score in scores if score.panel.system == name]
     control = [score for score in scores if score.panel.system == ORIGINAL]
-    who, panels = [score.panel.evaluator for score in own], [score.panel.item for score in own]
+    evaluators, panels = [score.panel.evaluator for score in own], [score.panel.item for score in own]
 
     def mean(field: str, most: float = 1.0) -> Estimate:
         values = [float(getattr(score, field)) for score in own]
-        return crossed_interval(weighted_mean(values), who, panels, bounds=(0.0, most))
+        return crossed_interval(weighted_mean(values), evaluators, panels, bounds=(0.0, most))
 
     clustering = SystemClustering(len(own), mean("f1"), mean("purity"), mean("change", np.inf), mean("alone"))
     if name == ORIGINAL or not control:
@@ -107,12 +107,12 @@ def _system(scores: Sequence[PanelScore], name: str) -> SystemClustering:
 
 
 def _difference(control: Sequence[PanelScore], own: Sequence[PanelScore], field: str) -> Estimate | None:
-    """The mean over evaluators of (control panel - their own panels)."""
+    """Return the mean over evaluators of (their control panels - their panels ``own``); None if no one has both."""
     by_person: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for side, scores in enumerate((control, own)):
         for score in scores:
             by_person[score.panel.evaluator][side].append(float(getattr(score, field)))
-    values = {who: float(np.mean(a) - np.mean(b)) for who, (a, b) in by_person.items() if a and b}
+    values = {evaluator: float(np.mean(a) - np.mean(b)) for evaluator, (a, b) in by_person.items() if a and b}
     if not values:
         return None
     groups = {score.panel.evaluator: score.panel.item for score in own}

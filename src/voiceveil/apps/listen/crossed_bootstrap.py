@@ -1,9 +1,9 @@
 """Intervals over evaluators *and* speakers, and the agreement of evaluators.
 
-Conventions: one entry a rating, shape (n,). Ratings of one evaluator are alike, and so are those of one speaker; to ask
-how far a mean would move with other evaluators and other speakers, both are drawn anew: the "pigeonhole" bootstrap of
-Owen (2007) for crossed factors, in which a rating weighs the product of the counts of its evaluator and of its speaker.
-It is somewhat conservative. The interval is that of Student's t with the smaller of both numbers, less one.
+Conventions: arrays have one entry for each rating, shape (n,). Ratings of one evaluator are correlated, and so are
+those of one speaker. Both are resampled: the "pigeonhole" bootstrap of Owen (2007) for crossed factors, in which the
+weight of a rating is the product of the counts of its evaluator and of its speaker. It is somewhat conservative. The
+interval is that of Student's t; its degrees of freedom are the smaller of both numbers minus one.
 """
 
 from __future__ import annotations
@@ -32,12 +32,26 @@ def crossed_interval(
     seed: int = 0,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Estimate:
-    """Return a statistic of weights, shape (n,), with its 95% interval: ``bounds`` if only one evaluator was asked."""
-    _, who = np.unique(np.asarray(evaluators), return_inverse=True)
-    _, whom = np.unique(np.asarray(speakers), return_inverse=True)
-    n = min(int(who.max()), int(whom.max())) + 1
-    value = statistic(np.ones(len(who)))
-    replicates = np.array([x for w in _weights(who, whom, resamples, seed) if np.isfinite(x := statistic(w))])
+    """Return a statistic with its 95% interval over evaluators and speakers.
+
+    Parameters
+    ----------
+    statistic
+        Maps weights (n,) of the ratings to a value.
+    evaluators, speakers
+        Of each rating.
+    resamples, seed
+        Of the bootstrap.
+    bounds
+        Range of the statistic; it is the interval if there is only one evaluator or speaker.
+    """
+    _, evaluator_index = np.unique(np.asarray(evaluators), return_inverse=True)
+    _, speaker_index = np.unique(np.asarray(speakers), return_inverse=True)
+    n = min(int(evaluator_index.max()), int(speaker_index.max())) + 1
+    value = statistic(np.ones(len(evaluator_index)))
+    replicates = np.array(
+        [x for w in _weights(evaluator_index, speaker_index, resamples, seed) if np.isfinite(x := statistic(w))]
+    )
     interval = difference_interval(
         value, replicates if len(replicates) > 1 else np.zeros(0), n, of="evaluators, speakers"
     )
@@ -45,10 +59,12 @@ def crossed_interval(
     return Estimate(value, low, high, interval.se, n, interval.of)
 
 
-def _weights(who: NDArray[np.intp], whom: NDArray[np.intp], resamples: int, seed: int) -> Iterator[Floats]:
+def _weights(
+    evaluator_index: NDArray[np.intp], speaker_index: NDArray[np.intp], resamples: int, seed: int
+) -> Iterator[Floats]:
     rng = np.random.default_rng(seed)
     drawn = []
-    for factor in (who, whom):
+    for factor in (evaluator_index, speaker_index):
         size = int(factor.max()) + 1
         # A factor of one level is not drawn: its only value would come out every time.
         shape = np.full(size, 1 / size)
@@ -56,19 +72,19 @@ def _weights(who: NDArray[np.intp], whom: NDArray[np.intp], resamples: int, seed
             rng.multinomial(size, shape, resamples).astype(np.float64) if size > 1 else np.ones((resamples, 1))
         )
     for first, second in zip(*drawn, strict=True):
-        weights = first[who] * second[whom]
+        weights = first[evaluator_index] * second[speaker_index]
         if weights.sum() > 0:
             yield weights
 
 
 def weighted_mean(values: ArrayLike) -> Callable[[Floats], float]:
-    """The mean of ``values`` as a statistic of weights."""
+    """Return the mean of ``values`` as a function of weights."""
     array = np.asarray(values, dtype=np.float64)
     return lambda weights: float(weights @ array / weights.sum())
 
 
 def weighted_median(values: ArrayLike) -> Callable[[Floats], float]:
-    """The median of ``values`` as a statistic of weights; the mean of two when the weights part evenly."""
+    """Return the median of ``values`` as a function of weights; the mean of the two middle values if they tie."""
     array = np.asarray(values, dtype=np.float64)
     order = np.argsort(array, kind="stable")
     ordered = array[order]
@@ -86,10 +102,10 @@ def weighted_median(values: ArrayLike) -> Callable[[Floats], float]:
 def krippendorff_alpha(
     units: Mapping[str, Sequence[float]], *, level: Literal["ordinal", "interval"] = "ordinal"
 ) -> float:
-    """Krippendorff's alpha: 1 is perfect agreement, 0 what chance would give; NaN if nothing can be compared.
+    """Return Krippendorff's alpha: 1 is perfect agreement, 0 that of chance; NaN without items of two evaluators.
 
-    ``units``: what was rated -> the ratings it got from different evaluators; those with fewer than two do not count.
-    With m_u ratings of unit u, n of all, and d(c, k) the squared distance of two values, alpha = 1 - D_o / D_e with the
+    ``units``: item -> its ratings by different evaluators; items with fewer than two do not count. With m_u ratings of
+    unit u, n of all, and d(c, k) the squared distance of two values, alpha = 1 - D_o / D_e with the
     observed D_o = sum_u sum_{i != j} d / (m_u - 1) / n and the expected D_e = sum_{i != j of all} d / (n (n - 1))
     (Krippendorff 2011, "Computing Krippendorff's alpha-reliability").
     """
@@ -111,7 +127,10 @@ def _scatter(values: Floats) -> float:
 
 
 def _places(pooled: Floats) -> Callable[[Floats], Floats]:
-    """Ordinal distance: d(c, k) = (n_c / 2 + all between + n_k / 2)^2, so that a value's place is its mean rank."""
+    """Return a function from values to mean ranks, by which distances are ordinal.
+
+    That is d(c, k) = (n_c / 2 + all between + n_k / 2)^2.
+    """
     counts = Counter(pooled.tolist())
     place, below = {}, 0.0
     for value in sorted(counts):

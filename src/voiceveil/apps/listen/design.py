@@ -1,4 +1,4 @@
-"""From corpora to a study: balanced sessions, panels and checks, and the recordings that they need.
+"""The design of a study: balanced sessions, panels and checks from corpora, and the recordings that they need.
 
 Conventions (Tomashenko et al. 2022, section 2.3.2; plan of the 2022 challenge, section 5.3): a rating session has 36
 items, half of them original, half with the same speaker in A and B, the rest shared by the systems; B is always
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,25 +25,28 @@ from numpy.typing import NDArray
 from voiceveil import audio
 from voiceveil.apps.listen import recordings
 from voiceveil.apps.listen.sampling import Balance, Deck, deal_cells, deal_pairs, panel_shape
-from voiceveil.apps.listen.study import ORIGINAL, RATINGS, TASKS, Item, Recording, Session, Study
+from voiceveil.apps.listen.study import ORIGINAL, RATINGS, TASKS, Item, Recording, Study, StudySession
 from voiceveil.apps.web.tokens import Seal, new_key, write_key
 from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
+from voiceveil.corpus import open_corpus
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.sampling import shuffled
+from voiceveil.run.outputs import refuse_inputs
 
-__all__ = ["Plan", "design_study"]
+__all__ = ["StudyPlan", "design_from_specs", "design_study"]
 
 EXCERPTS = 16
+_LEVELS = (-60.0, -10.0)  # dB of full scale
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How large a study is, and what it asks."""
+class StudyPlan:
+    """Size and tasks of a study."""
 
     evaluators: int = 12
-    raters: int = 3  # who hear the same items
+    raters: int = 3  # evaluators who hear the same items
     sessions: int = 1  # of each task, for each evaluator
     items: int = 36  # of a rating or preference session
     panels: int = 3  # of a clustering session
@@ -62,32 +66,50 @@ class Plan:
                 raise InputError(f"{name} is {getattr(self, name)}", fix="give 1 or more")
         if not self.tasks:
             raise InputError("no tasks", fix=f"choose among {', '.join(TASKS)}")
+        if self.level is not None and not _LEVELS[0] <= self.level <= _LEVELS[1]:
+            fix = f"give dB of full scale from {_LEVELS[0]:g} to {_LEVELS[1]:g}, or keep"
+            raise InputError(f"the level {self.level:g} is out of range", fix=fix)
 
 
 def design_study(
     folder: Path,
     original: Corpus,
     systems: Mapping[str, Corpus],
-    plan: Plan | None = None,
+    plan: StudyPlan | None = None,
     *,
     enroll: Corpus | None = None,
 ) -> Study:
     """Write a study into a new folder: ``design.json``, ``audio/``, ``texts.toml``, ``key``.
 
-    ``systems``: name -> the same utterances, anonymized. ``enroll``: where B is taken from (default: ``original``).
+    Parameters
+    ----------
+    folder
+        Must not exist.
+    original
+        Original speech.
+    systems
+        Name of a system -> the same utterances, anonymized by it.
+    plan
+        Size and tasks.
+    enroll
+        Speech that recordings are compared with (default: ``original``).
+
+    Raises
+    ------
+    InputError
+        If the folder exists, or the corpora are too small for the plan.
     """
     if os.path.lexists(folder):
-        raise InputError(
-            "it is there already", where=folder, fix="name a new folder: invitations depend on the old one"
-        )
+        fix = "name a new folder: invitations depend on the old one"
+        raise InputError("this folder exists already", where=folder, fix=fix)
     key = new_key()
-    maker = _Maker(plan or Plan(), original, systems, enroll, Seal(key))
-    evaluators = maker.draw()
+    builder = _StudyBuilder(plan or StudyPlan(), original, systems, enroll, Seal(key))
+    evaluators = builder.draw()
     part = folder.with_name(f"{PART_PREFIX}{folder.name}")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        maker.write_audio(part / "audio")
-        study = maker.study(evaluators)
+        builder.write_audio(part / "audio")
+        study = builder.study(evaluators)
         study.save(part)
         write_key(part / "key", key)
         (part / "texts.toml").write_bytes((files("voiceveil.apps.listen") / "texts.toml").read_bytes())
@@ -97,11 +119,48 @@ def design_study(
     return study
 
 
-class _Maker:
-    """Gathers items and recordings; a recording has a name that tells nothing."""
+def design_from_specs(
+    folder: Path,
+    original: Sequence[str],
+    systems: Mapping[str, Sequence[str]],
+    plan: StudyPlan | None = None,
+    *,
+    enroll: Sequence[str] = (),
+) -> Study:
+    """Write a study from corpora that are given as for ``voiceveil anonymize``; several of one kind are joined.
+
+    Parameters
+    ----------
+    folder
+        Must not exist, nor lie in a corpus.
+    original, enroll
+        Corpora of original speech, and of speech that recordings are compared with (default: ``original``).
+    systems
+        Name of a system -> corpora with the same utterances, anonymized by it.
+    plan
+        Size and tasks.
+
+    Raises
+    ------
+    InputError
+        If a corpus cannot be read, the folder exists, or the corpora are too small for the plan.
+    """
+    refuse_inputs(folder, [*original, *enroll, *chain.from_iterable(systems.values())])
+    anonymized = {name: _joined(specs) for name, specs in systems.items()}
+    return design_study(folder, _joined(original), anonymized, plan, enroll=_joined(enroll) if enroll else None)
+
+
+def _joined(specs: Sequence[str]) -> Corpus:
+    """Return several corpora as one, with the name of the first."""
+    corpora = [open_corpus(spec) for spec in specs]
+    return Corpus(corpora[0].name, tuple(utterance for corpus in corpora for utterance in corpus))
+
+
+class _StudyBuilder:
+    """Draws items and collects their recordings, whose names reveal nothing."""
 
     def __init__(
-        self, plan: Plan, original: Corpus, systems: Mapping[str, Corpus], enroll: Corpus | None, seal: Seal
+        self, plan: StudyPlan, original: Corpus, systems: Mapping[str, Corpus], enroll: Corpus | None, seal: Seal
     ) -> None:
         if not systems:
             raise InputError("no anonymized corpus", fix="give --system NAME=CORPUS at least once")
@@ -112,8 +171,8 @@ class _Maker:
         self._versions = {ORIGINAL: original, **systems}
         self._trials = self._by_speaker(u for u in original if all(u.id in corpus for corpus in systems.values()))
         if not self._trials:
-            what = "no utterance of a known speaker is in all of the corpora"
-            raise InputError(what, fix="the anonymized ones must keep the ids of the original")
+            problem = "no utterance of a known speaker is in all of the corpora"
+            raise InputError(problem, fix="the anonymized ones must keep the ids of the original")
         self._enroll = self._by_speaker(original if enroll is None else enroll)
         self._balance = Balance(plan.seed)
         self._recordings: dict[str, Recording] = {}
@@ -129,8 +188,8 @@ class _Maker:
                 groups.setdefault(utterance.speaker, []).append(utterance)
         return groups
 
-    def draw(self) -> dict[str, tuple[Session, ...]]:
-        """Make all items; who hears which in what order."""
+    def draw(self) -> dict[str, tuple[StudySession, ...]]:
+        """Make all items, and return evaluator -> sessions, in their order."""
         plan = self._plan
         self._check_tone("volume", partial(recordings.noise, plan.level or -26.0, np.random.default_rng(plan.seed)))
         sets = [self._set(number) for number in range(-(-plan.evaluators // plan.raters))]
@@ -141,27 +200,27 @@ class _Maker:
             evaluators[name] = tuple(self._in_order(s, name, first=i == 0) for i, s in enumerate(sessions))
         return evaluators
 
-    def study(self, evaluators: dict[str, tuple[Session, ...]]) -> Study:
-        """Everything as data."""
+    def study(self, evaluators: dict[str, tuple[StudySession, ...]]) -> Study:
+        """Return the study of all items made so far."""
         plan = self._plan
         ratings = tuple(task for task in RATINGS if task in plan.tasks)
         recordings = dict(sorted(self._recordings.items()))
         return Study(plan.name, plan.seed, self._systems, ratings, recordings, self._items, evaluators)
 
-    def _set(self, number: int) -> list[Session]:
-        """The sessions that some evaluators have in common: no utterance is in two of their items."""
+    def _set(self, number: int) -> list[StudySession]:
+        """Return sessions that several evaluators share; no utterance is in two of their items."""
         plan, deck = self._plan, Deck(self._trials, self._enroll, self._balance)
         sessions = []
         for turn in range(plan.sessions):
             purpose = f"set {number} session {turn}"
             if "clustering" in plan.tasks:  # first: panels need many utterances of few speakers
-                sessions.append(Session("clustering", tuple(self._panels(deck, number, purpose))))
+                sessions.append(StudySession("clustering", tuple(self._panels(deck, number, purpose))))
         for turn in range(plan.sessions):
             purpose = f"set {number} session {turn}"
             if set(RATINGS) & set(plan.tasks):
-                sessions.append(Session("rating", tuple(self._rated(deck, purpose))))
+                sessions.append(StudySession("rating", tuple(self._rated(deck, purpose))))
             if "preference" in plan.tasks:
-                sessions.append(Session("preference", tuple(self._preferences(deck, purpose))))
+                sessions.append(StudySession("preference", tuple(self._preferences(deck, purpose))))
         order = ("rating", "preference", "clustering")
         return sorted(sessions, key=lambda session: order.index(session.task))
 
@@ -176,7 +235,7 @@ class _Maker:
             yield self._item("preference", (self._recording(a, utterance), self._recording(b, utterance)))
 
     def _panels(self, deck: Deck, number: int, purpose: str) -> Iterator[str]:
-        """The panels of a session, the control panel among them; in an order of their own for each evaluator."""
+        """Yield the panels of a session, the control panel first; each evaluator gets them in another order."""
         system = self._balance.least(self._systems, f"{purpose} panels", "panel system")[0]
         self._balance.counts["panel system", system] += 1
         speakers = self._panel_speakers(deck, number, purpose)
@@ -192,7 +251,7 @@ class _Maker:
             yield self._panel(dealt, ORIGINAL if turn == 0 else system, f"{purpose} panel {turn}")
 
     def _panel_speakers(self, deck: Deck, number: int, purpose: str) -> list[str]:
-        """Four speakers of one gender for each panel, those dealt least first; the genders take turns."""
+        """Return four speakers of one gender for each panel, least used first; genders alternate by set."""
         wanted = 4 * self._plan.panels
         fit: dict[str, list[str]] = {}
         for speaker, utterances in self._long.items():
@@ -211,7 +270,7 @@ class _Maker:
 
     @cached_property
     def _long(self) -> Mapping[str, Sequence[Utterance]]:
-        """The trials that are long enough for an excerpt in every version; shorter ones are in no panel."""
+        """Speaker -> trials that are long enough for an excerpt in every version."""
         every = (utterance for utterances in self._trials.values() for utterance in utterances)
         return self._by_speaker(u for u in every if self._shortest(u) >= recordings.EXCERPT)
 
@@ -220,7 +279,7 @@ class _Maker:
         return min(v.length or audio.info(v.path).duration - v.start for v in versions)
 
     def _panel(self, dealt: Sequence[Sequence[Utterance]], system: str, purpose: str) -> str:
-        """Half of the excerpts by ``system``: of each speaker every other one, and the distractor's."""
+        """Make a panel with half of its excerpts by ``system``: every other one, and the distractor's."""
         versions: list[tuple[str, Utterance]] = []
         for utterances in dealt[:3]:
             for utterance in utterances:
@@ -229,8 +288,8 @@ class _Maker:
         names = [self._recording(source, utterance, cut=recordings.EXCERPT) for source, utterance in versions]
         return self._item("panel", tuple(shuffled(names, self._plan.seed, purpose)))
 
-    def _in_order(self, session: Session, evaluator: str, *, first: bool) -> Session:
-        """The items of a session in this evaluator's order, with the checks in between."""
+    def _in_order(self, session: StudySession, evaluator: str, *, first: bool) -> StudySession:
+        """Return a session with its items in this evaluator's order, and with checks between them."""
         seed, purpose = self._plan.seed, f"order {evaluator} {session.items[0]}"
         items = shuffled(session.items, seed, purpose)
         if session.task != "clustering" and self._plan.attention:
@@ -238,14 +297,14 @@ class _Maker:
             for turn in reversed(range(self._plan.attention)):
                 count = 2 + self._seal.digest("attention", purpose, str(turn))[0] % 4
                 items.insert(max(1, round(step * (turn + 1))), self._attention(count, evaluator, session, turn))
-        return Session(session.task, (*(self._headphones(evaluator) if first else ()), *items))
+        return StudySession(session.task, (*(self._headphones(evaluator) if first else ()), *items))
 
-    def _attention(self, count: int, evaluator: str, session: Session, turn: int) -> str:
+    def _attention(self, count: int, evaluator: str, session: StudySession, turn: int) -> str:
         name = self._check_tone(f"attention {count}", partial(recordings.beeps, count))
         return self._item("attention", (name,), str(count), own=f"{session.task}-{turn + 1}-{evaluator}")
 
     def _headphones(self, evaluator: str) -> Iterator[str]:
-        """All six arrangements of softest and inverted tone, in an order of the evaluator's own."""
+        """Yield headphone checks: the six arrangements of softest and inverted tone, in this evaluator's order."""
         pairs = {f"{a}{b}": (a, b) for a in range(3) for b in range(3) if a != b}
         order = shuffled(pairs, self._plan.seed, f"headphones {evaluator}")
         for turn in range(self._plan.headphones):
@@ -260,12 +319,12 @@ class _Maker:
         return name
 
     def _recording(self, source: str, utterance: Utterance, *, cut: float | None = None, enroll: bool = False) -> str:
-        """The name of a recording, which is noted to be written."""
+        """Return the name of a recording, which :meth:`write_audio` will write."""
         version = utterance if enroll else self._versions[source][utterance.id]
         name = self._seal.name("recording", source, utterance.id, str(cut), str(enroll))
         if name not in self._recordings:
-            who, gender = utterance.speaker or "", utterance.gender or ""
-            self._recordings[name] = Recording(source, utterance.id, who, gender)
+            speaker, gender = utterance.speaker or "", utterance.gender or ""
+            self._recordings[name] = Recording(source, utterance.id, speaker, gender)
             self._origin[name] = (version, cut)
         return name
 
@@ -277,7 +336,7 @@ class _Maker:
         return name
 
     def write_audio(self, folder: Path) -> None:
-        """Write every recording."""
+        """Write all recordings and tones."""
         for name, (utterance, cut) in self._origin.items():
             duration = utterance.duration if cut is None else cut
             wave = recordings.prepare(utterance.path, start=utterance.start, duration=duration, level=self._plan.level)

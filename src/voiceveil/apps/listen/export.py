@@ -1,7 +1,7 @@
 """The results of a listening test for other programs: tables as CSV, everything as JSON.
 
 Conventions: a cell of a CSV file that a spreadsheet would take for a formula gets an apostrophe before it. The files
-hold no names, but what evaluators said of themselves; treat them as personal data.
+hold no names, but the evaluators' answers about their background: treat them as personal data.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Rows = list[list[object]]
 def tables(analysis: Analysis) -> dict[str, Rows]:
     """Return file name -> rows, the heading first."""
     kept = {person.name for person in analysis.kept}
-    asked = sorted({key for person in analysis.collected.people for key in person.background})
+    asked = sorted({key for person in analysis.responses.people for key in person.background})
     fields = ["evaluator", "item", "question", "source", "same", "speaker", "other", "utterance", "value"]
     rank = {(r.evaluator, r.item, r.question): v for r, v in zip(analysis.ratings, analysis.normalized, strict=True)}
     ratings: Rows = [[*fields, "normalized", "kept"]]
-    for rating in analysis.collected.ratings:
+    for rating in analysis.responses.ratings:
         normalized = rank.get((rating.evaluator, rating.item, rating.question))
         number = "" if normalized is None else f"{normalized:.6f}"
         ratings.append([*(getattr(rating, key) for key in fields), number, rating.evaluator in kept])
@@ -39,14 +39,14 @@ def tables(analysis: Analysis) -> dict[str, Rows]:
         ["evaluator", "kept", "finished", "items", "attention_right", "attention", "headphones_right", "headphones",
          "seconds", "plays", *asked]
     ]  # fmt: skip
-    for person in analysis.collected.people:
+    for person in analysis.responses.people:
         checks = [*person.attention, *person.headphones]
-        said = [person.background.get(key, "") for key in asked]
+        background = [person.background.get(key, "") for key in asked]
         row = [person.name, person.name in kept, person.finished, person.items, *checks, round(person.seconds, 1)]
-        people.append([*row, person.plays, *said])
+        people.append([*row, person.plays, *background])
     preferences: Rows = [["evaluator", "item", "first", "second", "chosen", "speaker", "kept"]]
     preferences += [
-        [*asdict(preference).values(), preference.evaluator in kept] for preference in analysis.collected.preferences
+        [*asdict(preference).values(), preference.evaluator in kept] for preference in analysis.responses.preferences
     ]
     tables = {"ratings": ratings, "evaluators": people, "preferences": preferences, **_panel_tables(analysis)}
     return {name: rows for name, rows in tables.items() if len(rows) > 1}
@@ -88,15 +88,17 @@ def _is_number(text: str) -> bool:
 
 
 def plain(analysis: Analysis, compared: Sequence[Comparison]) -> dict[str, Any]:
-    """Everything for a machine; intervals as objects with value, low and high."""
+    """Return all results as plain values; intervals are objects with value, low and high."""
     clustering = analysis.clustering
     groups = {aspect: analysis.groups[aspect] for aspect in ASPECTS if aspect in analysis.groups}
     return {
         "format": "voiceveil listening analysis 1",
         "study": analysis.study.name,
         "systems": list(analysis.study.systems),
-        "evaluators": {"consented": len(analysis.collected.people), "kept": len(analysis.kept)},
-        "aspects": {aspect: {source: _group(one) for source, one in rows.items()} for aspect, rows in groups.items()},
+        "evaluators": {"consented": len(analysis.responses.people), "kept": len(analysis.kept)},
+        "aspects": {
+            aspect: {source: _group(group) for source, group in rows.items()} for aspect, rows in groups.items()
+        },
         "tests": {
             aspect: [{"first": a, "second": b, **asdict(test)} for (a, b), test in tests.items()]
             for aspect, tests in analysis.tests.items()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from voiceveil.report.svg import Axis, Box, grid, place_names, scale, shorten, svg, text
 
-__all__ = ["Point", "density", "scatter_svg", "violins_svg"]
+__all__ = ["ScatterPoint", "density", "scatter_svg", "violins_svg"]
 
 Floats = NDArray[np.float64]
 _HEIGHT, _TOP, _BOTTOM, _LEFT = 300.0, 12.0, 232.0, 46.0
@@ -23,7 +23,7 @@ _STEPS = 80
 
 
 def density(values: Floats, at: Floats) -> Floats:
-    """A Gaussian kernel density of values at some points: Scott's bandwidth s n^(-1/5), at least 0.02."""
+    """Return the Gaussian kernel density of values at ``at``; Scott's bandwidth s n^(-1/5), at least 0.02."""
     width = max(float(values.std(ddof=1)) * len(values) ** -0.2 if len(values) > 1 else 0.0, 0.02)
     apart = (at[:, None] - values[None, :]) / width
     return np.asarray(np.exp(-0.5 * apart**2).sum(axis=1) / (len(values) * width * np.sqrt(2 * np.pi)))
@@ -32,7 +32,21 @@ def density(values: Floats, at: Floats) -> Floats:
 def violins_svg(
     groups: Mapping[str, Floats], title: str, axis: str, *, reference: str | None = None, high: float = 1.0
 ) -> str:
-    """A violin for each group, in the order given; values from 0 to ``high``."""
+    """Return a figure with a violin for each group.
+
+    Parameters
+    ----------
+    groups
+        Name -> values (n,) from 0 to ``high``, in the order of the figure.
+    title
+        Description of the figure for screen readers.
+    axis
+        Title of the vertical axis.
+    reference
+        Group whose median is drawn as a dotted line.
+    high
+        Upper end of the axis.
+    """
     column = 74.0 if len(groups) <= 5 else max(44.0, 400.0 / len(groups))
     right = _LEFT + column * len(groups) + 6
     y = Axis(0.0, high, high / 5, _BOTTOM, _TOP)
@@ -64,7 +78,7 @@ def _violin(values: Floats, middle: float, half: float, y: Axis, number: int) ->
 
 
 @dataclass(frozen=True)
-class Point:
+class ScatterPoint:
     """A system: an objective figure across, a subjective one upward, each with its interval or none."""
 
     name: str
@@ -75,7 +89,7 @@ class Point:
     original: bool = False
 
 
-def scatter_svg(points: Sequence[Point], title: str, titles: tuple[str, str]) -> str:
+def scatter_svg(points: Sequence[ScatterPoint], title: str, titles: tuple[str, str]) -> str:
     """Points with their intervals and names; a triangle is original speech. x is a rate, shown in percent."""
     width, height, frame = 420.0, 330.0, (50.0, 12.0, 408.0, 284.0)
     left, top, right, bottom = frame

@@ -16,7 +16,7 @@ from voiceveil.apps.listen.answers import Answers
 from voiceveil.apps.listen.export import plain, tables, write_csv
 from voiceveil.apps.listen.figures import violins_svg
 from voiceveil.apps.listen.objective import Comparison, comparisons, read_objective
-from voiceveil.apps.listen.responses import collect
+from voiceveil.apps.listen.responses import load_responses
 from voiceveil.apps.listen.study import Study
 from voiceveil.apps.web.database import open_database
 from voiceveil.core.atomic_files import atomic_path
@@ -41,7 +41,25 @@ def write_analysis(
 ) -> Analysis:
     """Analyze a study; write ``report.html``, ``analysis.json`` and the tables into ``out``.
 
-    A file there that is not of an earlier analysis is an ``InputError``, unless ``overwrite``.
+    Parameters
+    ----------
+    folder
+        The study.
+    database
+        Address of the database (default: ``answers.sqlite`` in the folder).
+    out
+        Folder for the files.
+    rules
+        Which evaluators count.
+    results
+        Objective results to compare with, each NAME=FILE.
+    overwrite
+        Replace files in ``out`` that are not of an earlier analysis.
+
+    Raises
+    ------
+    InputError
+        If there are no answers yet, or files are in the way.
     """
     refuse_overlap(out, [folder / "audio", folder / "design.json"])
     study = Study.load(folder)
@@ -49,7 +67,7 @@ def write_analysis(
     if "://" not in where and not Path(where).is_file():
         raise InputError("no answers yet", where=where, fix="`voiceveil listen serve` collects them")
     fingerprint = hashlib.sha256((folder / "design.json").read_bytes()).hexdigest()
-    analysis = analyze(study, collect(study, Answers(open_database(where), fingerprint)), rules)
+    analysis = analyze(study, load_responses(study, Answers(open_database(where), fingerprint)), rules)
     compared = comparisons(analysis, read_objective(results, study.systems))
     rows_of = tables(analysis)
     targets = [out / name for name in (*(f"{name}.csv" for name in rows_of), "analysis.json", "report.html")]
@@ -64,7 +82,7 @@ def write_analysis(
 
 
 def render(analysis: Analysis, compared: Sequence[Comparison]) -> str:
-    """The page."""
+    """Return the HTML of the analysis."""
     style, policy = style_and_policy(("voiceveil.apps.listen", "analysis.css"))
     sources = list(analysis.sources)
     first = analysis.study.systems[0]

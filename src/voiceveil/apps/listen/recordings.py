@@ -1,12 +1,12 @@
 """Recordings as they are played: equally loud, never clipped, without clicks; and the tones of the checks.
 
 Conventions: the level of speech is the mean power of its active 20 ms frames, those within 35 dB of the loudest, in dB
-relative to full scale. A recording is brought to one level unless its peaks would exceed -1 dB of full scale: then it
-stays softer. It fades in and out over 5 ms, between 0.1 s of silence, because players swallow what comes at once.
+relative to full scale. A recording is brought to a common level unless its peaks would exceed -1 dB of full scale: then
+it stays softer. It fades in and out over 5 ms and has 0.1 s of silence at both ends, as some players cut the start.
 
-Headphones are told from loudspeakers by the test of Woods et al. (2017): of three tones of 200 Hz one is 6 dB softer,
-and another has its right channel inverted; loudspeakers cancel that one in the air, so that it seems the softest.
-Attention: how many tones are there? Neither needs a language.
+The headphone check is that of Woods et al. (2017): of three tones of 200 Hz one is 6 dB softer, and another has its
+right channel inverted; between loudspeakers the inverted one cancels out, so that it seems the softest. The attention
+check asks for the number of tones. Neither needs a language.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RATE = 44100  # of the tones
 
 
 def active_level(wave: Waveform) -> float:
-    """The level of the speech in dB of full scale; minus infinity for silence."""
+    """Return the level of the speech in dB relative to full scale; minus infinity for silence."""
     size = max(1, round(0.02 * wave.rate))
     frames = wave.samples[: len(wave) // size * size].reshape(-1, size).astype(np.float64)
     power = (frames**2).mean(axis=1) if len(frames) else np.zeros(1)
@@ -40,19 +40,29 @@ def active_level(wave: Waveform) -> float:
 
 
 def prepare(path: Path, *, start: float = 0.0, duration: float | None = None, level: float | None) -> Waveform:
-    """A recording ready to be played; ``level`` in dB of full scale, None to leave loudness as it is."""
+    """Return a recording ready to be played.
+
+    Parameters
+    ----------
+    path
+        Audio file.
+    start, duration
+        Part of the file in seconds; None for all of the rest.
+    level
+        Target level in dB relative to full scale; None keeps the level.
+    """
     wave = audio.load(path, start=start, duration=duration)
     if not np.isfinite(wave.samples).all():
-        raise InputError("samples that are not finite", where=path)
+        raise InputError("some samples are not finite numbers", where=path, fix="repair the file, or leave it out")
     now, peak = active_level(wave), float(np.abs(wave.samples).max(initial=0.0))
     if not np.isfinite(now):
-        raise InputError("nothing but silence", where=path, fix="leave it out of the corpus")
+        raise InputError("the recording is silent", where=path, fix="leave it out of the corpus")
     gain = 1.0 if level is None else 10.0 ** ((level - now) / 20)
     return Waveform(_framed(wave.samples * np.float32(min(gain, _PEAK / peak)), wave.rate), wave.rate)
 
 
 def _framed(samples: Samples, rate: int) -> Samples:
-    """Faded in and out, between two silences."""
+    """Fade samples in and out, and add silence at both ends."""
     fade = min(round(_FADE * rate), len(samples) // 2)
     ramp = np.ones(len(samples), dtype=np.float32)
     ramp[:fade] = np.linspace(0.0, 1.0, fade, endpoint=False)
@@ -68,7 +78,7 @@ def _tone(frequency: float, seconds: float, gain: float = 0.25) -> NDArray[np.fl
 
 
 def headphone_tones(softest: int, inverted: int) -> NDArray[np.float64]:
-    """Three tones, shape (n, 2): number ``softest`` (0 to 2) is 6 dB softer, ``inverted`` is out of phase."""
+    """Return three tones, shape (n, 2): number ``softest`` (0 to 2) is 6 dB softer, ``inverted`` is out of phase."""
     pause = np.zeros((round(0.4 * _RATE), 2))
     parts = [pause]
     for number in range(3):
@@ -85,7 +95,7 @@ def beeps(count: int) -> NDArray[np.float64]:
 
 
 def noise(level: float, rng: np.random.Generator, seconds: float = 3.0) -> NDArray[np.float64]:
-    """Noise with the long-term slope of speech, as loud as the recordings, to set the volume by; shape (n, 2)."""
+    """Return noise with the spectral slope of speech at ``level``, to adjust the volume; shape (n, 2)."""
     count = round(seconds * _RATE)
     spectrum = np.fft.rfft(rng.normal(size=count))
     frequency = np.fft.rfftfreq(count, 1 / _RATE)

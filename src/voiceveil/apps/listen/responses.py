@@ -1,7 +1,7 @@
 """The responses of a listening test, ready for analysis: answers joined with the items of the design.
 
-Conventions: only finished items count; an answer of an item that was left open is a draft. Everything is in the order
-of the evaluators and of their items. A :class:`Person` is known by the number of their invitation.
+Conventions: only finished items count; the answers of an unfinished item are drafts. Everything is in the order of the
+evaluators and of their items. The name of a :class:`Person` is the number of their invitation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from voiceveil.apps.listen.study import Item, Study
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 
-__all__ = ["Collected", "Panel", "Person", "Preference", "Rating", "collect"]
+__all__ = ["PanelResponse", "Person", "Preference", "Rating", "Responses", "load_responses"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class Preference:
-    """One of two versions of an utterance was preferred; ``first`` and ``second`` in the order of their names."""
+    """A preference between two versions of an utterance, ``first`` and ``second`` in alphabetical order."""
 
     evaluator: str
     item: str
@@ -44,8 +44,8 @@ class Preference:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A panel as it was left, and all moves on the way; one entry an excerpt."""
+class PanelResponse:
+    """The final clusters of a panel, one entry for each excerpt, and all moves that led to them."""
 
     evaluator: str
     item: str
@@ -60,7 +60,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Person:
-    """An evaluator who has consented; pairs are (right, asked)."""
+    """An evaluator who has consented; pairs are (number of correct checks, number of checks)."""
 
     name: str
     background: dict[str, str] = field(default_factory=dict)
@@ -73,25 +73,25 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Collected:
-    """All of it."""
+class Responses:
+    """All responses of a study."""
 
     people: tuple[Person, ...]
     ratings: tuple[Rating, ...]
     preferences: tuple[Preference, ...]
-    panels: tuple[Panel, ...]
+    panels: tuple[PanelResponse, ...]
 
 
 def _consent(text: str) -> dict[str, str]:
-    """Return what a person has said of themselves, as the database holds it."""
-    said = parse_json(text)
-    if not isinstance(said, dict):
-        raise InputError("the database holds a consent that is no object")
-    return {str(key): str(value) for key, value in said.items()}
+    """Return the background of a person from the JSON in the database."""
+    background = parse_json(text)
+    if not isinstance(background, dict):
+        raise InputError("a consent in the database is not a JSON object")
+    return {str(key): str(value) for key, value in background.items()}
 
 
-def collect(study: Study, answers: Answers) -> Collected:
-    """Read the answers of a study."""
+def load_responses(study: Study, answers: Answers) -> Responses:
+    """Read the responses to a study from the database."""
     consents = {str(row[0]): _consent(str(row[1])) for row in answers.table("consents")}
     finished = {(str(e), str(i)): (plays, seconds) for e, i, plays, seconds, _ in answers.table("finished")}
     given: dict[tuple[str, str], dict[str, str]] = {}
@@ -108,14 +108,16 @@ def collect(study: Study, answers: Answers) -> Collected:
         done = [item for item in items if (name, item.id) in finished]
         people.append(_person(name, consents[name], items, done, given, finished))
         for item in done:
-            said = given.get((name, item.id), {})
+            answers_of_item = given.get((name, item.id), {})
             if item.kind == "rating":
-                ratings += [_rating(study, name, item, q, said[q]) for q in study.ratings if q in said]
-            elif item.kind == "preference" and "preference" in said:
-                preferences.append(_preference(study, name, item, said["preference"]))
+                ratings += [
+                    _rating(study, name, item, q, answers_of_item[q]) for q in study.ratings if q in answers_of_item
+                ]
+            elif item.kind == "preference" and "preference" in answers_of_item:
+                preferences.append(_preference(study, name, item, answers_of_item["preference"]))
             elif item.kind == "panel":
                 panels.append(_panel(study, name, item, sorted(moves.get((name, item.id), []))))
-    return Collected(tuple(people), tuple(ratings), tuple(preferences), tuple(panels))
+    return Responses(tuple(people), tuple(ratings), tuple(preferences), tuple(panels))
 
 
 def _int(value: object) -> int:
@@ -151,10 +153,10 @@ def _preference(study: Study, evaluator: str, item: Item, value: str) -> Prefere
     return Preference(evaluator, item.id, first, second, (a if value == "A" else b).source, a.speaker)
 
 
-def _panel(study: Study, evaluator: str, item: Item, moves: list[tuple[int, int, int]]) -> Panel:
+def _panel(study: Study, evaluator: str, item: Item, moves: list[tuple[int, int, int]]) -> PanelResponse:
     recordings = [study.recordings[audio] for audio in item.audio]
     where = {excerpt: cluster for _, excerpt, cluster in moves}
-    return Panel(
+    return PanelResponse(
         evaluator,
         item.id,
         study.panel_system(item),

@@ -1,8 +1,8 @@
-"""Balanced draws: which utterance, which speaker, which version, so that nothing is heard twice by one evaluator.
+"""Balanced draws of utterances, speakers and versions, so that no evaluator hears an utterance twice.
 
-Conventions: a :class:`Deck` belongs to one set of evaluators; an utterance that it has dealt, in whatever version or
-role, is not dealt again. Counts over the whole study decide who is next: always those dealt least, and among them in an
-order that depends on the seed alone. So all counts stay within one of each other where the corpus allows.
+Conventions: a :class:`Deck` belongs to one set of evaluators; an utterance that it has dealt, in any version or role,
+is not dealt again. Counts over the whole study decide what is dealt next: always what was dealt least, with ties in an
+order that depends on the seed alone. So all counts stay within one of each other if the corpus allows.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ Counts = Counter[tuple[str, ...]]
 
 
 class Balance:
-    """How often each thing was dealt in the whole study; the seed of all draws."""
+    """Counts of everything that was dealt in the whole study, and the seed of all draws."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.counts: Counts = Counter()
 
     def least(self, names: Iterable[str], purpose: str, *key: str) -> list[str]:
-        """The names, those dealt least for ``key`` first, and in the order of the draw ``purpose`` among equals."""
+        """Return the names, those dealt least for ``key`` first; ties are in the random order of ``purpose``."""
         drawn = shuffled(names, self.seed, purpose)
         return sorted(drawn, key=lambda name: self.counts[(*key, name)])
 
 
 def deal_cells(items: int, systems: Sequence[str], balance: Balance, purpose: str) -> list[tuple[str, bool]]:
-    """(source, same speaker) of each item of a session.
+    """Return (source, same speaker) of each item of a session.
 
-    Half of the items are original and half have the same speaker twice; the other half is shared by the systems. What
-    cannot be divided goes to those who had less of it so far.
+    Half of the items are original, the other half is shared by the systems; half have the same speaker twice. Items
+    that cannot be divided evenly go to the sources that had fewer of them so far.
     """
     original = items // 2 + (items % 2 and balance.counts["odd",] % 2)
     balance.counts["odd",] += items % 2
@@ -47,7 +47,7 @@ def deal_cells(items: int, systems: Sequence[str], balance: Balance, purpose: st
         name = balance.least(systems, f"{purpose} {turn}", "source")[0]
         count[name] += 1
         balance.counts["source", name] += 1
-    # Where a source has an odd number of items, one is left over: same speaker for those that had fewer of these.
+    # A source with an odd number of items has one left over: "same speaker" for the sources that had fewer of these.
     odd = [source for source in (ORIGINAL, *systems) if count[source] % 2]
     odd.sort(key=lambda source: balance.counts["same", source] - balance.counts["different", source])
     spare = (len(odd) + (1 if balance.counts["same",] <= balance.counts["different",] else 0)) // 2
@@ -63,7 +63,7 @@ def deal_cells(items: int, systems: Sequence[str], balance: Balance, purpose: st
 
 
 def deal_pairs(items: int, systems: Sequence[str], balance: Balance, purpose: str) -> list[tuple[str, str]]:
-    """(version A, version B) of each preference: all pairs of systems equally often, each way round equally often."""
+    """Return (version A, version B) of each preference: all ordered pairs of systems equally often."""
     sources = list(systems) if len(systems) > 1 else [ORIGINAL, *systems]
     pairs = {f"{a} {b}": (a, b) for a, b in combinations(sources, 2)}
     dealt = []
@@ -103,7 +103,10 @@ class Deck:
         self._gender = {u.speaker: u.gender for us in (*trials.values(), *enroll.values()) for u in us}
 
     def trial(self, source: str, purpose: str, *, same: bool) -> tuple[Utterance, Utterance]:
-        """An utterance to judge and one to compare it with, of the same speaker or of another of the same gender."""
+        """Return an utterance to rate and one to compare it with.
+
+        The second is of the same speaker, or of another speaker of the same gender.
+        """
         for speaker in self._in_turn(self._trials, "trial"):
             mine = self._fresh(self._trials[speaker])
             others = (
@@ -128,7 +131,7 @@ class Deck:
         )
 
     def alone(self, sources: Sequence[str], purpose: str) -> Utterance:
-        """An utterance by itself."""
+        """Return an utterance that is not compared with another utterance."""
         for speaker in self._in_turn(self._trials, "preference"):
             fresh = self._by_use(self._fresh(self._trials[speaker]), purpose, *sources)
             if fresh:

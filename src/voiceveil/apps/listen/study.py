@@ -16,7 +16,7 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.documents import build, read_json
 from voiceveil.core.errors import InputError
 
-__all__ = ["ORIGINAL", "RATINGS", "TASKS", "Item", "Recording", "Session", "Study"]
+__all__ = ["ORIGINAL", "RATINGS", "TASKS", "Item", "Recording", "Study", "StudySession"]
 
 _FORMAT = "voiceveil listening study 1"
 _LARGEST = 64 << 20  # bytes
@@ -52,7 +52,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Session:
+class StudySession:
     """Items that are heard in one go: the task ("rating", "preference", "clustering") and ids of items in order."""
 
     task: str
@@ -69,7 +69,7 @@ class Study:
     ratings: tuple[str, ...]  # of RATINGS, what is asked about each item
     recordings: dict[str, Recording]
     items: dict[str, Item]
-    evaluators: dict[str, tuple[Session, ...]]
+    evaluators: dict[str, tuple[StudySession, ...]]
 
     def save(self, folder: Path) -> None:
         """Write ``design.json``."""

@@ -1,7 +1,6 @@
-"""The words of the pages: ours in ``texts.toml`` beside this module, the designer's in the folder of the study.
+"""The texts of the pages: defaults in ``texts.toml`` beside this module, the designer's in the folder of the study.
 
-Conventions: TOML, plain text. What the designer's file leaves out is as in ours; a key that ours does not have is a
-mistake, and said so.
+Conventions: TOML, plain text. Keys that the designer's file leaves out have their defaults; unknown keys are errors.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["Ask", "Texts", "load_texts", "paragraphs"]
 
 @dataclass(frozen=True)
 class Ask:
-    """Something that the designer wants to know of an evaluator."""
+    """A question of the designer about an evaluator."""
 
     name: str
     label: str
@@ -33,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Texts:
-    """All words; ``parts[section][key]``."""
+    """All texts: ``parts[section][key]``."""
 
     language: str
     direction: str
@@ -45,31 +44,31 @@ class Texts:
 
 
 def load_texts(folder: Path) -> Texts:
-    """The words of a study."""
-    ours = tomllib.loads((files("voiceveil.apps.listen") / "texts.toml").read_text(encoding="utf-8"))
+    """Read the texts of a study."""
+    defaults = tomllib.loads((files("voiceveil.apps.listen") / "texts.toml").read_text(encoding="utf-8"))
     path = folder / "texts.toml"
-    theirs = read_toml(path, fix="see https://toml.io") if os.path.lexists(path) else {}
-    asks = theirs.pop("ask", [])
-    for name, value in theirs.items():
-        _check(name, value, ours, path)
-    parts = {name: {**value, **theirs.get(name, {})} for name, value in ours.items() if isinstance(value, dict)}
-    direction = str(theirs.get("direction", ours["direction"]))
+    custom = read_toml(path, fix="see https://toml.io") if os.path.lexists(path) else {}
+    asks = custom.pop("ask", [])
+    for name, value in custom.items():
+        _check(name, value, defaults, path)
+    parts = {name: {**value, **custom.get(name, {})} for name, value in defaults.items() if isinstance(value, dict)}
+    direction = str(custom.get("direction", defaults["direction"]))
     if direction not in ("ltr", "rtl"):
         raise InputError(f"direction {direction!r}", where=path, fix='"ltr" or "rtl"')
-    return Texts(str(theirs.get("language", ours["language"])), direction, parts, _asks(asks, path))
+    return Texts(str(custom.get("language", defaults["language"])), direction, parts, _asks(asks, path))
 
 
-def _check(name: str, value: Any, ours: Mapping[str, Any], path: Path) -> None:
-    """Names and kinds of values must be those of our own file."""
-    if name not in ours:
-        raise InputError(f"unknown key {name!r}", where=path, fix=did_you_mean(name, list(ours)))
-    if not isinstance(value, type(ours[name])):
+def _check(name: str, value: Any, defaults: Mapping[str, Any], path: Path) -> None:
+    """Raise an ``InputError`` unless names and types of values are those of the defaults."""
+    if name not in defaults:
+        raise InputError(f"unknown key {name!r}", where=path, fix=did_you_mean(name, list(defaults)))
+    if not isinstance(value, type(defaults[name])):
         raise InputError(f"{name!r} is not of the right kind", where=path, fix="compare with the file as it was made")
     if isinstance(value, dict):
         for key, text in value.items():
-            _check(key, text, ours[name], path)
-    if isinstance(value, list) and len(value) != len(ours[name]):
-        raise InputError(f"{name!r} has {len(value)} entries", where=path, fix=f"it must have {len(ours[name])}")
+            _check(key, text, defaults[name], path)
+    if isinstance(value, list) and len(value) != len(defaults[name]):
+        raise InputError(f"{name!r} has {len(value)} entries", where=path, fix=f"it must have {len(defaults[name])}")
 
 
 def _asks(rows: Any, path: Path) -> tuple[Ask, ...]:
@@ -84,5 +83,5 @@ def _asks(rows: Any, path: Path) -> tuple[Ask, ...]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The paragraphs of a text."""
+    """Return the paragraphs of a text."""
     return [part.strip() for part in text.split("\n\n") if part.strip()]

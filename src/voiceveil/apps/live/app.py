@@ -25,7 +25,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from voiceveil.apps.live.session import Session, Timings
-from voiceveil.apps.web.guard import HEADERS, Guard
+from voiceveil.apps.web.guard import HEADERS, SecurityHeaders
 from voiceveil.apps.web.pages import Pages
 from voiceveil.audio import Samples
 from voiceveil.core.errors import InputError
@@ -68,7 +68,7 @@ class LiveApp:
             Route("/static/{name}", self.static),
             WebSocketRoute("/stream", self.stream),
         ]
-        return Starlette(routes=routes, middleware=[Middleware(Guard)])
+        return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)])
 
     async def page(self, request: Request) -> Response:
         """Return the page to speak into."""

@@ -1,7 +1,7 @@
-"""Raw PCM through a pipe: whatever ffmpeg, sox or arecord can write comes in, and what they can read goes out.
+"""Raw PCM through a pipe, as ffmpeg, sox or arecord write and read it.
 
 Conventions: mono at 16 kHz, little endian, without a header: ``s16le`` (16-bit whole numbers) or ``f32le`` (floats).
-As much comes out as went in; a block is written as soon as it is finished.
+The output has as many samples as the input; a block is written as soon as it is finished.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["FORMATS", "run_pipe"]
 _Decode = Callable[[bytes], Samples]
 _Encode = Callable[[Samples], bytes]
 
-#: Name -> bytes a sample, from bytes, to bytes.
+#: Name -> (bytes per sample, decoder, encoder).
 FORMATS: dict[str, tuple[int, _Decode, _Encode]] = {
     "s16le": (
         2,

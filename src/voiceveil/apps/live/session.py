@@ -3,8 +3,8 @@
 Conventions: samples are float32, mono, at the system's rate (16 kHz), shape (n,), in [-1, 1]; blocks may have any size.
 A pseudo-speaker is drawn once, when the session begins, from a fresh key that is never stored.
 
-Latency: B2 looks at frames of 20 ms, so that a sample is finished when the 20 ms that begin with it are there. Whoever
-hands over blocks waits for a block to fill besides: 20 ms and one block in all.
+Latency: B2 processes frames of 20 ms: an output sample is ready when the 20 ms that begin with it have arrived. A
+caller that pushes blocks also waits for a block to fill: the latency is 20 ms and one block.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import numpy as np
 
 from voiceveil.audio import Samples
 from voiceveil.core.errors import InputError
-from voiceveil.systems.contract import Anonymizer, Stream, check_finite
+from voiceveil.systems.contract import Anonymizer, Stream, check_finite, find_system
 from voiceveil.systems.keys import Key
-from voiceveil.systems.resolve import find_system
 
 __all__ = ["Session", "Timings", "live_system"]
 
@@ -65,7 +64,7 @@ def _begin(system: Anonymizer, key: Key) -> tuple[Stream, float]:
 class Timings:
     """Processing times of blocks in seconds; a block is late when it took longer than it lasts.
 
-    Times of the latest blocks are kept, 20,000 at least (more than three minutes), so that a session can last for ever.
+    Only times of the latest blocks are kept, 20,000 at least (more than three minutes), to bound the memory.
     """
 
     late: int = 0
@@ -81,7 +80,7 @@ class Timings:
             del self.seconds[:_KEPT]
 
     def as_dict(self) -> dict[str, float]:
-        """Number of blocks, how many were late; median, 99th percentile and worst processing time in milliseconds."""
+        """Return the numbers of blocks and of late ones; median, 99th percentile and worst time in milliseconds."""
         if not self.seconds:
             return {"blocks": 0, "late": 0, "p50": 0.0, "p99": 0.0, "worst": 0.0}
         p50, p99, worst = 1e3 * np.quantile(np.frombuffer(self.seconds), [0.5, 0.99, 1.0])

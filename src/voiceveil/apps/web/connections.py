@@ -30,7 +30,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-__all__ = ["ConnectionLimits", "Connections", "GuardedHttp", "Progress", "source_of"]
+__all__ = ["ConnectionLimits", "Connections", "GuardedHttp", "TransferProgress", "source_of"]
 
 Phase = Literal["headers", "body", "working", "idle", "discarding"]
 _RANKS: dict[Phase, int] = {"headers": 0, "discarding": 0, "idle": 1, "body": 2, "working": 2}  # 0 makes room first
@@ -64,7 +64,7 @@ def source_of(address: str) -> str:
     return str(numeric.ipv4_mapped or IPv6Network((numeric, 64), strict=False))
 
 
-class Progress:
+class TransferProgress:
     """Tell whether an amount of bytes grows too slowly, averaged over ``stall_seconds``."""
 
     def __init__(self, limits: ConnectionLimits, now: float) -> None:
@@ -191,7 +191,7 @@ class GuardedHttp(H11Protocol):
         self._since = now  # when the phase began
         self._received = 0
         self._refused = False  # what else comes is not even parsed
-        self._incoming, self._outgoing = Progress(self._limits, now), Progress(self._limits, now)
+        self._incoming, self._outgoing = TransferProgress(self._limits, now), TransferProgress(self._limits, now)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the connection."""
@@ -231,11 +231,11 @@ class GuardedHttp(H11Protocol):
     def _current_phase(self) -> Phase:
         if self._refused:
             return "discarding"
-        theirs = self.conn.their_state
-        if theirs is h11.IDLE:
+        client_state = self.conn.their_state
+        if client_state is h11.IDLE:
             begun = self.cycle is None or bool(self.conn.trailing_data[0])
             return "headers" if begun else "idle"
-        if theirs is h11.SEND_BODY:
+        if client_state is h11.SEND_BODY:
             return "discarding" if self.cycle.response_complete else "body"
         return "working"
 

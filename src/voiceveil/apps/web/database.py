@@ -2,11 +2,11 @@
 
 Conventions: SQL has ``?`` for values, never values themselves, and keeps to what both databases understand. A write is
 a function of a :class:`Transaction`; when :meth:`Database.write` returns, it is on disk (SQLite: write-ahead log,
-synced at each commit). It may be run again after a conflict or a lost connection, hence its statements must bear
-repetition (``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle. Every call
+synced at each commit). It may be run again after a conflict or a lost connection, hence its statements must be
+idempotent (``ON CONFLICT``). Transactions are serializable: a write sees no other write in the middle. Every call
 blocks: call it from a worker thread (:mod:`voiceveil.apps.web.limits`), never from the event loop.
 
-What is deleted by :meth:`Database.erase` is also removed from SQLite's files: deleted bytes are overwritten
+Rows that :meth:`Database.erase` deletes are also removed from SQLite's files: deleted bytes are overwritten
 (``secure_delete``), the file is rebuilt (``VACUUM``) and the write-ahead log is emptied. PostgreSQL keeps deleted rows
 in its files until it vacuums.
 """
@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -46,7 +47,7 @@ class _Cursor(Protocol):
     description: Any
 
     def fetchall(self) -> list[Any]:
-        """All rows."""
+        """Return all rows."""
 
 
 class _Connection(Protocol):
@@ -54,7 +55,7 @@ class _Connection(Protocol):
         """Run a statement."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
 
 
 class Transaction:
@@ -65,60 +66,70 @@ class Transaction:
         self._mark = mark
 
     def run(self, sql: str, *values: object) -> list[Row]:
-        """Run one statement; the rows it gives."""
+        """Run one statement and return its rows."""
         cursor: _Cursor = self._connection.execute(sql.replace("?", self._mark), values)
         return cursor.fetchall() if cursor.description is not None else []
 
 
-class Database:
-    """A pool of connections.
+@dataclass(frozen=True)
+class Driver:
+    """The differences between kinds of databases.
 
-    ``begin`` opens a writing transaction; ``alone``: only one thread of the process may write at a time; ``scrub``
-    removes deleted rows from the files and returns whether it could.
+    Parameters
+    ----------
+    connect
+        Opens a connection.
+    begin
+        Statement that opens a writing transaction.
+    mark
+        Placeholder of a value in SQL.
+    one_writer
+        Only one thread of the process may write at a time.
+    is_transient, is_broken
+        Whether after an error the work can be repeated, and whether the connection is lost.
+    scrub
+        Removes deleted rows from the files; returns whether it could.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[], _Connection],
-        *,
-        begin: str,
-        mark: str,
-        alone: bool,
-        transient: Callable[[BaseException], bool],
-        broken: Callable[[BaseException], bool],
-        scrub: Callable[[_Connection], bool] = lambda connection: True,
-    ) -> None:
-        self._connect = connect
-        self._begin = begin
-        self._mark = mark
+    connect: Callable[[], _Connection]
+    begin: str
+    mark: str
+    one_writer: bool
+    is_transient: Callable[[BaseException], bool]
+    is_broken: Callable[[BaseException], bool] = lambda error: False
+    scrub: Callable[[_Connection], bool] = lambda connection: True
+
+
+class Database:
+    """A pool of connections."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         # SQLite lets one write at a time, and makes the others poll: it is better that they wait in line.
-        self._turn = threading.Lock() if alone else None
-        self._transient = transient
-        self._broken = broken
-        self._scrub = scrub
+        self._turn = threading.Lock() if driver.one_writer else None
         self._scrub_after: float | None = None  # time of the monotonic clock; None: nothing was erased
         self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
 
     def read(self, sql: str, *values: object) -> list[Row]:
-        """The rows of one query."""
-        return self._repeatedly(lambda connection: Transaction(connection, self._mark).run(sql, *values))
+        """Return the rows of one query."""
+        return self._repeatedly(lambda connection: Transaction(connection, self._driver.mark).run(sql, *values))
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a transaction; when this returns, its effects are on disk."""
 
         def attempt(connection: _Connection) -> T:
-            connection.execute(self._begin)
+            connection.execute(self._driver.begin)
             try:
-                result = work(Transaction(connection, self._mark))
+                result = work(Transaction(connection, self._driver.mark))
                 connection.execute("COMMIT")
             except BaseException as error:
-                if not self._broken(error):
+                if not self._driver.is_broken(error):
                     connection.execute("ROLLBACK")
                 raise
             if self._scrub_after is not None and time.monotonic() >= self._scrub_after:
                 # If another process is reading at that moment, a later write tries again.
-                self._scrub_after = None if self._scrub(connection) else time.monotonic() + _SCRUB_PAUSE
+                self._scrub_after = None if self._driver.scrub(connection) else time.monotonic() + _SCRUB_PAUSE
             return result
 
         if self._turn is None:
@@ -136,7 +147,7 @@ class Database:
         return self.write(work)
 
     def create(self, statements: Sequence[str]) -> None:
-        """Make the tables that are not there yet; ``statements`` begin with ``CREATE TABLE IF NOT EXISTS``."""
+        """Create missing tables; ``statements`` begin with ``CREATE TABLE IF NOT EXISTS``."""
 
         def make(transaction: Transaction) -> None:
             for statement in statements:
@@ -159,7 +170,7 @@ class Database:
                 with self._connection() as connection:
                     return work(connection)
             except Exception as error:
-                if not (self._transient(error) or self._broken(error)):
+                if not (self._driver.is_transient(error) or self._driver.is_broken(error)):
                     raise
                 last = error
         raise Unavailable(str(last)) from last
@@ -170,11 +181,11 @@ class Database:
             try:
                 connection = self._idle.get_nowait()
             except queue.Empty:
-                connection = self._connect()
+                connection = self._driver.connect()
             try:
                 yield connection
             except Exception as error:
-                if self._broken(error):
+                if self._driver.is_broken(error):
                     connection.close()
                     while not self._idle.empty():  # the others have lost their server as well
                         self._idle.get().close()
@@ -185,7 +196,7 @@ class Database:
 
 
 def open_database(where: str | Path) -> Database:
-    """A database by its path (SQLite, made if it is not there) or address (``postgresql://user@host/name``)."""
+    """Open a database by its path (SQLite, created if missing) or address (``postgresql://user@host/name``)."""
     address = str(where)
     if address.startswith(("postgresql://", "postgres://")):
         return _postgresql(address)
@@ -215,35 +226,27 @@ def _sqlite(path: Path) -> Database:
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * _PATIENCE)}")
         return not busy
 
-    def transient(error: BaseException) -> bool:
+    def is_transient(error: BaseException) -> bool:
         return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
     try:
         _claim(path)
         first = connect()
         first.execute("PRAGMA busy_timeout = 0")
-        first.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what a killed server has erased is still in its log
+        first.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # rows that a killed server erased are still in its log
         first.close()
     except sqlite3.Error as error:
         raise InputError(f"not usable as a database: {error}", where=path, fix="give another path") from error
-    return Database(
-        connect,
-        begin="BEGIN IMMEDIATE",
-        mark="?",
-        alone=True,
-        transient=transient,
-        broken=lambda error: False,
-        scrub=scrub,
-    )
+    return Database(Driver(connect, "BEGIN IMMEDIATE", "?", one_writer=True, is_transient=is_transient, scrub=scrub))
 
 
 def _claim(path: Path) -> None:
-    """Mark a new file as a database of ours; raise ``InputError`` if it is another program's, which stays as it is."""
+    """Mark a new file as a database of these applications; raise ``InputError`` for one of another program."""
     with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
         if connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
             return
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise InputError("the database of another program", where=path, fix="give another --database")
+            raise InputError("this is the database of another program", where=path, fix="give another --database")
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
 
 
@@ -258,16 +261,16 @@ def _postgresql(address: str) -> Database:
         connection.execute(f"SET statement_timeout = '{_LONGEST_STATEMENT}s'")
         return connection
 
-    def transient(error: BaseException) -> bool:
+    def is_transient(error: BaseException) -> bool:
         return isinstance(error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected)
 
-    def broken(error: BaseException) -> bool:
+    def is_broken(error: BaseException) -> bool:
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-        return lost and not transient(error)
+        return lost and not is_transient(error)
 
     try:
         connect().close()
     except psycopg.Error as error:
         raise InputError(f"no connection to PostgreSQL: {str(error).strip()}", fix="is it running?") from error
     begin = "BEGIN ISOLATION LEVEL SERIALIZABLE"
-    return Database(connect, begin=begin, mark="%s", alone=False, transient=transient, broken=broken)
+    return Database(Driver(connect, begin, "%s", one_writer=False, is_transient=is_transient, is_broken=is_broken))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "POLICY", "Guard", "form_mark", "is_ours"]
+__all__ = ["HEADERS", "POLICY", "SecurityHeaders", "form_mark", "is_ours"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
@@ -33,7 +33,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class SecurityHeaders:
     """Middleware: puts the headers on every answer; pages are not to be stored unless they say otherwise."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -60,7 +60,7 @@ def form_mark(seal: Seal, session: str) -> str:
 
 
 def is_ours(request: Request, seal: Seal, session: str, mark: object) -> bool:
-    """Return whether a form was sent by one of our pages in this session."""
+    """Return whether a form was sent by a page of this server in this session."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     return isinstance(mark, str) and hmac.compare_digest(mark.encode(), form_mark(seal, session).encode())

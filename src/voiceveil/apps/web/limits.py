@@ -39,7 +39,7 @@ class RateLimit:
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, float(burst)
-        self._buckets: dict[str, tuple[float, float]] = {}  # key -> (what is left, when)
+        self._buckets: dict[str, tuple[float, float]] = {}  # key -> (requests left, time)
         self._lock = threading.Lock()
 
     def wait(self, key: str, *, now: float | None = None) -> float:

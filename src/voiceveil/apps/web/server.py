@@ -1,7 +1,7 @@
-"""Serves an application until it is stopped, also without a proxy in front of it.
+"""Serve an application until it is stopped, also without a proxy in front of it.
 
-Conventions: no request is logged: addresses of evaluators are nobody's business. What clients can cause to be logged is
-logged once a minute at most. A port of 0 is a free one.
+Conventions: requests are not logged, to protect the addresses of evaluators. Messages that clients can cause are logged
+once a minute at most. Port 0 stands for any free port.
 """
 
 from __future__ import annotations
@@ -74,10 +74,20 @@ def build_server(
     message_bytes: int | None = None,
     limits: ConnectionLimits | None = None,
 ) -> uvicorn.Server:
-    """Return a server of an application under these host names.
+    """Return a server of an application.
 
-    ``proxies``: whose word on the client's address is taken (addresses, commas); ``message_bytes``: largest message of
-    a websocket, None for an application without websockets.
+    Parameters
+    ----------
+    app
+        The application.
+    hosts
+        Host names that it answers to.
+    proxies
+        Addresses, separated by commas, of proxies whose headers about the client's address are trusted.
+    message_bytes
+        Largest message of a websocket; None for an application without websockets.
+    limits
+        Limits of connections.
     """
     import uvicorn
 

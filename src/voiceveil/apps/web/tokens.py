@@ -21,18 +21,22 @@ from voiceveil.apps.web.database import Database, Transaction
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
 
-__all__ = ["BadToken", "ExpiredToken", "Revocations", "Seal", "new_key", "open_own_token", "read_key", "write_key"]
+__all__ = [
+    "BadToken", "ExpiredToken", "Revocations", "Seal", "check_link", "new_key", "open_own_token", "read_key",
+    "write_key",
+]  # fmt: skip
 
 _KEY_BYTES = 32
+_MAX_DAYS = 36500  # that a link is valid
 _RESTORE = "restore it: links and codes depend on it"
 
 
 class BadToken(Exception):
-    """Not a token of ours, or not for this."""
+    """The token was not signed with this key and purpose."""
 
 
 class ExpiredToken(BadToken):
-    """A token of ours whose time is over."""
+    """The token has expired or was revoked."""
 
 
 class Seal:
@@ -44,12 +48,22 @@ class Seal:
         self._key = key
 
     def token(self, purpose: str, payload: dict[str, Any], *, until: float) -> str:
-        """Return a token that says ``payload`` until then; ``id`` and ``made`` are added where it has none."""
-        said = {"id": secrets.token_hex(8), "made": time.time(), **payload, "until": int(until)}
-        return str(self._serializer(purpose).dumps(said))
+        """Return a signed token.
+
+        Parameters
+        ----------
+        purpose
+            Only :meth:`open` with the same purpose accepts the token.
+        payload
+            Its content; a random ``id`` and the time ``made`` are added unless it has them.
+        until
+            When it expires, in seconds since 1970.
+        """
+        content = {"id": secrets.token_hex(8), "made": time.time(), **payload, "until": int(until)}
+        return str(self._serializer(purpose).dumps(content))
 
     def open(self, purpose: str, token: str, *, now: float | None = None) -> dict[str, Any]:
-        """Return the content of a token; ``BadToken`` if it is not ours, ``ExpiredToken`` if its time is over."""
+        """Return the content of a token; ``BadToken`` if its signature is wrong, ``ExpiredToken`` if it has expired."""
         from itsdangerous import BadData
 
         try:
@@ -58,16 +72,16 @@ class Seal:
         except (BadData, KeyError, TypeError, ValueError) as error:
             raise BadToken("not a token of this server") from error
         if (time.time() if now is None else now) >= until:
-            raise ExpiredToken("its time is over")
+            raise ExpiredToken("the token has expired")
         return dict(payload)
 
     def digest(self, purpose: str, *parts: str) -> bytes:
-        """32 bytes that depend on the key, the purpose and each of the parts."""
-        said = "\0".join(f"{len(part)}:{part}" for part in (purpose, *parts))
-        return hmac.new(self._key, said.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+        """Return 32 bytes that depend on the key, the purpose and each of the parts."""
+        content = "\0".join(f"{len(part)}:{part}" for part in (purpose, *parts))
+        return hmac.new(self._key, content.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
     def name(self, purpose: str, *parts: str, letters: int = 20) -> str:
-        """A digest as small letters and digits, for names that tell nothing."""
+        """Return a digest as lowercase letters and digits, for names that reveal nothing."""
         return base64.b32encode(self.digest(purpose, *parts)).decode().lower()[:letters]
 
     def _serializer(self, purpose: str) -> Any:
@@ -77,9 +91,9 @@ class Seal:
 
 
 class Revocations:
-    """Tokens that are no longer good although they have not expired, in the database of an application.
+    """Tokens that are no longer valid although they have not expired, in the database of an application.
 
-    A holder is a team or an evaluator; ``said`` is the content of a token (:meth:`Seal.open`).
+    A holder is a team or an evaluator; ``content`` is that of a token (:meth:`Seal.open`).
     """
 
     def __init__(self, database: Database) -> None:
@@ -87,21 +101,21 @@ class Revocations:
         table = "revocations (name TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL)"
         database.create([f"CREATE TABLE IF NOT EXISTS {table}"])
 
-    def revoke_token(self, said: dict[str, Any]) -> None:
+    def revoke_token(self, content: dict[str, Any]) -> None:
         """Revoke one token, and the cookies that were made from it."""
-        if "id" not in said:
+        if "id" not in content:
             raise InputError("this token has no id: an earlier version made it", fix="revoke all tokens of its holder")
-        self._add(f"token {said['id']}")
+        self._add(f"token {content['id']}")
 
     def revoke_holder(self, holder: str) -> None:
-        """Revoke every token that was made for a holder until now; new ones are good."""
+        """Revoke every token that was made for a holder until now; later ones are valid."""
         self._add(f"holder {holder}")
 
-    def has(self, holder: str, said: dict[str, Any]) -> bool:
+    def has(self, holder: str, content: dict[str, Any]) -> bool:
         """Return whether a token of this holder is revoked."""
-        names = (f"holder {holder}", f"token {said.get('id')}")
+        names = (f"holder {holder}", f"token {content.get('id')}")
         rows = self._database.read("SELECT name, at FROM revocations WHERE name IN (?, ?)", *names)
-        return any(name == names[1] or said.get("made", 0.0) <= at for name, at in rows)
+        return any(name == names[1] or content.get("made", 0.0) <= at for name, at in rows)
 
     def _add(self, name: str) -> None:
         def work(transaction: Transaction) -> None:
@@ -112,22 +126,31 @@ class Revocations:
 
 
 def open_own_token(seal: Seal, purpose: str, link: str) -> dict[str, Any]:
-    """Return the content of a token that an operator names, alone or as a link; ``InputError`` if it is not ours."""
+    """Return the content of a token or link that an operator gives; ``InputError`` if it is not of this server."""
     try:
         return seal.open(purpose, link.strip().rstrip("/").rpartition("/")[2])
     except ExpiredToken as error:
         raise InputError("this token has expired already", fix="there is nothing to revoke") from error
     except BadToken as error:
-        raise InputError("this is no token of this server", fix="copy the whole token or link") from error
+        raise InputError("this is not a token of this server", fix="copy the whole token or link") from error
+
+
+def check_link(url: str, days: float) -> None:
+    """Raise ``InputError`` unless ``url`` is an address and ``days`` a time that a link can be valid."""
+    if not url.startswith(("http://", "https://")):
+        fix = "begin with https://, or on your own computer with http://"
+        raise InputError(f"--url {url!r} is not the address of a server", fix=fix)
+    if not 0 < days <= _MAX_DAYS:
+        raise InputError(f"--days {days:g} is out of range", fix=f"give a positive number, at most {_MAX_DAYS}")
 
 
 def new_key() -> bytes:
-    """A new random key."""
+    """Return a new random key."""
     return secrets.token_bytes(_KEY_BYTES)
 
 
 def write_key(path: Path, key: bytes) -> None:
-    """Write a key into a file that only its owner can read; one that is there is not overwritten."""
+    """Write a key into a new file that only its owner can read; an existing file is an error."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         stream.write(key.hex() + "\n")
 

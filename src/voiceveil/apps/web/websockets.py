@@ -14,7 +14,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
-from voiceveil.apps.web.connections import Connections, Phase, Progress
+from voiceveil.apps.web.connections import Connections, Phase, TransferProgress
 from voiceveil.apps.web.limits import RateLimit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         self.phase: Phase = "working"  # it makes room for no other
         self._frames = RateLimit(*_FRAMES)
         self._flooded = False
-        self._outgoing = Progress(self._state.limits, self.loop.time())
+        self._outgoing = TransferProgress(self._state.limits, self.loop.time())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the connection."""

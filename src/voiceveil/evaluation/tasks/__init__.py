@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from voiceveil.attack.attacker import ModelWork
 from voiceveil.evaluation.tasks.contract import (
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskOptions,
@@ -12,12 +13,15 @@ from voiceveil.evaluation.tasks.contract import (
     TaskSetup,
     all_tasks,
     available_tasks,
+    figure,
+    recognition_parts,
     tasks,
 )
 
 __all__ = [
+    "ModelWork",
     "Section",
-    "Table",
+    "SectionTable",
     "Task",
     "TaskContext",
     "TaskOptions",
@@ -25,5 +29,7 @@ __all__ = [
     "TaskSetup",
     "all_tasks",
     "available_tasks",
+    "figure",
+    "recognition_parts",
     "tasks",
 ]

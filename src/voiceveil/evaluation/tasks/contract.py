@@ -40,7 +40,7 @@ __all__ = [
     "CONDITIONS",
     "Cell",
     "Section",
-    "Table",
+    "SectionTable",
     "Task",
     "TaskContext",
     "TaskOptions",
@@ -61,7 +61,7 @@ CONDITIONS = {"o": "original", "a": "anonymized"}
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Choices of the user.
+    """Attackers and models that the user has chosen.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ Cell = str | int | Figure | Estimate
 
 
 @dataclass(frozen=True)
-class Table:
+class SectionTable:
     """A table of a report: a cell is text, a count, or a figure or estimate, shown with its unit and interval."""
 
     columns: tuple[str, ...]
@@ -204,7 +204,7 @@ class Section:
 
     name: str
     title: str
-    table: Table
+    table: SectionTable
     text: str = ""
     note: str = ""
     missing: str = ""
@@ -280,8 +280,8 @@ class _Tasks(Registry[type[Task]]):
 def _modules() -> tuple[str, ...]:
     """Return the names of the modules of this package."""
     package = __name__.rpartition(".")[0]
-    found = pkgutil.iter_modules([str(Path(__file__).parent)], f"{package}.")
-    return tuple(module.name for module in found if module.name != __name__)
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)], f"{package}.")
+    return tuple(module.name for module in modules if module.name != __name__)
 
 
 #: Name -> class of each task.
@@ -290,8 +290,8 @@ tasks = _Tasks("evaluation task", group="voiceveil.tasks", modules=_modules())
 
 def all_tasks() -> list[Task]:
     """Return all tasks, in the order in which they run and are shown."""
-    made = [tasks[name]() for name in tasks]
-    return sorted(made, key=lambda task: (task.order, task.name))
+    instances = [tasks[name]() for name in tasks]
+    return sorted(instances, key=lambda task: (task.order, task.name))
 
 
 def available_tasks(setup: TaskSetup) -> list[Task]:

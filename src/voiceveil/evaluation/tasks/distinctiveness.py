@@ -17,7 +17,7 @@ from voiceveil.evaluation.details import Similarity
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.evaluation.tasks.contract import (
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskResult,
@@ -30,7 +30,7 @@ from voiceveil.models.speaker.covariances import length_norm
 from voiceveil.models.speaker.encoders import encoder as make_encoder
 from voiceveil.run.cache import Cache
 
-__all__ = ["Distinctiveness", "speaker_intervals"]
+__all__ = ["DistinctivenessTask", "speaker_intervals"]
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ _RESAMPLES = 1000
 
 
 @tasks.register("distinctiveness")
-class Distinctiveness(Task):
+class DistinctivenessTask(Task):
     """DeID and G_VD of each trial set, by CAM++. Details: the similarity matrices.
 
     Speakers with one utterance are left out, as a speaker is compared with themselves in two.
@@ -101,7 +101,7 @@ class Distinctiveness(Task):
             "a diagonal there is a voice that can be recognized. Lower right: anonymized with anonymized; a diagonal "
             "there means that voices stay apart after anonymization."
         )
-        table = Table(("metric", "set", "by", "value [95%]"), tuple(rows))
+        table = SectionTable(("metric", "set", "by", "value [95%]"), tuple(rows))
         missing = "" if rows else "No voice similarity was computed: it needs the attacker campplus."
         return Section("similarity", "Voice similarity", table, text, missing=missing)
 

@@ -12,7 +12,7 @@ from voiceveil.evaluation.tasks.contract import (
     CONDITIONS,
     Cell,
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskResult,
@@ -24,11 +24,11 @@ from voiceveil.evaluation.tasks.contract import (
 from voiceveil.metrics.catalog import MetricInfo
 from voiceveil.run.cache import Cache
 
-__all__ = ["Naturalness"]
+__all__ = ["NaturalnessTask"]
 
 
 @tasks.register("naturalness")
-class Naturalness(Task):
+class NaturalnessTask(Task):
     """DNSMOS of each recognition set. It takes about half a second for each second beyond nine of an utterance."""
 
     metrics = ("dnsmos",)
@@ -67,7 +67,7 @@ class Naturalness(Task):
                 for name, listed in speech.items():
                     rows = columns.setdefault(name, {})
                     for utterance in listed:
-                        rows.setdefault(utterance.id, {})[f"dnsmos_{side}"] = result.of[utterance.id]["ovr"]
+                        rows.setdefault(utterance.id, {})[f"dnsmos_{side}"] = result.by_utterance[utterance.id]["ovr"]
         return TaskResult(figures, columns=columns)
 
     def section(self, results: Results) -> Section | None:
@@ -81,7 +81,7 @@ class Naturalness(Task):
         return Section(
             "naturalness",
             "Naturalness",
-            Table(("set", "speech", "DNSMOS, overall [95%]", "speech signal", "absence of noise"), tuple(rows)),
+            SectionTable(("set", "speech", "DNSMOS, overall [95%]", "speech signal", "absence of noise"), tuple(rows)),
             note="DNSMOS predicts listeners' ratings, 1 (bad) to 5 (excellent). It was trained on noise suppression, "
             "not on anonymized voices: it compares systems, and does not replace listeners.",
         )

@@ -10,7 +10,7 @@ from voiceveil.evaluation.details import Column
 from voiceveil.evaluation.results import Results
 from voiceveil.evaluation.tasks.contract import (
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskResult,
@@ -22,13 +22,13 @@ from voiceveil.evaluation.tasks.contract import (
 )
 from voiceveil.run.cache import Cache
 
-__all__ = ["Pitch"]
+__all__ = ["PitchTask"]
 
 _TRACKER = "autocorrelation"
 
 
 @tasks.register("pitch")
-class Pitch(Task):
+class PitchTask(Task):
     """Pitch correlation of each trial set. Details: mean F0 of both sides and the correlation of each utterance."""
 
     metrics = ("pitch_correlation",)
@@ -66,7 +66,7 @@ class Pitch(Task):
                     "f0_anonymized": result.mean_f0[id][1],
                     "pitch_correlation": rho,
                 }
-                for id, rho in result.of.items()
+                for id, rho in result.by_utterance.items()
             }
         return TaskResult(figures if context.setup.requests(self.metrics) else (), columns=columns)
 
@@ -77,4 +77,6 @@ class Pitch(Task):
             for rho in results.find("pitch_correlation")
         ]
         columns = ("set", "pitch correlation [95%]")
-        return Section("pitch", "Pitch", Table(columns, tuple(rows)), missing="" if rows else "No pitch was tracked.")
+        return Section(
+            "pitch", "Pitch", SectionTable(columns, tuple(rows)), missing="" if rows else "No pitch was tracked."
+        )

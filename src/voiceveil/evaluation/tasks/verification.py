@@ -1,22 +1,22 @@
-"""Verification: who is speaking? Attackers compare enrollment with trials; EERs and other metrics of trials."""
+"""Speaker verification: attackers compare enrollment with trials; EERs and other metrics of trials."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from voiceveil import metrics
 from voiceveil.attack.attacker import ModelWork
-from voiceveil.attack.pipeline import AttackResult, AttackRow
+from voiceveil.attack.pipeline import AttackOptions, AttackRequest, AttackResult, AttackRow
 from voiceveil.attack.pipeline import run as run_attack
-from voiceveil.attack.registry import make_attackers
+from voiceveil.attack.registry import Scoring, make_attackers
 from voiceveil.attack.sets import find_sets
 from voiceveil.evaluation.inventory import Inventory
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.evaluation.tasks.contract import (
     Cell,
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskResult,
@@ -28,14 +28,14 @@ from voiceveil.evaluation.tasks.contract import (
 from voiceveil.metrics import MEASURES, estimate_all
 from voiceveil.run.cache import Cache
 
-__all__ = ["Verification"]
+__all__ = ["VerificationTask"]
 
-_FEWEST = 20  # target trials, for a histogram of two bins
+_MIN_TARGETS = 20  # target trials that D_sys needs: a histogram of two bins
 _NO_LLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
 
 
 @tasks.register("verification")
-class Verification(Task):
+class VerificationTask(Task):
     """EERs of all attackers, and other metrics of trials that the protocol asks for."""
 
     metrics = ("eer",)
@@ -46,8 +46,9 @@ class Verification(Task):
         return bool(setup.inventory.verification)
 
     def check(self, setup: TaskSetup) -> None:
-        """Raise an ``InputError`` if an attacker is not known."""
-        make_attackers(setup.options.attackers)
+        """Raise an ``InputError`` if an attacker is not known, or its model cannot be used."""
+        for attacker in make_attackers(setup.options.attackers):
+            attacker.check()
 
     def check_data(self, setup: TaskSetup) -> None:
         """Raise an ``InputError`` if a trial list does not fit its sets."""
@@ -61,33 +62,20 @@ class Verification(Task):
         """Yield the models of all attackers."""
         sets = find_sets(setup.data, names=setup.inventory.enrollment_of, opened=setup.inventory.corpora)
         training = {name: [u.id for u in setup.inventory.corpora[name]] for name in setup.inventory.training}
-        for attacker in make_attackers(setup.options.attackers):
-            yield from attacker.work(sets, training, cache)
+        conditions, (scoring, _) = setup.inventory.protocol.conditions, _scoring(setup.inventory)
+        for attacker in make_attackers(setup.options.attackers, scoring=scoring):
+            yield from attacker.work(sets, conditions, training, cache)
 
     def models(self, setup: TaskSetup) -> dict[str, str]:
         """Return the fingerprint of each attacker."""
         return {attacker.name: attacker.fingerprint() for attacker in make_attackers(setup.options.attackers)}
 
     def run(self, context: TaskContext) -> TaskResult:
-        """Let all attackers score all trials; the score files are written beside."""
+        """Let all attackers score all trials, and write the score files."""
         inventory = context.inventory
         entries = {trials.set: (entry, trials.gender) for entry, trials in inventory.trial_sets()}
         scoring, notes = _scoring(inventory)
-        result = run_attack(
-            context.setup.data,
-            anon=context.suffix,
-            anon_data=context.anon_data,
-            attackers=context.setup.options.attackers,
-            sets=inventory.enrollment_of,
-            conditions=inventory.protocol.conditions,
-            scoring=scoring,
-            train=[context.anon_data / f"{name}{context.suffix}" for name in inventory.training],
-            train_original=[context.setup.data / name for name in inventory.training if scoring == "plda"],
-            out=context.out / "scores",
-            cache=context.run.cache,
-            jobs=context.run.jobs,
-            quiet=not context.run.progress,
-        )
+        result = run_attack(_request(context, scoring), context.run, context.out / "scores")
         measures = [name for name in inventory.protocol.metrics if name != "eer" and name in MEASURES]
         needs_llr = {name for name in measures if MEASURES[name]().needs_llr}
         figures: list[Figure] = []
@@ -101,9 +89,9 @@ class Verification(Task):
             )
             figures.append(figure("eer", row.eer, where, _eer_detail(row, context)))
             possible = [name for name in measures if row.llr or name not in needs_llr]
-            if "d_sys" in possible and row.scored.target.sum() < _FEWEST:
+            if "d_sys" in possible and row.scored.target.sum() < _MIN_TARGETS:
                 possible.remove("d_sys")
-                notes.append(f"no D_sys of {row.set}: it needs {_FEWEST} target trials")
+                notes.append(f"no D_sys of {row.set}: it needs {_MIN_TARGETS} target trials")
             estimates = zip(possible, estimate_all(row.scored, possible), strict=True)
             figures += [figure(name, value, where) for name, value in estimates]
             if "zebra_individual" in inventory.protocol.metrics:
@@ -128,10 +116,30 @@ class Verification(Task):
             "are bold: theirs is the result."
         )
         missing = "" if rows else "No verification trials were evaluated."
-        return Section("attackers", "Who attacked, and how well", Table(columns, tuple(rows)), text, missing=missing)
+        return Section(
+            "attackers", "Who attacked, and how well", SectionTable(columns, tuple(rows)), text, missing=missing
+        )
 
 
-def _scoring(inventory: Inventory) -> tuple[Literal["cosine", "plda"], list[str]]:
+def _request(context: TaskContext, scoring: Scoring) -> AttackRequest:
+    """Return the attack on all trial sets of the protocol."""
+    data, inventory = context.setup.data, context.inventory
+    return AttackRequest(
+        data,
+        context.suffix,
+        context.setup.options.attackers,
+        inventory.enrollment_of,
+        train=[context.anon_data / f"{name}{context.suffix}" for name in inventory.training],
+        options=AttackOptions(
+            anon_data=context.anon_data,
+            conditions=inventory.protocol.conditions,
+            scoring=scoring,
+            train_original=[data / name for name in inventory.training if scoring == "plda"],
+        ),
+    )
+
+
+def _scoring(inventory: Inventory) -> tuple[Scoring, list[str]]:
     """Return the scoring of the protocol if the data allow it, else cosines with a note."""
     if inventory.protocol.scoring != "plda":
         return "cosine", []

@@ -13,7 +13,7 @@ from voiceveil.evaluation.results import Results
 from voiceveil.evaluation.tasks.contract import (
     CONDITIONS,
     Section,
-    Table,
+    SectionTable,
     Task,
     TaskContext,
     TaskResult,
@@ -23,17 +23,17 @@ from voiceveil.evaluation.tasks.contract import (
     tasks,
 )
 from voiceveil.metrics import WordErrors
-from voiceveil.models.asr.recognition import references
+from voiceveil.models.asr.recognition import normalization_of, references
 from voiceveil.models.asr.text_normalization import normalizer
 from voiceveil.run.cache import Cache
 
-__all__ = ["Words"]
+__all__ = ["WordsTask"]
 
 _COUNTS = ("words", "substitutions", "deletions", "insertions")
 
 
 @tasks.register("words")
-class Words(Task):
+class WordsTask(Task):
     """WER of each recognition set of the protocol. Details: transcripts of the first recognizer."""
 
     metrics = ("wer",)
@@ -75,7 +75,7 @@ class Words(Task):
                     speech = context.recognition_speech(entry, condition)
                     utterances = [u for listed in speech.values() for u in listed]
                     transcripts = models.transcribe(utterances, recognizer, context.run)
-                    result = models.word_error_rate(utterances, transcripts)
+                    result = models.word_error_rate(utterances, transcripts, normalization=normalization_of(recognizer))
                     place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": spec}
                     figures.append(figure("wer", result.wer, place, _counts(result.errors)))
                     if is_first:
@@ -96,7 +96,7 @@ class Words(Task):
             rows.append((wer.dataset, CONDITIONS.get(wer.condition, ""), recognizer, wer, *counts))
         columns = ("set", "speech", "recognizer", "WER [95%]", "words", "substituted", "deleted", "inserted")
         missing = "" if rows else "No speech with transcripts was recognized."
-        return Section("words", "Words", Table(columns, tuple(rows)), missing=missing)
+        return Section("words", "Words", SectionTable(columns, tuple(rows)), missing=missing)
 
 
 def _counts(errors: WordErrors) -> dict[str, Any]:

@@ -1,13 +1,14 @@
-"""Recognizers with connectionist temporal classification (Graves et al. 2006) on waveforms: wav2vec 2.0 and relatives.
+"""Recognizers with connectionist temporal classification (Graves et al. 2006) on waveforms: wav2vec 2.0 and similar.
 
 The 2024 challenge measured WER with ``facebook/wav2vec2-large-960h-lv60-self``, to which SpeechBrain had added two
-layers and fine-tuned all on LibriSpeech. The name ``vpc2024`` means the former, in the format of ``transformers``; the
-checkpoint of SpeechBrain is not read, so that figures come near those of the challenge but do not equal them.
+layers, fine-tuned on LibriSpeech. The name ``vpc2024`` means the model before that, in the format of ``transformers``;
+its figures are close to those of the challenge but not equal. The challenge's own model is ``speechbrain:exp/asr``
+(:mod:`voiceveil.models.speechbrain`).
 
-Conventions: samples are at the model's rate; the network gives a row of logits every ``stride`` samples (320, 20 ms);
-the best token of each row is taken (greedy), repetitions are merged and blanks removed. Row g covers the samples from
-``g * stride`` on, whatever piece of the recording it was computed from: long recordings are read through overlapping
-windows, of which the middle is kept, so that memory is bounded and each row still has its context.
+Conventions: samples are at the model's rate; the network returns a row of logits every ``stride`` samples (320, 20 ms).
+Decoding is greedy: the best token of each row, repetitions merged, blanks removed. Long recordings are processed in
+overlapping windows, of which only the middle rows are kept, so that memory is bounded and each row has its context.
+Rows are numbered in the whole recording: row ``g`` begins at sample ``g * stride``.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from voiceveil.models.pretrained import (
     check_files,
     digest,
     find_model,
-    load_text,
+    load_processor,
     load_weights,
+    normalize_samples,
     preprocessing,
     read_config,
 )
@@ -44,26 +46,26 @@ VOCABULARY = ("vocab.json", "tokenizer.json")
 
 @dataclass(frozen=True)
 class Convolutions:
-    """The front end of a network: kernels and strides of its convolutions."""
+    """Kernel sizes and strides of the convolutions at the input of a network."""
 
     kernels: tuple[int, ...]
     strides: tuple[int, ...]
 
     @property
     def stride(self) -> int:
-        """Samples from one row of logits to the next."""
+        """Samples between two rows of logits."""
         return prod(self.strides)
 
     @property
-    def fewest(self) -> int:
-        """Samples that make one row."""
-        need = 1
+    def min_samples(self) -> int:
+        """Samples that one row of logits depends on, at least."""
+        samples = 1
         for kernel, stride in zip(self.kernels[::-1], self.strides[::-1], strict=True):
-            need = (need - 1) * stride + kernel
-        return need
+            samples = (samples - 1) * stride + kernel
+        return samples
 
     def rows(self, samples: int) -> int:
-        """Rows of logits for so many samples."""
+        """Return the number of rows of logits for ``samples`` samples."""
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             samples = (samples - kernel) // stride + 1
         return max(samples, 0)
@@ -71,49 +73,76 @@ class Convolutions:
 
 @dataclass(frozen=True)
 class Window:
-    """Samples ``start:stop`` of a recording, of whose rows those from ``first`` to ``last`` are kept."""
+    """Samples ``start:stop`` of a recording, and the rows ``first:last`` of the recording that are kept from them."""
 
     start: int
     stop: int
-    first: int  # counted in the whole recording
+    first: int
     last: int
 
 
-def windows(samples: int, front: Convolutions, longest: int, overlap: int) -> Iterator[Window]:
-    """Windows of at most ``longest`` samples whose kept rows make up all; ``overlap`` on each side is context."""
-    stride = front.stride
-    side = -(-overlap // stride) * stride
-    core = (longest - 2 * side) // stride * stride
-    if core <= 0 or side < front.fewest:
-        raise InputError(f"windows of {longest} samples with {overlap} on each side", fix="take longer ones")
-    if samples <= longest:
+def windows(samples: int, convolutions: Convolutions, max_samples: int, overlap: int) -> Iterator[Window]:
+    """Yield overlapping windows whose kept rows together are all rows of a recording.
+
+    Parameters
+    ----------
+    samples
+        Length of the recording.
+    convolutions
+        The input layers of the network.
+    max_samples
+        Length of the longest window.
+    overlap
+        Samples on each side of a window that serve as context only.
+
+    Raises
+    ------
+    InputError
+        If the windows are too short for the overlap, or the overlap for a row.
+    """
+    stride = convolutions.stride
+    context = -(-overlap // stride) * stride
+    core = (max_samples - 2 * context) // stride * stride
+    if core <= 0 or context < convolutions.min_samples:
+        problem = f"windows of {max_samples} samples with an overlap of {overlap} on each side cannot be used"
+        fix = f"use an overlap of at least {convolutions.min_samples} samples, and windows of more than twice that"
+        raise InputError(problem, fix=fix)
+    if samples <= max_samples:
         core = samples
     for middle in range(0, samples, core):
-        start, stop = max(0, middle - side), min(samples, middle + core + side)
-        last = front.rows(samples) if stop == samples else (middle + core) // stride
+        start, stop = max(0, middle - context), min(samples, middle + core + context)
+        last = convolutions.rows(samples) if stop == samples else (middle + core) // stride
         yield Window(start, stop, middle // stride, last)
         if stop == samples:
             return
 
 
 def collapse(best: NDArray[np.int64], blank: int) -> NDArray[np.int64]:
-    """Tokens of the best row by row: repetitions merged, then blanks removed.
+    """Return the tokens of a greedy CTC path (rows,): repetitions merged, then blanks removed.
 
     >>> collapse(np.array([0, 7, 7, 0, 7, 5, 5, 0]), blank=0)
     array([7, 7, 5])
     """
-    changed = np.ones(len(best), dtype=bool)
-    changed[1:] = best[1:] != best[:-1]
-    tokens: NDArray[np.int64] = best[changed & (best != blank)]
+    is_new = np.ones(len(best), dtype=bool)
+    is_new[1:] = best[1:] != best[:-1]
+    tokens: NDArray[np.int64] = best[is_new & (best != blank)]
     return tokens
 
 
 @dataclass(frozen=True)
 class CTC:
-    """A CTC model in ``folder``.
+    """A CTC model on waveforms.
 
-    ``window`` and ``overlap``: seconds read at once, and of these on each side for context alone. ``batch_seconds``:
-    audio through the network at once, padding included; 0: one piece after the other, best on a processor.
+    Parameters
+    ----------
+    folder
+        Model in the format of ``transformers``.
+    window, overlap
+        Seconds of a window, and seconds on each of its sides that serve as context only.
+    batch_seconds
+        Audio that is processed together, padding included; 0: one window after the other, best on a CPU.
+    device
+        A device of torch, e.g. ``cpu`` or ``cuda:0``.
     """
 
     folder: Path
@@ -124,82 +153,77 @@ class CTC:
 
     def __post_init__(self) -> None:
         check_files(self.folder, "ctc", VOCABULARY)
-        next(windows(1 << 40, self.front, *self._window_samples()))  # do the lengths go together?
+        next(windows(1 << 40, self.convolutions, *self._window_samples()))  # raises if the lengths do not match
 
     @property
     def rate(self) -> int:
-        """What the model was trained with, 16 kHz as a rule."""
+        """Sampling rate of the model in Hz, usually 16,000."""
         return int(preprocessing(self.folder).get("sampling_rate", 16000))
 
     @property
     def minimum(self) -> float:
-        """One row of logits: 25 ms as a rule."""
-        return self.front.fewest / self.rate
+        """Shortest audio in seconds: one row of logits, usually 25 ms."""
+        return self.convolutions.min_samples / self.rate
 
     @property
-    def front(self) -> Convolutions:
-        """The model's convolutions."""
+    def convolutions(self) -> Convolutions:
+        """The input layers of the model."""
         config = read_config(self.folder)
         kernels, strides = config.get("conv_kernel"), config.get("conv_stride")
         if not (isinstance(kernels, list) and isinstance(strides, list)) or config.get("add_adapter"):
-            what = f"a CTC model of type {config.get('model_type')}, which does not read waveforms row by row"
-            raise InputError(
-                what, where=self.folder, fix="give a model such as wav2vec2, hubert, wavlm, data2vec-audio"
-            )
+            problem = f"a CTC model of type {config.get('model_type')} does not take waveforms"
+            fix = "give a model such as wav2vec2, hubert, wavlm, data2vec-audio"
+            raise InputError(problem, where=self.folder, fix=fix)
         return Convolutions(tuple(kernels), tuple(strides))
 
     def fingerprint(self) -> str:
-        """Return the model's files and what is read at once; neither batches nor the device change a result."""
+        """Return the hash of the model and the windows; neither batches nor the device change a result."""
         return f"ctc {digest(self.folder)} 1 {self.window} {self.overlap}"
 
     def __call__(self, wave: Waveform) -> str:
-        """Return the transcript in the model's own letters."""
-        return self.many([wave])[0]
+        """Return the transcript, in the characters that the model writes."""
+        return self.transcribe_batch([wave])[0]
 
-    def many(self, waves: Sequence[Waveform]) -> list[str]:
-        """Return the transcripts of several utterances; their pieces go through the network sorted by length."""
-        front = self.front
+    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
+        """Return the transcripts of several utterances; their windows are batched by length."""
+        convolutions, sizes = self.convolutions, self._window_samples()
         for wave in waves:
-            check_audio(wave, self.rate, front.fewest)
-        signals = [self.normalized(wave.samples) for wave in waves]
-        best = [np.zeros(front.rows(len(wave)), dtype=np.int64) for wave in waves]
-        sizes = self._window_samples()
-        pieces = [(i, window) for i, wave in enumerate(waves) for window in windows(len(wave), front, *sizes)]
+            check_audio(wave, self.rate, convolutions.min_samples)
+        signals = [self.normalize(wave.samples) for wave in waves]
+        paths = [np.zeros(convolutions.rows(len(wave)), dtype=np.int64) for wave in waves]
+        pieces = [(i, window) for i, wave in enumerate(waves) for window in windows(len(wave), convolutions, *sizes)]
         model = load_model(self.folder, self.device)
-        for group in self._groups(pieces, padded=model.takes_padding):
-            rows = model.best_tokens([signals[i][window.start : window.stop] for i, window in group])
-            for (i, window), row in zip(group, rows, strict=True):
-                offset = window.start // front.stride
-                best[i][window.first : window.last] = row[window.first - offset : window.last - offset]
-        return [model.text(collapse(tokens, model.blank)) for tokens in best]
+        for batch in self._batches(pieces, padding=model.takes_padding):
+            tokens = model.best_tokens([signals[i][window.start : window.stop] for i, window in batch])
+            for (i, window), rows in zip(batch, tokens, strict=True):
+                offset = window.start // convolutions.stride
+                paths[i][window.first : window.last] = rows[window.first - offset : window.last - offset]
+        return [model.text(collapse(path, model.blank)) for path in paths]
 
     def _window_samples(self) -> tuple[int, int]:
         return round(self.window * self.rate), round(self.overlap * self.rate)
 
-    def normalized(self, samples: Samples) -> Samples:
-        """Zero mean and unit variance over the whole utterance, as in the model's training."""
-        if not preprocessing(self.folder).get("do_normalize", True):
-            return samples
-        scaled: Samples = ((samples - samples.mean()) / np.sqrt(samples.var() + 1e-7)).astype(np.float32)
-        return scaled
+    def normalize(self, samples: Samples) -> Samples:
+        """Return the utterance with zero mean and unit variance, if the model was trained so."""
+        return normalize_samples(self.folder, samples)
 
-    def _groups(self, pieces: list[tuple[int, Window]], *, padded: bool) -> Iterator[list[tuple[int, Window]]]:
-        """Pieces for the network at once: at most ``batch_seconds``; equally long ones, unless it takes padding."""
+    def _batches(self, pieces: list[tuple[int, Window]], *, padding: bool) -> Iterator[list[tuple[int, Window]]]:
+        """Yield batches of at most ``batch_seconds``, longest first; without ``padding``, of equal length."""
         limit = self.batch_seconds * self.rate
-        group: list[tuple[int, Window]] = []
+        batch: list[tuple[int, Window]] = []
         for piece in sorted(pieces, key=lambda piece: piece[1].start - piece[1].stop):
-            length, top = (w.stop - w.start for w in (piece[1], (group or [piece])[0][1]))
-            if group and (top * (len(group) + 1) > limit or (length != top and not padded)):
-                yield group
-                group = []
-            group.append(piece)
-        if group:
-            yield group
+            length, longest = (w.stop - w.start for w in (piece[1], (batch or [piece])[0][1]))
+            if batch and (longest * (len(batch) + 1) > limit or (length != longest and not padding)):
+                yield batch
+                batch = []
+            batch.append(piece)
+        if batch:
+            yield batch
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A network of ``transformers`` and its vocabulary."""
+    """A CTC network of ``transformers`` and its tokenizer."""
 
     network: Any
     tokenizer: Any
@@ -207,21 +231,21 @@ class LoadedModel:
 
     @property
     def blank(self) -> int:
-        """The token that means nothing new."""
+        """Number of the blank token."""
         return int(self.network.config.pad_token_id)
 
     @property
     def takes_padding(self) -> bool:
-        """A front end that is normalized over time ("group") would take padding for silence, and change."""
+        """True if padding does not change results; it does if the input layers normalize over time ("group")."""
         return getattr(self.network.config, "feat_extract_norm", "group") == "layer"
 
     @property
     def letters(self) -> set[str]:
-        """The characters that it can write, spaces aside."""
+        """Characters that the model can write, without the space."""
         return {token for token in self.tokenizer.get_vocab() if len(token) == 1} - {"|"}
 
     def logits(self, signals: list[Samples]) -> Any:
-        """Return a tensor of shape (signals, rows, tokens); rows beyond the end of a signal mean nothing."""
+        """Return logits (signals, rows, tokens); rows beyond the end of a shorter signal have no meaning."""
         import torch
 
         lengths = torch.tensor([len(signal) for signal in signals])
@@ -234,7 +258,7 @@ class LoadedModel:
         return self.network(values.to(self.device), attention_mask=mask).logits
 
     def best_tokens(self, signals: list[Samples]) -> list[NDArray[np.int64]]:
-        """Return the best token of each row of logits, for each signal."""
+        """Return, for each signal, the best token of each row of logits."""
         import torch
 
         with torch.inference_mode():
@@ -242,24 +266,24 @@ class LoadedModel:
         return list(best)
 
     def text(self, tokens: NDArray[np.int64]) -> str:
-        """Words of tokens; the tokenizer is not to merge repetitions once more."""
+        """Return the text of tokens (n,) that are already collapsed."""
         return str(self.tokenizer.decode(tokens.tolist(), skip_special_tokens=True, group_tokens=False)).strip()
 
     def tokens(self, text: str) -> tuple[int, ...]:
-        """Tokens of a text in the model's letters."""
+        """Return the tokens of a text that is written in the model's characters."""
         return tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
 
 
 @lru_cache(maxsize=2)
 def load_model(folder: Path, device: str) -> LoadedModel:
-    """Return the model of a folder, loaded once a process."""
-    return LoadedModel(load_weights(folder, "AutoModelForCTC", device), load_text(folder, "AutoTokenizer"), device)
+    """Return the model of a folder, loaded once per process."""
+    return LoadedModel(load_weights(folder, "AutoModelForCTC", device), load_processor(folder, "AutoTokenizer"), device)
 
 
 @recognizers.register("ctc")
 def _ctc(model: str, *, online: bool = False) -> Recognizer:
     if not model:
-        raise InputError("which CTC model?", fix="write ctc:FOLDER or ctc:OWNER/NAME")
+        raise InputError("no CTC model is named", fix="write ctc:FOLDER or ctc:OWNER/NAME")
     folder = find_model(model, online=online)
     check_files(folder, "ctc", VOCABULARY)
     if "conv_kernel" in read_config(folder):

@@ -1,8 +1,8 @@
-"""CTC recognizers that read a spectrogram instead of the waveform: Wav2Vec2-BERT, Parakeet and their like.
+"""CTC recognizers that take a spectrogram instead of the waveform: Wav2Vec2-BERT, Parakeet and similar models.
 
-Conventions: as in :mod:`voiceveil.models.asr.ctc`, but the model's own feature extractor comes first, and its rows of
-logits stand for no fixed number of samples. Long utterances are therefore cut at pauses, not read through overlapping
-windows, and pieces go through the network one by one.
+Conventions: as in :mod:`voiceveil.models.asr.ctc`, but the model's own feature extractor comes first, and a row of
+logits does not correspond to a fixed number of samples. Long utterances are therefore cut at pauses instead of
+processed in overlapping windows; pieces are processed one by one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.models.asr.ctc import VOCABULARY, collapse
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.asr.segmentation import cut_at_pauses
-from voiceveil.models.pretrained import check_files, digest, load_text, load_weights, preprocessing
+from voiceveil.models.pretrained import check_files, digest, load_processor, load_weights, preprocessing
 
 __all__ = ["FeatureCTC"]
 
 
 @dataclass(frozen=True)
 class FeatureCTC:
-    """A CTC model in ``folder`` with a feature extractor of its own; ``longest``: seconds of a piece."""
+    """A CTC model in ``folder`` with its own feature extractor; utterances longer than ``max_seconds`` are cut."""
 
     folder: Path
-    longest: float = 30.0
+    max_seconds: float = 30.0
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -36,25 +36,25 @@ class FeatureCTC:
 
     @property
     def rate(self) -> int:
-        """What the model was trained with, 16 kHz as a rule."""
+        """Sampling rate of the model in Hz, usually 16,000."""
         return int(preprocessing(self.folder).get("sampling_rate", 16000))
 
     @property
     def minimum(self) -> float:
-        """0.1 s: ten frames of a spectrogram, of which such models take up to eight together."""
+        """Shortest audio in seconds: ten frames of a spectrogram, of which such models join up to eight."""
         return 0.1
 
     def fingerprint(self) -> str:
-        """Return the model's files and the length of the pieces."""
-        return f"ctc-features {digest(self.folder)} 1 {self.longest}"
+        """Return the hash of the model and the longest piece."""
+        return f"ctc-features {digest(self.folder)} 1 {self.max_seconds}"
 
     def __call__(self, wave: Waveform) -> str:
-        """Return the transcript as the model writes it."""
+        """Return the transcript, in the characters that the model writes."""
         check_audio(wave, self.rate, round(self.minimum * self.rate))
-        pieces = cut_at_pauses(wave.samples, wave.rate, self.longest)
-        return " ".join(filter(None, (self._piece(wave.samples[start:stop]) for start, stop in pieces)))
+        pieces = cut_at_pauses(wave.samples, wave.rate, self.max_seconds)
+        return " ".join(filter(None, (self._transcribe_piece(wave.samples[start:stop]) for start, stop in pieces)))
 
-    def _piece(self, samples: Samples) -> str:
+    def _transcribe_piece(self, samples: Samples) -> str:
         import torch
 
         network, extractor, tokenizer = _model(self.folder, self.device)
@@ -68,4 +68,4 @@ class FeatureCTC:
 @lru_cache(maxsize=2)
 def _model(folder: Path, device: str) -> tuple[Any, Any, Any]:
     network = load_weights(folder, "AutoModelForCTC", device)
-    return network, load_text(folder, "AutoFeatureExtractor"), load_text(folder, "AutoTokenizer")
+    return network, load_processor(folder, "AutoFeatureExtractor"), load_processor(folder, "AutoTokenizer")

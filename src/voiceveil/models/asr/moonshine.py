@@ -1,11 +1,11 @@
-"""The embedded recognizer: Moonshine tiny (Jeffries et al. 2024), English, 27 million parameters, MIT licence.
+"""The default recognizer: Moonshine tiny (Jeffries et al. 2024), English, 27 million parameters, MIT license.
 
-Its weights come inside the wheel of ``moonshine-voice`` and run in onnxruntime; nothing is fetched. The encoder takes
-the waveform at 16 kHz and gives a 288-dimensional vector every 384 samples (24 ms); the decoder writes tokens, each
-from the encoder's output and its own past, until it writes the end.
+Its weights come inside the wheel of ``moonshine-voice`` and run in onnxruntime; nothing is downloaded. The encoder
+turns the waveform at 16 kHz into a 288-dimensional vector every 384 samples (24 ms); the decoder predicts the next
+token from the encoder's output and its previous tokens, until it predicts the end.
 
-Decoding is greedy. Left alone, such a decoder may run on where speech is unlike what it learned, as anonymized speech
-can be: it is stopped when it has written more tokens than anybody can say in the time, or when it repeats itself.
+Decoding is greedy. On speech unlike its training data, such as anonymized speech, such a decoder may not end: it is
+stopped when there are more tokens than can be spoken in the time, or when it repeats a phrase.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from voiceveil.audio import Samples, Waveform
+from voiceveil.audio import Samples
 from voiceveil.core.errors import InputError
-from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
-from voiceveil.models.asr.segmentation import heard_in_pieces
+from voiceveil.models.asr.recognition import Recognizer, recognizers
+from voiceveil.models.asr.segmentation import PiecewiseRecognizer
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["Moonshine", "model_file", "repetition"]
@@ -34,56 +34,44 @@ FILES = {
     "tokenizer.bin": "6884b35fd6377d4c4d32336a0bc152f36b64d1e45b6503683cdc238250a8472d",
 }
 _INSTALL = "pip install 'voiceveil[asr]'"
-_START, _END = 1, 2
-_LAYERS, _HEADS, _HEAD = 6, 8, 36
-#: Samples below which the encoder's three convolutions (127/64, 7/3, 3/2) give no vector.
-_FEWEST = 127 + 64 * (7 + 3 * (3 - 1) - 1)
+_START, _END = 1, 2  # tokens
+_HEADS, _HEAD_SIZE = 8, 36  # of the decoder's attention
+#: Fewest samples for one vector of the encoder: kernels/strides of its convolutions are 127/64, 7/3 and 3/2.
+_MIN_SAMPLES = 127 + 64 * (7 + 3 * (3 - 1) - 1)
 
 
 @dataclass(frozen=True)
-class Moonshine:
+class Moonshine(PiecewiseRecognizer):
     """Moonshine tiny with greedy decoding.
 
-    ``longest``: seconds of a piece; longer utterances are cut at pauses. ``tokens_per_second``: the length guard; fast
-    English speech has up to six.
+    Utterances longer than ``max_seconds`` are cut at pauses. Decoding stops after ``tokens_per_second`` tokens for each
+    second of audio; fast English speech has up to six.
     """
 
-    longest: float = 30.0
+    max_seconds: float = 30.0
     tokens_per_second: float = 8.0
 
-    @property
-    def rate(self) -> int:
-        """16 kHz."""
-        return 16000
-
-    @property
-    def minimum(self) -> float:
-        """56 ms: one vector of the encoder."""
-        return _FEWEST / self.rate
+    min_samples: ClassVar[int] = _MIN_SAMPLES
 
     def fingerprint(self) -> str:
-        """Return the model's hash and the options; the 1 is the version of the decoding."""
+        """Return the hash of the model, the version (1) of the decoding, and the options."""
         model = hashlib.sha256("".join(FILES.values()).encode()).hexdigest()[:16]
-        return f"moonshine-tiny {model} 1 {self.longest} {self.tokens_per_second}"
+        return f"moonshine-tiny {model} 1 {self.max_seconds} {self.tokens_per_second}"
 
-    def __call__(self, wave: Waveform) -> str:
-        """Return the transcript, with the punctuation and the capitals that the model writes."""
-        check_audio(wave, self.rate, _FEWEST)
-        return heard_in_pieces(wave, self.longest, self._piece)
-
-    def _piece(self, samples: Samples) -> str:
+    def transcribe_piece(self, samples: Samples) -> str:
+        """Return the transcript of a piece, with the punctuation and capitals that the model writes."""
         limit = max(1, round(len(samples) / self.rate * self.tokens_per_second))
         return _text(_network().decode(samples, limit))
 
 
-def repetition(tokens: list[int], *, fewest: int = 4, total: int = 12, longest: int = 16) -> int:
-    """Return the length of the phrase that the tokens end with over and over, or 0.
+def repetition(tokens: list[int], *, min_times: int = 4, min_tokens: int = 12, max_period: int = 16) -> int:
+    """Return the length in tokens of the phrase that is repeated at the end of the tokens; 0 if there is none.
 
-    A phrase of at most ``longest`` tokens counts when it stands at least ``fewest`` times, and has at least ``total``
-    tokens with its repetitions: "no no no no" is something people say.
+    A phrase of at most ``max_period`` tokens counts as a loop if it occurs at least ``min_times`` times in a row and
+    these occurrences have at least ``min_tokens`` tokens: "no no no no" is something people say.
     """
-    for period in range(1, longest + 1):
-        times = max(fewest, -(-total // period))
+    for period in range(1, max_period + 1):
+        times = max(min_times, -(-min_tokens // period))
         tail = tokens[-period * times :]
         if len(tail) == period * times and tail == tail[:period] * times:
             return period
@@ -92,19 +80,19 @@ def repetition(tokens: list[int], *, fewest: int = 4, total: int = 12, longest: 
 
 @dataclass(frozen=True, eq=False)
 class _Network:
-    """Both halves of the model, as sessions of onnxruntime."""
+    """Encoder and decoder, as sessions of onnxruntime."""
 
     encoder: Any
     decoder: Any
 
     def decode(self, samples: Samples, limit: int) -> list[int]:
-        """Greedy tokens for one piece, at most ``limit``, without the loop that it may have ended in."""
-        heard = np.ones((1, len(samples)), dtype=np.int64)
-        (hidden,) = self.encoder.run(None, {"input_values": samples[None], "attention_mask": heard})
-        # The exported decoder thins the mask out by itself: it wants that of the waveform.
-        fixed = {"encoder_hidden_states": hidden, "encoder_attention_mask": heard}
+        """Return at most ``limit`` greedily decoded tokens of a piece (n,), without a repeated phrase at the end."""
+        mask = np.ones((1, len(samples)), dtype=np.int64)
+        (hidden,) = self.encoder.run(None, {"input_values": samples[None], "attention_mask": mask})
+        # The exported decoder subsamples the mask itself: it takes that of the waveform.
+        fixed = {"encoder_hidden_states": hidden, "encoder_attention_mask": mask}
         names = [output.name.replace("present", "past_key_values") for output in self.decoder.get_outputs()[1:]]
-        past = {name: np.zeros((1, _HEADS, 0, _HEAD), dtype=np.float32) for name in names}
+        past = {name: np.zeros((1, _HEADS, 0, _HEAD_SIZE), dtype=np.float32) for name in names}
         tokens: list[int] = []
         token = _START
         while len(tokens) < limit:
@@ -113,7 +101,7 @@ class _Network:
             token = int(logits[0, -1].argmax())
             if token == _END:
                 break
-            # Only the first step computes the keys of the encoder's output; later ones give back nothing for them.
+            # Only the first step returns keys and values of the encoder's output; later steps return them empty.
             past.update((n, v) for n, v in zip(names, present, strict=True) if not tokens or ".decoder." in n)
             tokens.append(token)
             if period := repetition(tokens):
@@ -122,7 +110,7 @@ class _Network:
 
 
 def _without_loop(tokens: list[int], period: int) -> list[int]:
-    """Return the tokens up to the first repetition of the phrase that they end with."""
+    """Return the tokens with the repeated phrase at their end kept once."""
     keep = len(tokens)
     while keep > period and tokens[keep - 1] == tokens[keep - 1 - period]:
         keep -= 1
@@ -143,33 +131,40 @@ def _network() -> _Network:
 
 
 def model_file(name: str) -> Path:
-    """Return a file of the wheel, which is found and not imported (its microphone code needs more libraries)."""
+    """Return a file of the wheel, after checking its hash.
+
+    The package is located, not imported, because its microphone code needs more libraries.
+    """
     spec = importlib.util.find_spec("moonshine_voice")
     if spec is None or spec.origin is None:
         raise InputError("the model Moonshine tiny is not installed", fix=_INSTALL)
     path = Path(spec.origin).parent / "assets" / "tiny-en" / name
     if not path.is_file() or sha256_file(path) != FILES[name]:
         fix = f"{_INSTALL} --force-reinstall"
-        raise InputError("not the file of moonshine-voice 0.1.0 that the figures hold for", where=path, fix=fix)
+        problem = "the file is missing, or differs from that of moonshine-voice 0.1.0"
+        raise InputError(problem, where=path, fix=fix)
     return path
 
 
 @lru_cache(maxsize=1)
 def _vocabulary() -> list[bytes]:
-    """Token -> bytes. An entry of the file is a length (one byte, or two from 128 on: low 7 bits first) and a text."""
+    """Return the bytes of each token.
+
+    An entry of the file is a length (one byte, or two bytes from 128 on: low 7 bits first), then the token's bytes.
+    """
     data = model_file("tokenizer.bin").read_bytes()
-    entries, place = [], 0
-    while place < len(data):
-        length, place = data[place], place + 1
+    entries, position = [], 0
+    while position < len(data):
+        length, position = data[position], position + 1
         if length >= 128:
-            length, place = length - 128 + 128 * data[place], place + 1
-        entries.append(data[place : place + length])
-        place += length
+            length, position = length - 128 + 128 * data[position], position + 1
+        entries.append(data[position : position + length])
+        position += length
     return entries
 
 
 def _text(tokens: list[int]) -> str:
-    """Return the text of tokens; SentencePiece writes a space as U+2581. Tokens such as <<ST_7>> are not text."""
+    """Return the text of tokens, without control tokens such as <<ST_7>>; SentencePiece writes a space as U+2581."""
     data = b"".join(_vocabulary()[token] for token in tokens if not _vocabulary()[token].startswith(b"<<"))
     return data.decode("utf-8", errors="ignore").replace("\N{LOWER ONE EIGHTH BLOCK}", " ").strip()
 
@@ -177,9 +172,9 @@ def _text(tokens: list[int]) -> str:
 @recognizers.register("moonshine")
 def _moonshine(model: str, *, online: bool = False) -> Recognizer:
     if model:
-        raise InputError(f"moonshine takes no model, but {model!r} is given", fix="use `moonshine` alone")
+        raise InputError(f"moonshine takes no model, but {model!r} is given", fix="write `moonshine`")
     if importlib.util.find_spec("onnxruntime") is None:
         raise InputError("onnxruntime is not installed", fix=_INSTALL)
-    for name in FILES:  # now, and not after an hour in a worker
+    for name in FILES:  # an error now is better than one in a worker an hour later
         model_file(name)
     return Moonshine()

@@ -1,12 +1,13 @@
-"""A second embedded recognizer: PocketSphinx (Huggins-Daines et al. 2006) with its English model, BSD licence.
+"""A second recognizer that needs no download: PocketSphinx (Huggins-Daines et al. 2006), English, BSD license.
 
 It shares nothing with Moonshine: Gaussian mixtures on cepstra, a dictionary of 134,000 pronunciations and a trigram
-language model, trained before speech recognition went neural. Its word error rate is several times as high. What it is
-for is a second opinion: a system that is made from Moonshine's features may please Moonshine more than it should.
+language model, from before neural speech recognition. Its word error rate is several times as high. It serves as a
+second opinion: a system that is built on Moonshine's features may get better word error rates from Moonshine than from
+other recognizers.
 
-Model and decoder come inside the wheel of ``pocketsphinx``; nothing is fetched. Each utterance is decoded as if it were
-the first: cepstra are normalized over the utterance, and the estimate of the noise, which the decoder would carry over
-from one utterance to the next, is forgotten. So transcripts depend neither on the order nor on the number of processes.
+Model and decoder come inside the wheel of ``pocketsphinx``; nothing is downloaded. Cepstra are normalized over each
+utterance, and the decoder's noise estimate is reset before each, so that transcripts depend neither on the order of the
+utterances nor on the number of processes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from voiceveil.audio import Samples, Waveform, to_int16
+from voiceveil.audio import Samples, to_int16
 from voiceveil.core.errors import InputError
-from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
-from voiceveil.models.asr.segmentation import heard_in_pieces
+from voiceveil.models.asr.recognition import Recognizer, recognizers
+from voiceveil.models.asr.segmentation import PiecewiseRecognizer
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["PocketSphinx", "model_folder"]
@@ -40,66 +41,54 @@ FILES = {
     "en-us/variances": "b00d696f85e96834fc10f8e5f06428d8c4db6bffdbe5845b6f69bf6efbc48fa5",
 }
 _INSTALL = "pip install 'voiceveil[sphinx]'"
-#: Samples of one frame of cepstra: 25.625 ms.
-_FEWEST = 410
+#: Samples in a frame of cepstra: 25.625 ms.
+_MIN_SAMPLES = 410
 
 
 @dataclass(frozen=True)
-class PocketSphinx:
-    """PocketSphinx with its English model: the three passes of the decoder (tree, flat, lattice).
+class PocketSphinx(PiecewiseRecognizer):
+    """PocketSphinx with its English model and all three passes of the decoder (tree, flat, lattice).
 
-    ``longest``: seconds of a piece; longer utterances are cut at pauses (the decoder ends the process, without an
-    exception, on more than 327 s). ``hmms`` and ``words``: the most that stay in the search at a frame.
+    Utterances longer than ``max_seconds`` are cut at pauses; on more than 327 s the decoder would end the process
+    without an exception. ``hmms`` and ``words`` limit how many stay in the search at a frame.
     """
 
-    longest: float = 30.0
+    max_seconds: float = 30.0
     hmms: int = 3000
     words: int = 20
 
-    @property
-    def rate(self) -> int:
-        """16 kHz."""
-        return 16000
-
-    @property
-    def minimum(self) -> float:
-        """26 ms: one frame."""
-        return _FEWEST / self.rate
+    min_samples: ClassVar[int] = _MIN_SAMPLES
 
     def fingerprint(self) -> str:
-        """Return the decoder's version, the model's hash and the options; the 1 is the version of the decoding here."""
+        """Return the version of the package, the hash of the model, the version (1) of this module, and the options."""
         model = hashlib.sha256("".join(FILES.values()).encode()).hexdigest()[:16]
-        return f"pocketsphinx {_version()} {model} 1 {self.longest} {self.hmms} {self.words}"
+        return f"pocketsphinx {_version()} {model} 1 {self.max_seconds} {self.hmms} {self.words}"
 
-    def __call__(self, wave: Waveform) -> str:
-        """Return the transcript, in small letters without punctuation."""
-        check_audio(wave, self.rate, _FEWEST)
-        return heard_in_pieces(wave, self.longest, self._piece)
-
-    def _piece(self, samples: Samples) -> str:
+    def transcribe_piece(self, samples: Samples) -> str:
+        """Return the transcript of a piece (n,), in lower case without punctuation."""
         pcm = to_int16(samples)
-        if not pcm.any():  # nothing at all; asked about it, the decoder hears "mm"
+        if not pcm.any():  # on digital silence the decoder would return "mm"
             return ""
         decoder = _decoder(self.hmms, self.words)
-        decoder.reinit_feat()  # a new front end: it has heard no noise yet
+        decoder.reinit_feat()  # resets the noise estimate
         decoder.start_utt()
         try:
             decoder.process_raw(pcm.astype("<i2").tobytes(), no_search=False, full_utt=True)
         finally:
             decoder.end_utt()
-        best = decoder.hyp()
-        return "" if best is None else str(best.hypstr)
+        hypothesis = decoder.hyp()
+        return "" if hypothesis is None else str(hypothesis.hypstr)
 
 
 @lru_cache(maxsize=2)
 def _decoder(hmms: int, words: int) -> Any:
     import pocketsphinx
 
-    home = model_folder()
+    folder = model_folder()
     return pocketsphinx.Decoder(
-        hmm=str(home / "en-us"),
-        lm=str(home / "en-us.lm.bin"),
-        dict=str(home / "cmudict-en-us.dict"),
+        hmm=str(folder / "en-us"),
+        lm=str(folder / "en-us.lm.bin"),
+        dict=str(folder / "cmudict-en-us.dict"),
         maxhmmpf=hmms,
         maxwpf=words,
         loglevel="FATAL",
@@ -108,17 +97,18 @@ def _decoder(hmms: int, words: int) -> Any:
 
 @lru_cache(maxsize=1)
 def model_folder() -> Path:
-    """Return the folder of the English model in the wheel, its files checked."""
+    """Return the folder of the English model in the wheel, after checking the hashes of its files."""
     spec = importlib.util.find_spec("pocketsphinx")
     if spec is None or spec.origin is None:
         raise InputError("the package pocketsphinx is not installed", fix=_INSTALL)
-    home = Path(spec.origin).parent / "model" / "en-us"
+    folder = Path(spec.origin).parent / "model" / "en-us"
     for name, expected in FILES.items():
-        path = home / name
+        path = folder / name
         if not path.is_file() or sha256_file(path) != expected:
             fix = f"{_INSTALL} --force-reinstall"
-            raise InputError("not the file of pocketsphinx 5.1.1 that the figures hold for", where=path, fix=fix)
-    return home
+            problem = "the file is missing, or differs from that of pocketsphinx 5.1.1"
+            raise InputError(problem, where=path, fix=fix)
+    return folder
 
 
 def _version() -> str:
@@ -131,6 +121,6 @@ def _version() -> str:
 @recognizers.register("pocketsphinx")
 def _pocketsphinx(model: str, *, online: bool = False) -> Recognizer:
     if model:
-        raise InputError(f"pocketsphinx takes no model, but {model!r} is given", fix="use `pocketsphinx` alone")
-    model_folder()  # now, and not after an hour in a worker
+        raise InputError(f"pocketsphinx takes no model, but {model!r} is given", fix="write `pocketsphinx`")
+    model_folder()  # an error now is better than one in a worker an hour later
     return PocketSphinx()

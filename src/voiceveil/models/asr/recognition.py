@@ -1,7 +1,7 @@
-"""Are the words kept? Recognizers, transcripts of a corpus, and the word error rate with its interval.
+"""Speech recognition: the registry of recognizers, transcripts of a corpus, and the word error rate (WER).
 
-Conventions: audio is mono at the recognizer's ``rate``; a transcript is a string as the recognizer writes it, which
-:mod:`voiceveil.models.asr.text_normalization` makes comparable. Rates are fractions; WER may exceed 1.
+Conventions: audio is mono at the recognizer's ``rate``; a transcript is a string as the recognizer writes it, before
+text normalization (:mod:`voiceveil.models.asr.text_normalization`). Rates are fractions; WER may exceed 1.
 
 >>> corpus = open_corpus("data/libri_dev_trials_f_b2")                       # doctest: +SKIP
 >>> transcripts = transcribe(corpus, recognizer("moonshine"))                 # doctest: +SKIP
@@ -9,8 +9,7 @@ Conventions: audio is mono at the recognizer's ``rate``; a transcript is a strin
 37.7% [30.6, 46.1]
 
 A recognizer is an :class:`~voiceveil.run.extract.Evaluator` of strings: a small frozen dataclass that loads its
-weights when it is first called in a process. A new one is one class and a registered function
-that makes it::
+weights when it is first called in a process. A new one is a class and a registered function that returns an instance::
 
     @recognizers.register("mine")
     def mine(model: str, *, online: bool = False) -> Recognizer: ...
@@ -44,6 +43,7 @@ __all__ = [
     "WordErrorRate",
     "check_audio",
     "compare_word_error_rates",
+    "normalization_of",
     "recognizer",
     "recognizers",
     "references",
@@ -51,34 +51,48 @@ __all__ = [
     "word_error_rate",
 ]
 
-#: What turns audio into words.
+#: Returns the transcript of a waveform.
 Recognizer = Evaluator[str]
 
 
 @runtime_checkable
 class BatchRecognizer(Evaluator[str], Protocol):
-    """A recognizer that takes several utterances at once: worth it on a graphics card, not on one core."""
+    """A recognizer that can process several utterances together: faster on a GPU, not on one core."""
 
     @property
     def batch_seconds(self) -> float:
-        """Audio to take at once, padding included; 0: one utterance after the other."""
+        """Seconds of audio to process together, padding included; 0: one utterance after the other."""
         ...
 
-    def many(self, waves: Sequence[Waveform]) -> list[str]:
-        """Return the transcripts, the same that each utterance alone would get."""
+    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
+        """Return the transcripts, equal to those of each utterance alone."""
         ...
 
 
-class Factory(Protocol):
-    """What the registry holds: it makes a recognizer from the model that the user names ("" if none is named)."""
+def normalization_of(recognizer: Recognizer) -> Normalization:
+    """Return how the transcripts of a recognizer are compared with references: its ``normalization``, or ``plain``."""
+    chosen: Normalization = getattr(recognizer, "normalization", "plain")
+    return chosen
+
+
+class RecognizerFactory(Protocol):
+    """A function in the registry that returns a recognizer."""
 
     def __call__(self, model: str, *, online: bool = False) -> Recognizer:
-        """Return the recognizer; ``online``: a model that is not on this machine may be fetched."""
+        """Return the recognizer.
+
+        Parameters
+        ----------
+        model
+            The part after the colon of ``NAME:MODEL``; empty if there is none.
+        online
+            Whether a model that is not on this machine may be downloaded.
+        """
         ...
 
 
-#: Name -> factory.
-recognizers: Registry[Factory] = Registry(
+#: Name -> function that returns the recognizer.
+recognizers: Registry[RecognizerFactory] = Registry(
     "recognizer",
     group="voiceveil.recognizers",
     modules=(
@@ -86,47 +100,73 @@ recognizers: Registry[Factory] = Registry(
         "voiceveil.models.asr.pocketsphinx",
         "voiceveil.models.asr.ctc",
         "voiceveil.models.asr.whisper",
+        "voiceveil.models.speechbrain.recognizer",
     ),
 )
 
 
 def recognizer(spec: str, *, online: bool = False) -> Recognizer:
-    """Return a recognizer from what a user writes: ``NAME``, ``NAME:MODEL``, or a MODEL whose kind its files tell.
+    """Return the recognizer that a user names.
 
-    MODEL is a folder or a hub id, see :mod:`voiceveil.models.pretrained`. Examples: ``moonshine`` (the default,
-    embedded), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``, ``models/mine``.
+    Parameters
+    ----------
+    spec
+        ``NAME``, ``NAME:MODEL`` or ``MODEL``, where MODEL is a folder or a hub id (see
+        :mod:`voiceveil.models.pretrained`); without a NAME, the model's files tell its kind. Examples: ``moonshine``
+        (the default), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``,
+        ``models/mine``, ``speechbrain:exp/asr`` (see :mod:`voiceveil.models.speechbrain`).
+    online
+        Whether a model that is not on this machine may be downloaded.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, the model is missing or of another kind, or a package is not installed.
     """
     name, _, model = spec.partition(":")
     if name in recognizers:
         return recognizers[name](model, online=online)
     from voiceveil.models.pretrained import model_kind
 
-    if "/" in spec or Path(spec).is_dir():
+    if ("/" in spec and not model) or Path(spec).is_dir():
         return recognizers[model_kind(spec, online=online)](spec, online=online)
-    return recognizers[name](model)  # unknown: says what was meant
+    return recognizers[name](model)  # raises: unknown name, did you mean ...
 
 
-def check_audio(wave: Waveform, rate: int, fewest: int) -> None:
-    """Refuse what a model cannot take: another rate, fewer samples than one frame, NaN."""
+def check_audio(wave: Waveform, rate: int, min_samples: int) -> None:
+    """Raise an ``InputError`` if a model cannot take the audio: another rate, too short, or not finite.
+
+    Parameters
+    ----------
+    wave
+        The audio.
+    rate
+        Expected rate in Hz.
+    min_samples
+        Length of the shortest audio.
+    """
     if wave.rate != rate:
-        raise InputError(f"audio at {wave.rate} Hz, but the recognizer takes {rate} Hz", fix=f"load(..., rate={rate})")
-    if len(wave) < fewest:
-        raise InputError(f"{len(wave)} samples of audio, but a frame needs {fewest}", fix="leave the utterance out")
+        problem = f"audio at {wave.rate} Hz, but the recognizer takes {rate} Hz"
+        raise InputError(problem, fix=f"load(..., rate={rate})")
+    if len(wave) < min_samples:
+        raise InputError(
+            f"{len(wave)} samples of audio, but a frame needs {min_samples}", fix="leave the utterance out"
+        )
     if not np.isfinite(wave.samples).all():
         raise InputError("a sample is not finite", fix="repair the recording")
 
 
 def references(utterances: Iterable[Utterance]) -> dict[str, str]:
-    """Utterance id -> what was said; an ``InputError`` if an utterance has no text."""
-    listed = list(utterances)
-    if not listed:
-        raise InputError("no utterance to recognize")
-    missing = [u for u in listed if u.text is None]
+    """Return the reference transcripts by utterance id; an ``InputError`` if an utterance has none."""
+    selected = list(utterances)
+    if not selected:
+        raise InputError("there are no utterances to recognize", fix="give a corpus with at least one utterance")
+    missing = [u for u in selected if u.text is None]
     if missing:
-        what = f"{len(missing)} of {len(listed)} utterances have no text, e.g. {missing[0].id}"
+        problem = f"{len(missing)} of {len(selected)} utterances have no text, e.g. {missing[0].id}"
         fix = "a WER needs transcripts: a file `text` in a Kaldi directory, a column `text` in a manifest"
-        raise InputError(what, where=missing[0].path, fix=fix)
-    return {u.id: u.text or "" for u in listed}
+        raise InputError(problem, where=missing[0].path, fix=fix)
+    return {u.id: u.text or "" for u in selected}
 
 
 def transcribe(
@@ -134,39 +174,56 @@ def transcribe(
     recognizer: Recognizer,
     context: RunContext | None = None,
 ) -> dict[str, str]:
-    """Return utterance id -> transcript, in the order of the utterances; known ones come from the cache."""
-    run, listed = context or RunContext(), list(utterances)
+    """Return the transcripts of utterances.
+
+    Parameters
+    ----------
+    utterances
+        Of any corpus.
+    recognizer
+        See :func:`recognizer`.
+    context
+        Cache, jobs and progress; transcripts that are in the cache are not computed again.
+
+    Returns
+    -------
+    dict
+        Utterance id -> transcript, in the order of the utterances.
+    """
+    run, selected = context or RunContext(), list(utterances)
     if isinstance(recognizer, BatchRecognizer) and recognizer.batch_seconds > 0:
-        _in_batches(listed, recognizer, run)
-    return run.extract(listed, recognizer)
+        _transcribe_into_cache(selected, recognizer, run)
+    return run.extract(selected, recognizer)
 
 
-def _in_batches(utterances: list[Utterance], recognizer: BatchRecognizer, context: RunContext) -> None:
-    """Fill the cache, batches of utterances of similar length at a time."""
-    store = context.cache
-    keys = store.keys(recognizer.fingerprint(), utterances)
-    waiting = [u for u in utterances if store.get(keys[u.id]) is None]
-    lengths = check_lengths(waiting, recognizer.minimum)
+def _transcribe_into_cache(utterances: list[Utterance], recognizer: BatchRecognizer, context: RunContext) -> None:
+    """Transcribe the utterances that are not in the cache, in batches of similar length."""
+    cache = context.cache
+    keys = cache.keys(recognizer.fingerprint(), utterances)
+    waiting = [u for u in utterances if cache.get(keys[u.id]) is None]
+    durations = checked_durations(waiting, recognizer.minimum)
     with Progress(
-        "recognizing words", len(waiting), work=sum(lengths.values()), quiet=not context.progress
+        "recognizing words", len(waiting), work=sum(durations.values()), quiet=not context.progress
     ) as progress:
-        for batch in batches(lengths, recognizer.batch_seconds):
-            chosen = [u for u in waiting if u.id in batch]
-            waves = [load(u.path, rate=recognizer.rate, start=u.start, duration=u.duration) for u in chosen]
-            for utterance, transcript in zip(chosen, recognizer.many(waves), strict=True):
-                store.put(keys[utterance.id], transcript)
-                progress.advance(lengths[utterance.id], audio=lengths[utterance.id])
+        for batch in group_by_length(durations, recognizer.batch_seconds):
+            members = [u for u in waiting if u.id in batch]
+            waves = [load(u.path, rate=recognizer.rate, start=u.start, duration=u.duration) for u in members]
+            for utterance, transcript in zip(members, recognizer.transcribe_batch(waves), strict=True):
+                cache.put(keys[utterance.id], transcript)
+                progress.advance(durations[utterance.id], audio=durations[utterance.id])
 
 
-def batches(lengths: Mapping[str, float], total: float) -> Iterator[list[str]]:
-    """Ids in groups of similar length, the longest first; padded to its longest, no group of several exceeds ``total``.
+def group_by_length(durations: Mapping[str, float], max_seconds: float) -> Iterator[list[str]]:
+    """Yield groups of utterance ids of similar duration, the longest first.
 
-    >>> list(batches({"a": 1.0, "b": 4.0, "c": 3.0, "d": 9.0}, 8.0))
+    A group of several utterances, padded to its longest, has at most ``max_seconds`` of audio.
+
+    >>> list(group_by_length({"a": 1.0, "b": 4.0, "c": 3.0, "d": 9.0}, 8.0))
     [['d'], ['b', 'c'], ['a']]
     """
     group: list[str] = []
-    for name in sorted(lengths, key=lambda name: (-lengths[name], name)):
-        if group and lengths[group[0]] * (len(group) + 1) > total:
+    for name in sorted(durations, key=lambda name: (-durations[name], name)):
+        if group and durations[group[0]] * (len(group) + 1) > max_seconds:
             yield group
             group = []
         group.append(name)
@@ -174,23 +231,23 @@ def batches(lengths: Mapping[str, float], total: float) -> Iterator[list[str]]:
         yield group
 
 
-def check_lengths(utterances: Iterable[Utterance], minimum: float) -> dict[str, float]:
-    """Utterance id -> seconds, from the headers; an ``InputError`` if one is shorter than ``minimum``."""
-    lengths = {}
+def checked_durations(utterances: Iterable[Utterance], minimum: float) -> dict[str, float]:
+    """Return utterance id -> seconds, from the file headers; an ``InputError`` if one is shorter than ``minimum``."""
+    durations = {}
     for u in utterances:
-        lengths[u.id] = info(u.path).duration - u.start if u.duration is None else u.duration
-        if lengths[u.id] < minimum:
-            what = f"utterance {u.id} has {lengths[u.id]:.3f} s, but at least {minimum:g} s are needed"
-            raise InputError(what, where=u.path)
-    return lengths
+        durations[u.id] = info(u.path).duration - u.start if u.duration is None else u.duration
+        if durations[u.id] < minimum:
+            problem = f"utterance {u.id} has {durations[u.id]:.3f} s, but at least {minimum:g} s are needed"
+            raise InputError(problem, where=u.path, fix="leave the utterance out")
+    return durations
 
 
 @dataclass(frozen=True, eq=False)
 class WordErrorRate:
-    """Word errors of a corpus: ``errors`` has the counts and alignments, ``wer`` the rate and its interval."""
+    """Word errors of a corpus: counts and alignments (``errors``), and the rate with its interval (``wer``)."""
 
     errors: WordErrors
-    speakers: tuple[str, ...]  # of each utterance, in the order of ``errors.utterances``
+    speakers: tuple[str, ...]  # the speaker of each utterance, in the order of ``errors.utterances``
     wer: Estimate
 
 
@@ -198,37 +255,66 @@ def word_error_rate(
     utterances: Iterable[Utterance],
     transcripts: Mapping[str, str],
     *,
-    words: Normalization = "plain",
+    normalization: Normalization = "plain",
     resamples: int = 1000,
     seed: int = 0,
 ) -> WordErrorRate:
-    """Compare transcripts with the corpus; ``words`` names the text normalization of both.
+    """Return the word error rate of transcripts.
 
-    The interval is over speakers; over utterances if the corpus does not say who speaks.
+    Parameters
+    ----------
+    utterances
+        With reference texts.
+    transcripts
+        Utterance id -> transcript.
+    normalization
+        Text normalization of references and transcripts: ``plain``, ``english``, ``none`` or ``official``.
+    resamples, seed
+        Of the bootstrap that gives the interval.
+
+    Returns
+    -------
+    WordErrorRate
+        With an interval over speakers, or over utterances if a speaker is unknown.
     """
-    listed = list(utterances)
-    normalize = normalizer(words)
-    refs = {name: normalize(text) for name, text in references(listed).items()}
-    errors = word_errors(refs, {name: normalize(text) for name, text in transcripts.items()})
-    known = all(u.speaker is not None for u in listed)
-    speakers = tuple((u.speaker or "") if known else u.id for u in listed)
-    wrong, said = _edits_and_words(errors)
-    wer = ratio(wrong, said, speakers, resamples=resamples, seed=seed)
-    return WordErrorRate(errors, speakers, wer if known else replace(wer, of="utterances"))
+    selected = list(utterances)
+    normalize = normalizer(normalization)
+    refs = {name: " ".join(normalize(text).split()) for name, text in references(selected).items()}
+    hyps = {name: normalize(text) for name, text in transcripts.items()}
+    errors = word_errors(refs, hyps, separator=" " if normalization == "official" else None)
+    speakers_known = all(u.speaker is not None for u in selected)
+    speakers = tuple((u.speaker or "") if speakers_known else u.id for u in selected)
+    edits, words = _edits_and_words(errors)
+    wer = ratio(edits, words, speakers, resamples=resamples, seed=seed)
+    return WordErrorRate(errors, speakers, wer if speakers_known else replace(wer, of="utterances"))
 
 
 def compare_word_error_rates(
     first: WordErrorRate, second: WordErrorRate, *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """Return the second WER minus the first, e.g. anonymized minus original; both of the same utterances."""
+    """Return the second WER minus the first, e.g. anonymized minus original.
+
+    Parameters
+    ----------
+    first, second
+        Of the same utterances, with the same text normalization.
+    resamples, seed
+        Of the bootstrap that gives the interval.
+
+    Raises
+    ------
+    InputError
+        If utterances or reference texts differ.
+    """
     if first.errors.utterances != second.errors.utterances:
         raise InputError("the word error rates are of different utterances", fix="compare the same corpus")
-    (wrong, said), (other, said_too) = _edits_and_words(first.errors), _edits_and_words(second.errors)
-    if not np.array_equal(said, said_too):
+    first_edits, words = _edits_and_words(first.errors)
+    second_edits, second_words = _edits_and_words(second.errors)
+    if not np.array_equal(words, second_words):
         raise InputError("the references differ", fix="normalize both in the same way")
-    return compare_ratios(wrong, other, said, first.speakers, resamples=resamples, seed=seed)
+    return compare_ratios(first_edits, second_edits, words, first.speakers, resamples=resamples, seed=seed)
 
 
 def _edits_and_words(errors: WordErrors) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Edits and reference words of each utterance."""
+    """Return the numbers of edits and of reference words of each utterance, (n,) each."""
     return errors.counts[:, :3].sum(axis=1), errors.counts[:, [0, 1, 3]].sum(axis=1)

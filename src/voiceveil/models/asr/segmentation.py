@@ -1,68 +1,105 @@
-"""Cuts at pauses: a long recording in pieces that a recognizer can take, not cut inside a word if it can be helped.
+"""Segmentation: cut a long recording at pauses into pieces that a recognizer can take.
 
 Conventions: samples are float32 of shape (n,); times are in seconds; pieces are half-open ranges of samples that cover
-the recording without gap or overlap. Memory beyond the recording itself is one number every 10 ms.
+the recording without gap or overlap. Memory beyond the recording itself is one number for every 10 ms.
 
-No voice activity detector: a piece is only cut when it must be, and then where the next seconds are quietest. Nothing
-is left out, so that a quiet speaker, or the noise that a bad anonymizer makes of him, is recognized as well.
+There is no voice activity detection: a recording is cut only if it is too long, at the quietest point in reach. Nothing
+is left out, so that quiet speakers, and noisy output of a poor anonymizer, are recognized as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
+from voiceveil.models.asr.recognition import check_audio
 
-__all__ = ["cut_at_pauses", "frame_energy", "heard_in_pieces"]
+__all__ = ["PiecewiseRecognizer", "cut_at_pauses", "frame_energy"]
 
-#: Seconds: the grid of possible cuts, and how long a stretch must be quiet to count as a pause.
+#: Seconds between possible cuts, and seconds of a pause.
 HOP, PAUSE = 0.01, 0.2
 
 
 def frame_energy(samples: Samples, rate: int) -> NDArray[np.float64]:
-    """Sum of squares in each hop of 10 ms, shape (ceil(n / hop),); the last hop may be partial."""
+    """Return the sum of squares of each 10 ms, shape (ceil(n / hop),); the last may be shorter."""
     hop = round(HOP * rate)
     return np.add.reduceat(np.square(samples, dtype=np.float64), np.arange(0, len(samples), hop))
 
 
-def cut_at_pauses(samples: Samples, rate: int, longest: float) -> list[tuple[int, int]]:
-    """Pieces ``(start, stop)`` of at most ``longest`` seconds; one piece when the recording is short enough.
+def cut_at_pauses(samples: Samples, rate: int, max_seconds: float) -> list[tuple[int, int]]:
+    """Return pieces ``(start, stop)`` in samples, of at most ``max_seconds`` each.
 
-    Each cut lies in the middle of the quietest 0.2 s of the second half of what a piece may be, the latest of several
-    that are equally quiet. No piece is shorter than about a quarter of ``longest``.
+    A cut lies in the middle of the quietest 0.2 s between half of ``max_seconds`` and ``max_seconds`` after the
+    previous one; of equally quiet places the last is taken. No piece is shorter than about a quarter of
+    ``max_seconds``.
+
+    Parameters
+    ----------
+    samples
+        The recording (n,).
+    rate
+        In Hz.
+    max_seconds
+        Length of the longest piece.
+
+    Raises
+    ------
+    InputError
+        If ``max_seconds`` is less than 0.8.
     """
-    hop, limit = round(HOP * rate), int(longest * rate)
+    hop, limit = round(HOP * rate), int(max_seconds * rate)
     half = round(PAUSE / HOP) // 2
     if limit < 8 * half * hop:
-        raise InputError(f"pieces of at most {longest:g} s", fix=f"allow at least {8 * half * HOP:g} s")
+        problem = f"pieces of at most {max_seconds:g} s are too short to cut at pauses"
+        raise InputError(problem, fix=f"allow at least {8 * half * HOP:g} s")
     if len(samples) <= limit:
         return [(0, len(samples))]
-    total = np.concatenate([[0.0], np.cumsum(frame_energy(samples, rate))])
+    running_sum = np.concatenate([[0.0], np.cumsum(frame_energy(samples, rate))])
     pieces, start = [], 0
     while len(samples) - start > limit:
         low, high = start + limit // 2, start + limit
-        if len(samples) - low < limit:  # the last cut: leave neither side with a scrap
+        if len(samples) - low < limit:  # the last cut: neither side may become very short
             low = max(len(samples) - limit, start + limit // 4)
             high = min(high, len(samples) - limit // 4)
-        cut = hop * _quietest(total, -(-low // hop), high // hop, half)
+        cut = hop * _quietest_hop(running_sum, -(-low // hop), high // hop, half)
         pieces.append((start, cut))
         start = cut
     return [*pieces, (start, len(samples))]
 
 
-def _quietest(total: NDArray[np.float64], low: int, high: int, half: int) -> int:
-    """The hop in [low, high] around which the least energy lies within ``half`` hops; ``total`` is its running sum."""
+def _quietest_hop(running_sum: NDArray[np.float64], low: int, high: int, half: int) -> int:
+    """Return the hop in [low, high] with the least energy within ``half`` hops, from the running sum of the energy."""
     cuts = np.arange(low, high + 1)
-    left, right = np.maximum(cuts - half, 0), np.minimum(cuts + half, len(total) - 1)
-    energy = (total[right] - total[left]) / (right - left)
+    left, right = np.maximum(cuts - half, 0), np.minimum(cuts + half, len(running_sum) - 1)
+    energy = (running_sum[right] - running_sum[left]) / (right - left)
     return int(cuts[len(cuts) - 1 - np.argmin(energy[::-1])])
 
 
-def heard_in_pieces(wave: Waveform, longest: float, hear: Callable[[Samples], str]) -> str:
-    """What ``hear`` writes of each piece, one after the other. Digital silence is not heard: models invent words."""
-    pieces = (wave.samples[start:stop] for start, stop in cut_at_pauses(wave.samples, wave.rate, longest))
-    return " ".join(filter(None, (hear(piece) for piece in pieces if piece.any())))
+class PiecewiseRecognizer(ABC):
+    """Base of recognizers at 16 kHz that process recordings in pieces, cut at pauses."""
+
+    rate: ClassVar[int] = 16000
+    #: Length of the shortest audio in samples.
+    min_samples: ClassVar[int]
+    #: Length of the longest piece in seconds.
+    max_seconds: float
+
+    @property
+    def minimum(self) -> float:
+        """Length of the shortest audio in seconds."""
+        return self.min_samples / self.rate
+
+    def __call__(self, wave: Waveform) -> str:
+        """Return the transcript; pieces of digital silence are skipped, because models invent words there."""
+        check_audio(wave, self.rate, self.min_samples)
+        pieces = (wave.samples[start:stop] for start, stop in cut_at_pauses(wave.samples, wave.rate, self.max_seconds))
+        return " ".join(filter(None, (self.transcribe_piece(piece) for piece in pieces if piece.any())))
+
+    @abstractmethod
+    def transcribe_piece(self, samples: Samples) -> str:
+        """Return the transcript of a piece (n,)."""

@@ -1,13 +1,14 @@
-"""Transcripts made comparable: the words that count, without the writing habits of a recognizer.
+"""Text normalization: transcripts of different recognizers in one notation, before words are compared.
 
-Conventions: a transcript is any string; the result is words in upper case with single spaces. What is done to the
-hypotheses is done to the references.
+Conventions: a transcript is any string; the result is words in upper case with single spaces. References and
+transcripts are normalized alike.
 
-* :func:`plain_words`: upper case, no punctuation. A transcript of the challenges (LibriSpeech, VCTK) stays as it is.
-* :func:`english_words`: besides, one spelling for numbers, titles, British and American words. LibriSpeech writes
-  ``MISTER`` and ``NINETEEN HUNDRED`` where recognizers that learned from subtitles write "Mr." and "1900": two errors
-  that nobody hears. The rules are crude ("advise" becomes ADVIZE): no harm, as both sides pass through them. Figures
-  with and without it must not be mixed.
+* :func:`plain_words`: upper case, no punctuation. References of the challenges (LibriSpeech, VCTK) stay unchanged.
+* :func:`english_words`: also one spelling for numbers, titles, British and American words. LibriSpeech writes
+  ``MISTER`` and ``NINETEEN HUNDRED`` where recognizers trained on subtitles write "Mr." and "1900", which are no errors
+  of recognition. The rules are crude ("advise" becomes ADVIZE), which is harmless because they apply to both sides.
+  Word error rates with and without it must not be compared.
+* ``none`` and ``official``: only the spaces at both ends are removed.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from voiceveil.core.registry import did_you_mean
 
 __all__ = ["Normalization", "english_words", "normalizer", "number_words", "plain_words"]
 
-Normalization = Literal["plain", "english", "none"]
+#: ``official`` also separates words at single spaces, see :func:`voiceveil.metrics.wer.word_errors`.
+Normalization = Literal["plain", "english", "none", "official"]
 
-# An apostrophe counts inside a word (IT'S), as the official model writes it, and not as a quotation mark.
+# An apostrophe inside a word is kept (IT'S), as the official model writes it; a quotation mark is not.
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "ʼ": "'"})
 _NOT_A_WORD = re.compile(r"[^\w' ]|_")
 _OUTER_APOSTROPHE = re.compile(r"(?<!\w)'|'(?!\w)")
 
 
 def plain_words(text: str) -> str:
-    """Upper case; everything but letters, digits and inner apostrophes becomes a space.
+    """Return the text in upper case, with everything but letters, digits and inner apostrophes replaced by spaces.
 
     >>> plain_words("“Well, it's fine,” he said - isn't it?")
     "WELL IT'S FINE HE SAID ISN'T IT"
@@ -41,7 +43,7 @@ def plain_words(text: str) -> str:
 
 
 def english_words(text: str) -> str:
-    """:func:`plain_words` with numbers in words, titles written out and one spelling.
+    """Return :func:`plain_words` with numbers and titles written out, in American spelling.
 
     >>> english_words("Mr. Grey paid $1,200 in 1850 for the 2nd color.")
     'MISTER GRAY PAID ONE THOUSAND TWO HUNDRED DOLLARS IN EIGHTEEN FIFTY FOR THE SECOND COLOR'
@@ -53,13 +55,18 @@ def english_words(text: str) -> str:
 
 
 def normalizer(name: str) -> Callable[[str], str]:
-    """Return the function of that name: ``plain``, ``english`` or ``none``."""
-    if name not in _NORMALISERS:
-        raise InputError(f"unknown normalization {name!r}", fix=did_you_mean(name, list(_NORMALISERS)))
-    return _NORMALISERS[name]
+    """Return the function of that name: ``plain``, ``english``, ``none`` or ``official``."""
+    if name not in _NORMALIZERS:
+        raise InputError(f"unknown normalization {name!r}", fix=did_you_mean(name, list(_NORMALIZERS)))
+    return _NORMALIZERS[name]
 
 
-_NORMALISERS: dict[str, Callable[[str], str]] = {"plain": plain_words, "english": english_words, "none": str.strip}
+_NORMALIZERS: dict[str, Callable[[str], str]] = {
+    "plain": plain_words,
+    "english": english_words,
+    "none": str.strip,
+    "official": str.strip,
+}
 
 _ONES = (  # noqa: SIM905 -- readable
     "ZERO ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE TEN ELEVEN TWELVE THIRTEEN FOURTEEN FIFTEEN SIXTEEN SEVENTEEN "
@@ -75,7 +82,7 @@ _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+|st\b|nd\b|rd\b|th\b)?", re.IGNOREC
 
 
 def number_words(number: str) -> str:
-    """Words of a number as it is written: ``1,200``, ``3.5``, ``2nd``, ``007``, or a year such as ``1850``.
+    """Return a number in words; it may be written ``1,200``, ``3.5``, ``2nd``, ``007``, or be a year such as ``1850``.
 
     >>> number_words("1905"), number_words("21st"), number_words("1,905"), number_words("0.25")
     ('NINETEEN OH FIVE', 'TWENTY FIRST', 'ONE THOUSAND NINE HUNDRED FIVE', 'ZERO POINT TWO FIVE')
@@ -87,7 +94,7 @@ def number_words(number: str) -> str:
     digits = whole.replace(",", "")
     if point:
         return f"{_cardinal(int(digits))} POINT {_digit_by_digit(fraction)}"
-    if len(digits) > 15 or (len(digits) > 1 and digits[0] == "0"):  # a telephone number, an agent
+    if len(digits) > 15 or (len(digits) > 1 and digits[0] == "0"):  # e.g. a telephone number
         return _digit_by_digit(digits)
     if len(whole) == 4 and "1100" <= whole <= "1999":
         return _year(int(whole))
@@ -108,8 +115,8 @@ def _year(year: int) -> str:
 def _cardinal(value: int) -> str:
     for power, name in _POWERS:
         if value >= power:
-            many, rest = divmod(value, power)
-            return f"{_cardinal(many)} {name}" + (f" {_cardinal(rest)}" if rest else "")
+            count, rest = divmod(value, power)
+            return f"{_cardinal(count)} {name}" + (f" {_cardinal(rest)}" if rest else "")
     if value < 20:
         return _ONES[value]
     tens, ones = divmod(value, 10)
@@ -120,7 +127,7 @@ def _ordinal(word: str) -> str:
     return _ORDINALS.get(word, f"{word[:-1]}IETH" if word.endswith("Y") else f"{word}TH")
 
 
-#: Abbreviations and the few words whose two spellings follow no rule.
+#: Abbreviations, and words whose British spelling follows no rule of ``_ENDINGS``.
 _WRITTEN_OUT = {
     "MR": "MISTER",
     "MRS": "MISSUS",
@@ -155,7 +162,7 @@ _WRITTEN_OUT = {
     "PRETENCE": "PRETENSE",
 }
 
-#: British endings of words with three letters before them (HOUR and RISE stay), and the American ones.
+#: British endings after three letters or more (HOUR and RISE stay), and their American spelling.
 _ENDINGS = (
     (re.compile(r"(?<=\w{3})OUR(S|ED|ING|ABLE|ABLY|ITE|ITES|ER|ERS|HOOD|LESS)?$"), r"OR\1"),
     (re.compile(r"(?<=\w{3})IS(E|ES|ED|ING|ER|ERS|ATION|ATIONS)$"), r"IZ\1"),
@@ -167,7 +174,7 @@ _ENDINGS = (
 
 def _american(word: str) -> str:
     for british, american in _ENDINGS:
-        word, found = british.subn(american, word)
-        if found:
+        word, replaced = british.subn(american, word)
+        if replaced:
             break
     return word

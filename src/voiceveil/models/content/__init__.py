@@ -1,1 +1,1 @@
-"""Content features: what is said, as vectors that tell little of who speaks."""
+"""Content encoders: speech as vectors that carry the words, with as little speaker information as possible."""

@@ -1,7 +1,7 @@
-"""Bottleneck features of a TDNN-F: the content of B1 in the challenges.
+"""Bottleneck features of a TDNN-F: the content features of B1 in the challenges.
 
-``bottleneck:FOLDER`` names what `voiceveil train tdnnf` wrote; nothing ships. Where the challenge's network has
-i-vectors, ours has the embedding of CAM++, as in its training.
+``bottleneck:FOLDER`` names a folder that `voiceveil train tdnnf` wrote; no weights ship. Where the challenge's network
+takes i-vectors, this one takes embeddings of CAM++.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
-from voiceveil.models.content.features import FRAME, Content, contents
+from voiceveil.models.content.features import FRAME, ContentEncoder, content_encoders
 from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.run.ledger import sha256_file
 
@@ -28,7 +28,7 @@ KIND = "TDNN-F"
 
 @dataclass(frozen=True)
 class BottleneckContent:
-    """Layer ``prefinal-l`` of the TDNN-F in ``file``, a vector every 10 ms; ``speaker`` embeds the utterance."""
+    """Layer ``prefinal-l`` of the TDNN-F in ``file``, a vector every 10 ms; ``speaker`` names its speaker encoder."""
 
     file: Path
     speaker: str = "campplus"
@@ -39,21 +39,23 @@ class BottleneckContent:
     minimum: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
-        theirs, ours = str(self._loaded[1]["parts"].get("speaker")), encoder(self.speaker).fingerprint()
-        if theirs != ours:
-            raise InputError(f"trained with another speaker encoder: {theirs!r}, not {ours!r}", where=self.file)
+        trained_with = str(self._record["parts"].get("speaker"))
+        given = encoder(self.speaker).fingerprint()
+        if trained_with != given:
+            problem = f"trained with another speaker encoder: {trained_with!r}, not {given!r}"
+            raise InputError(problem, where=self.file, fix="train it again")
 
     @property
     def dimension(self) -> int:
-        """256 in the challenges."""
-        return int(self._loaded[1]["size"]["bottleneck"])
+        """Length of a vector: 256 in the challenges."""
+        return int(self._record["size"]["bottleneck"])
 
     def fingerprint(self) -> str:
-        """Return the hash of the weights, and the encoder."""
+        """Return the hash of the weights, and the fingerprint of the speaker encoder."""
         return f"content bottleneck {sha256_file(self.file)} 1 {encoder(self.speaker).fingerprint()}"
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """Return the layer (frames, dimension)."""
+        """Return the features of an utterance (frames, dimension)."""
         import torch
 
         from voiceveil.dsp.kaldi import hires_mfcc
@@ -61,29 +63,32 @@ class BottleneckContent:
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         inputs = (hires_mfcc(wave.samples), l2_normalized(encoder(self.speaker)(wave)))
         with torch.inference_mode():
-            hidden = self._loaded[0].bottleneck(*(torch.from_numpy(x[None]) for x in inputs))[0]
+            hidden = self._network.bottleneck(*(torch.from_numpy(x[None]) for x in inputs))[0]
         return np.asarray(hidden.numpy(), dtype=np.float16)
 
     @property
-    def _loaded(self) -> tuple[Any, dict[str, Any]]:
-        return _load(self.file, self.file.stat().st_mtime_ns)
+    def _network(self) -> Any:
+        return _load(self.file, self.file.stat().st_mtime_ns)[0]
+
+    @property
+    def _record(self) -> dict[str, Any]:
+        return _load(self.file, self.file.stat().st_mtime_ns)[1]
 
 
 @lru_cache(maxsize=1)
-def _load(file: Path, stamp: int) -> tuple[Any, dict[str, Any]]:
+def _load(file: Path, modified: int) -> tuple[Any, dict[str, Any]]:
+    """Return the network and the record of a file, loaded again if it is modified."""
     from voiceveil.models.checkpoint import load_network
-    from voiceveil.models.nets.tdnnf import Tdnnf
+    from voiceveil.models.nets.tdnnf import Tdnnf, TdnnfSize
 
-    return load_network(
-        file, KIND, lambda record: Tdnnf(**{**record["size"], "strides": tuple(record["size"]["strides"])})
-    )
+    return load_network(file, KIND, lambda record: Tdnnf(TdnnfSize(**record["size"])))
 
 
-@contents.register("bottleneck")
-def _bottleneck(folder: str) -> Content:
+@content_encoders.register("bottleneck")
+def _bottleneck(folder: str) -> ContentEncoder:
     file = Path(folder) / "model.safetensors" if Path(folder).is_dir() else Path(folder)
     if not folder or not file.is_file():
-        what = "no trained TDNN-F here" if folder else "content features bottleneck have no default weights"
-        fix = "write bottleneck:FOLDER, as `voiceveil train tdnnf` wrote it"
-        raise InputError(what, where=folder or None, fix=fix)
+        problem = "there is no trained TDNN-F here" if folder else "content encoder bottleneck has no default weights"
+        fix = "write bottleneck:FOLDER, with a folder that `voiceveil train tdnnf` wrote"
+        raise InputError(problem, where=folder or None, fix=fix)
     return BottleneckContent(file)

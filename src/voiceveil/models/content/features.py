@@ -1,7 +1,7 @@
-"""What is said: content features, a vector every few milliseconds, as independent of the speaker as may be.
+"""Content features: vectors of the spoken words, every few milliseconds, as independent of the speaker as possible.
 
-Conventions: samples are at 16 kHz; a content has shape (frames, dimension), frame ``i`` is centered at sample
-``offset + hop * i``. :func:`on_frames` brings it to the frames of synthesis, 100 a second.
+Conventions: samples are at 16 kHz; content features have shape (frames, dimension), vector ``i`` is centered at sample
+``offset + hop * i``. :func:`content_on_frames` interpolates them at the frames of synthesis, 100 per second.
 """
 
 from __future__ import annotations
@@ -18,35 +18,34 @@ from numpy.typing import NDArray
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
+from voiceveil.dsp.excitation import FRAME
 from voiceveil.models.asr import moonshine
 from voiceveil.models.asr.recognition import check_audio
 
 __all__ = [
     "FRAME",
     "LEVEL",
-    "Content",
+    "ContentEncoder",
     "MoonshineContent",
     "at_speed",
-    "content_features",
-    "contents",
-    "interpolated",
-    "normalized",
-    "on_frames",
+    "content_encoder",
+    "content_encoders",
+    "content_on_frames",
+    "interpolate",
+    "normalize_content",
 ]
 
-#: Samples of a frame of synthesis: 10 ms.
-FRAME = 160
-#: Root mean square that recordings are brought to before anything is heard in them, of full scale.
+#: Root mean square, relative to full scale, that recordings are scaled to before features are extracted.
 LEVEL = 0.06
 Features = NDArray[np.float32]
 
 
-class Content(Protocol):
-    """An :class:`voiceveil.run.extract.Evaluator` whose result is content."""
+class ContentEncoder(Protocol):
+    """An :class:`~voiceveil.run.extract.Evaluator` that returns content features."""
 
     @property
     def dimension(self) -> int:
-        """Of a vector."""
+        """Length of a vector."""
         ...
 
     @property
@@ -56,21 +55,21 @@ class Content(Protocol):
 
     @property
     def offset(self) -> float:
-        """The sample at which the first vector is centered."""
+        """Sample at the center of the first vector."""
         ...
 
     @property
     def rate(self) -> int:
-        """Hz."""
+        """Sampling rate of the input in Hz."""
         ...
 
     @property
     def minimum(self) -> float:
-        """Seconds."""
+        """Shortest audio in seconds."""
         ...
 
     def fingerprint(self) -> str:
-        """Changes whenever a result would."""
+        """Return a text that changes whenever results would change."""
         ...
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
@@ -78,9 +77,9 @@ class Content(Protocol):
         ...
 
 
-#: Name -> maker of content features from the part after the colon of ``name:MODEL``.
-contents: Registry[Callable[[str], Content]] = Registry(
-    "content features",
+#: Name -> function that returns the encoder for the part after the colon of ``name:MODEL``, or for "".
+content_encoders: Registry[Callable[[str], ContentEncoder]] = Registry(
+    "content encoder",
     group="voiceveil.contents",
     modules=(
         "voiceveil.models.content.self_supervised",
@@ -90,36 +89,41 @@ contents: Registry[Callable[[str], Content]] = Registry(
 )
 
 
-def content_features(spec: str) -> Content:
-    """Content features by name: ``moonshine``, ``moonshine:6``."""
+def content_encoder(spec: str) -> ContentEncoder:
+    """Return the content encoder of a name such as ``moonshine``, ``moonshine:6`` or ``ssl:FOLDER``."""
     name, _, model = spec.partition(":")
-    return contents[name](model)
+    return content_encoders[name](model)
 
 
-def at_speed(content: Content, speed: float) -> Content:
-    """The same features of the recording played so much faster."""
+def at_speed(content: ContentEncoder, speed: float) -> ContentEncoder:
+    """Return the content encoder for recordings that are played ``speed`` times as fast."""
     if not isinstance(content, MoonshineContent):
-        raise InputError("only the content of Moonshine can be taken at other speeds", fix="use --content moonshine")
+        raise InputError("only the content encoder moonshine works at other speeds", fix="use --content moonshine")
     return replace(content, speed=speed)
 
 
-#: Samples between two vectors of Moonshine's encoder, and those that one hears: convolutions of 127, 7 and 3 taps with
-#: strides of 64, 3 and 2.
+#: Samples between two vectors of Moonshine's encoder, and samples that enter one vector: its convolutions have kernels
+#: of 127, 7 and 3 and strides of 64, 3 and 2.
 _STRIDE = 64 * 3 * 2
 _SPAN = 127 + 64 * (7 - 1) + 64 * 3 * (3 - 1)
 
 
 @dataclass(frozen=True)
 class MoonshineContent:
-    """A layer of the encoder of Moonshine tiny, which comes inside a wheel (see :mod:`voiceveil.models.asr.moonshine`).
+    """A layer of the encoder of Moonshine tiny (:mod:`voiceveil.models.asr.moonshine`).
 
-    ``layer`` counts from 1; the encoder has six. Inner layers say more about sounds and less about the words that the
-    decoder is to write. Recordings longer than ``longest`` seconds are heard in overlapping pieces. ``speed``: the
-    recording is played so much faster to the encoder, which hears a shorter vocal tract, a higher voice.
+    Parameters
+    ----------
+    layer
+        1 to 6; inner layers represent sounds more than words.
+    max_seconds
+        Longer recordings are processed in overlapping pieces.
+    speed
+        The recording is played this many times as fast, as if by a speaker with a shorter vocal tract and higher voice.
     """
 
     layer: int = 4
-    longest: float = 16.0
+    max_seconds: float = 16.0
     speed: float = 1.0
 
     rate: ClassVar[int] = 16000
@@ -127,82 +131,88 @@ class MoonshineContent:
 
     def __post_init__(self) -> None:
         if not 1 <= self.layer <= 6:
-            raise InputError(f"Moonshine tiny has no layer {self.layer}", fix="use 1 to 6")
+            raise InputError(f"Moonshine tiny has no layer {self.layer}", fix="use a layer from 1 to 6")
 
     @property
     def hop(self) -> float:
-        """384 samples at the usual speed."""
+        """Samples between two vectors: 384 at speed 1."""
         return _STRIDE * self.speed
 
     @property
     def offset(self) -> float:
-        """Half of what a vector hears."""
+        """Sample at the center of the first vector."""
         return (_SPAN - 1) / 2 * self.speed
 
     @property
     def minimum(self) -> float:
-        """56 ms at the usual speed."""
+        """Shortest audio in seconds: 0.056 at speed 1."""
         return (_SPAN + 1) * self.speed / self.rate
 
     def fingerprint(self) -> str:
-        """Return the model's hash, the layer, the speed."""
+        """Return the hash of the model, the layer, the longest piece, and the speed unless it is 1."""
         model = moonshine.FILES["encoder_model.ort"][:16]
-        return f"content moonshine-tiny {model} 1 {self.layer} {self.longest}" + f" {self.speed}" * (self.speed != 1)
+        return f"content moonshine-tiny {model} 1 {self.layer} {self.max_seconds}" + f" {self.speed}" * (
+            self.speed != 1
+        )
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """Return the layer's output (frames, 288), not normalized."""
+        """Return the output of the layer (frames, 288), not normalized."""
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         samples = wave.samples
         if self.speed != 1:
             samples = Waveform(samples, round(self.rate * self.speed)).resampled(self.rate).samples
-        size, context = round(self.longest * self.rate) // _STRIDE, 40  # frames; 40 are about a second
+        size, context = round(self.max_seconds * self.rate) // _STRIDE, 40  # in frames; 40 are about a second
         frames = (len(samples) - _SPAN) // _STRIDE + 1
-        parts = []
+        pieces = []
         for first in range(0, frames, size):
             begin, end = max(0, first - context), min(frames, first + size + context)
-            heard = self._layer(samples[begin * _STRIDE : (end - 1) * _STRIDE + _SPAN])
-            parts.append(heard[first - begin : min(size, frames - first) + first - begin])
-        return np.concatenate(parts).astype(np.float16)
+            output = self._layer_output(samples[begin * _STRIDE : (end - 1) * _STRIDE + _SPAN])
+            pieces.append(output[first - begin : min(size, frames - first) + first - begin])
+        return np.concatenate(pieces).astype(np.float16)
 
-    def _layer(self, samples: Samples) -> Features:
-        heard = np.ones((1, len(samples)), dtype=np.int64)
-        (hidden,) = _encoder(self.layer).run(None, {"input_values": samples[None], "attention_mask": heard})
+    def _layer_output(self, samples: Samples) -> Features:
+        mask = np.ones((1, len(samples)), dtype=np.int64)
+        (hidden,) = _encoder(self.layer).run(None, {"input_values": samples[None], "attention_mask": mask})
         return np.asarray(hidden[0], dtype=np.float32)
 
 
-@contents.register("moonshine")
-def _moonshine(layer: str) -> Content:
+@content_encoders.register("moonshine")
+def _moonshine(layer: str) -> ContentEncoder:
     if layer and not layer.isdecimal():
         raise InputError(f"{layer!r} is no layer of Moonshine tiny", fix="use moonshine:1 to moonshine:6")
-    moonshine.model_file("encoder_model.ort")  # now, and not in a worker
+    moonshine.model_file("encoder_model.ort")  # an error now is better than one in a worker later
     return MoonshineContent(int(layer or 4))
 
 
-#: Where the file of the encoder refers to the name of its output: a distance in bytes, from this place on.
-_OUTPUT = 13281112
+#: Position in the file of the encoder of the reference to the name of its output: a distance in bytes from there.
+_OUTPUT_REFERENCE = 13281112
 
 
 @lru_cache(maxsize=2)
 def _encoder(layer: int) -> Any:
-    """Return a session of onnxruntime that gives the output of an inner layer.
+    """Return a session of onnxruntime whose output is that of ``layer``.
 
-    The model is a flat buffer, in which the output of the graph is a reference to a name. Another name is put at the
-    end, and the reference turned to it. The hash of the file was checked, so that the place is the right one.
+    The model is a FlatBuffer in which the output of the graph is a reference to a name. The name of the layer is
+    appended to the file and the reference changed to point to it. The position is right because the hash of the file
+    was checked.
     """
     import onnxruntime
 
     data = bytearray(moonshine.model_file("encoder_model.ort").read_bytes())
     if layer < 6:
         name = f"/layers.{layer - 1}/Add_1_output_0".encode()
-        struct.pack_into("<I", data, _OUTPUT, len(data) - _OUTPUT)
+        struct.pack_into("<I", data, _OUTPUT_REFERENCE, len(data) - _OUTPUT_REFERENCE)
         data += struct.pack("<I", len(name)) + name + b"\0" * (4 - len(name) % 4)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(bytes(data), options, providers=["CPUExecutionProvider"])
 
 
-def normalized(content: NDArray[np.floating[Any]]) -> Features:
-    """Content without its mean and scale over the utterance: what is constant in a recording is not what is said."""
+def normalize_content(content: NDArray[np.floating[Any]]) -> Features:
+    """Return content features (frames, dimension) with zero mean and unit variance over the utterance.
+
+    What is constant over a recording belongs to the speaker and the channel, not to the words.
+    """
     values = content.astype(np.float32)
     centered = values - values.mean(axis=0)
     return np.asarray(
@@ -210,18 +220,30 @@ def normalized(content: NDArray[np.floating[Any]]) -> Features:
     )
 
 
-def on_frames(content: NDArray[np.floating[Any]], hop: float, offset: float, frames: int, first: int = 0) -> Features:
-    """Content at synthesis frames ``first``, ``first + 1`` ..., which are centered at samples 160 j + 80: interpolated.
+def content_on_frames(
+    content: NDArray[np.floating[Any]], hop: float, offset: float, frames: int, first: int = 0
+) -> Features:
+    """Return content features interpolated at frames of synthesis (frames, dimension).
 
-    Before its first and behind its last vector a content stays as it is there.
+    Parameters
+    ----------
+    content
+        Features (T, dimension).
+    hop, offset
+        Of the content encoder, in samples.
+    frames
+        Number of synthesis frames.
+    first
+        Number of the first one; frame ``j`` is centered at sample 160 j + 80. Frames before the first vector get the
+        first vector, frames after the last the last.
     """
-    at = np.clip(((np.arange(first, first + frames) + 0.5) * FRAME - offset) / hop, 0, len(content) - 1)
-    return interpolated(content, at)
+    positions = np.clip(((np.arange(first, first + frames) + 0.5) * FRAME - offset) / hop, 0, len(content) - 1)
+    return interpolate(content, positions)
 
 
-def interpolated(content: NDArray[np.floating[Any]], at: NDArray[np.float64]) -> Features:
-    """Rows of content (T, D) at places from 0 to T - 1: means of the two that are next to each."""
-    left = np.minimum(at.astype(np.int64), max(0, len(content) - 2))
-    weight = (at - left)[:, None].astype(np.float32)
+def interpolate(content: NDArray[np.floating[Any]], positions: NDArray[np.float64]) -> Features:
+    """Return rows (n, D) of content features (T, D), linearly interpolated at positions (n,) from 0 to T - 1."""
+    left = np.minimum(positions.astype(np.int64), max(0, len(content) - 2))
+    weight = (positions - left)[:, None].astype(np.float32)
     right = np.minimum(left + 1, len(content) - 1)
     return np.asarray(content[left] * (1 - weight) + content[right] * weight, dtype=np.float32)

@@ -1,7 +1,7 @@
-"""Content features of a self-supervised network: the last layer of wav2vec 2.0, HuBERT, WavLM and the like.
+"""Content features from self-supervised networks: the last layer of wav2vec 2.0, HuBERT, WavLM and similar models.
 
-``ssl:MODEL`` names a folder in the format of ``transformers`` or a hub id that is in the user's cache; nothing ships.
-The 2022 challenge took a wav2vec 2.0 Base that was fine-tuned to recognize LibriSpeech train-clean-100 (section 6.4.3).
+``ssl:MODEL`` names a folder in the format of ``transformers``, or a hub id that is on this machine; no weights ship.
+The 2022 challenge used a wav2vec 2.0 Base that was fine-tuned to recognize LibriSpeech train-clean-100 (section 6.4.3).
 """
 
 from __future__ import annotations
@@ -18,81 +18,77 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.ctc import Convolutions, windows
 from voiceveil.models.asr.recognition import check_audio
-from voiceveil.models.content.features import Content, contents
-from voiceveil.models.pretrained import digest, find_model, load_weights, preprocessing, read_config
+from voiceveil.models.content.features import ContentEncoder, content_encoders
+from voiceveil.models.pretrained import digest, find_model, load_weights, normalize_samples, preprocessing, read_config
 
 __all__ = ["SslContent"]
 
 
 @dataclass(frozen=True)
 class SslContent:
-    """The last hidden layer of the network in ``folder``; long recordings are heard in overlapping windows."""
+    """The last hidden layer of the network in ``folder``; long recordings are processed in overlapping windows."""
 
     folder: Path
     window: float = 30.0  # seconds
-    overlap: float = 2.0  # of them for context, on each side
+    overlap: float = 2.0  # seconds on each side of a window that serve as context only
 
     rate: ClassVar[int] = 16000
 
     def __post_init__(self) -> None:
         if int(preprocessing(self.folder).get("sampling_rate", self.rate)) != self.rate:
-            raise InputError(f"a network for another rate than {self.rate} Hz", where=self.folder)
-        _ = self.dimension, self.front
+            problem = f"the network takes another sampling rate than {self.rate} Hz"
+            raise InputError(problem, where=self.folder, fix=f"give a model for {self.rate} Hz")
+        _ = self.dimension, self.convolutions  # raises if the settings lack them
 
     @property
-    def front(self) -> Convolutions:
-        """The network's convolutions."""
+    def convolutions(self) -> Convolutions:
+        """The input layers of the network."""
         config = read_config(self.folder)
         kernels, strides = config.get("conv_kernel"), config.get("conv_stride")
         if not (isinstance(kernels, list) and isinstance(strides, list)):
-            what = f"a network of type {config.get('model_type')} does not read waveforms row by row"
-            raise InputError(what, where=self.folder, fix="give a model such as wav2vec2, hubert, wavlm")
+            problem = f"a network of type {config.get('model_type')} does not take waveforms"
+            raise InputError(problem, where=self.folder, fix="give a model such as wav2vec2, hubert, wavlm")
         return Convolutions(tuple(kernels), tuple(strides))
 
     @property
     def dimension(self) -> int:
-        """The network's width."""
+        """Length of a vector: the width of the network."""
         return int(read_config(self.folder)["hidden_size"])
 
     @property
     def hop(self) -> float:
-        """20 ms as a rule."""
-        return float(self.front.stride)
+        """Samples between two vectors, usually 320."""
+        return float(self.convolutions.stride)
 
     @property
     def offset(self) -> float:
-        """Half of what a vector of the convolutions hears."""
-        return (self.front.fewest - 1) / 2
+        """Sample at the center of the first vector."""
+        return (self.convolutions.min_samples - 1) / 2
 
     @property
     def minimum(self) -> float:
-        """25 ms as a rule."""
-        return self.front.fewest / self.rate
+        """Shortest audio in seconds, usually 0.025."""
+        return self.convolutions.min_samples / self.rate
 
     def fingerprint(self) -> str:
-        """Return the model's files and what is heard at once."""
+        """Return the hash of the model and the windows."""
         return f"content ssl {digest(self.folder)} 1 {self.window} {self.overlap}"
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
-        """Return the layer (frames, dimension)."""
-        front = self.front
-        check_audio(wave, self.rate, front.fewest)
-        samples = self._normalized(wave.samples)
-        rows = np.zeros((front.rows(len(samples)), self.dimension), dtype=np.float16)
-        for window in windows(len(samples), front, round(self.window * self.rate), round(self.overlap * self.rate)):
-            first = window.start // front.stride
-            heard = _heard(self.folder, samples[window.start : window.stop])
-            rows[window.first : window.last] = heard[window.first - first : window.last - first]
-        return rows
-
-    def _normalized(self, samples: Samples) -> Samples:
-        """Zero mean and unit variance, if the network was trained so."""
-        if not preprocessing(self.folder).get("do_normalize", True):
-            return samples
-        return np.asarray((samples - samples.mean()) / np.sqrt(samples.var() + 1e-7), dtype=np.float32)
+        """Return the features of an utterance (frames, dimension)."""
+        convolutions = self.convolutions
+        check_audio(wave, self.rate, convolutions.min_samples)
+        samples = normalize_samples(self.folder, wave.samples)
+        features = np.zeros((convolutions.rows(len(samples)), self.dimension), dtype=np.float16)
+        sizes = round(self.window * self.rate), round(self.overlap * self.rate)
+        for window in windows(len(samples), convolutions, *sizes):
+            first = window.start // convolutions.stride
+            output = _last_hidden_layer(self.folder, samples[window.start : window.stop])
+            features[window.first : window.last] = output[window.first - first : window.last - first]
+        return features
 
 
-def _heard(folder: Path, samples: Samples) -> NDArray[np.float32]:
+def _last_hidden_layer(folder: Path, samples: Samples) -> NDArray[np.float32]:
     import torch
 
     with torch.inference_mode():
@@ -105,8 +101,8 @@ def _network(folder: Path) -> Any:
     return load_weights(folder, "AutoModel", "cpu")
 
 
-@contents.register("ssl")
-def _ssl(model: str) -> Content:
+@content_encoders.register("ssl")
+def _ssl(model: str) -> ContentEncoder:
     if not model:
-        raise InputError("content features ssl have no default model", fix="write ssl:FOLDER or ssl:HUB_ID")
+        raise InputError("content encoder ssl has no default model", fix="write ssl:FOLDER or ssl:HUB_ID")
     return SslContent(find_model(model))

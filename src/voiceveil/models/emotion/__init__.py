@@ -1,1 +1,1 @@
-"""Speech emotion recognition: features, classifiers, folds."""
+"""Speech emotion recognition: features, recognizers, and their evaluation with held-out folds."""

@@ -1,7 +1,7 @@
-"""Is the emotion kept? Recognizers trained on the original speech of others judge original and anonymized speech.
+"""Emotion recognition: the unweighted average recall (UAR) on original and anonymized speech.
 
-Conventions: rates are fractions; labels are those of the corpus, e.g. ``ang hap neu sad``; ids, labels and folds of a
-test corpus come from the *original* corpus, by utterance id, so that an anonymized folder needs no labels.
+Conventions: rates are fractions; labels are those of the corpus, e.g. ``ang hap neu sad``; labels and folds of a test
+corpus come from the *original* corpus, by utterance id, so that an anonymized folder needs no labels.
 
 The protocol is that of the VoicePrivacy 2024 Challenge (evaluation plan, section 3.2, Table 2 and section 4.3.2): each
 fold is held out once, a recognizer is trained on the original speech of the other folds, and the UAR is the mean over
@@ -14,16 +14,17 @@ the folds. The folds are those of the corpus (sessions of IEMOCAP) or, if it has
 >>> print(evaluate_emotion(anonymized, folds, recognizer).uar)              # doctest: +SKIP
 55.1% [48.7, 61.0]
 
-The embedded recognizer is linear, on the functionals of :mod:`voiceveil.models.emotion.functionals`; the challenge's
-is a wav2vec2 model, for which see :mod:`voiceveil.models.emotion.neural`. Their figures are not comparable.
+The default recognizer is linear, on the functionals of :mod:`voiceveil.models.emotion.functionals`; the challenge's is
+a wav2vec2 model, see :mod:`voiceveil.models.emotion.neural`. Their figures are not comparable.
 
-No recognizer is told who speaks: anonymized speech has no speaker to normalize by, and a normalization by the *true*
-speaker would use what is to be hidden. What may be used is in ``normalize``:
+Features are never normalized by speaker: anonymized speech has no known speaker, and the *true* speaker is what is to
+be hidden. The argument ``normalize`` selects:
 
 * ``corpus`` (default): features are standardized over the whole corpus under test, all speakers and emotions together
-  and without labels. A system that changes all voices alike (their timbre, their noise) is not punished for that.
-* ``training``: by the training speech alone, as in the challenge. It asks whether speech can be given to a recognizer
-  that does not expect anonymization; a linear one then mostly measures how far the timbre has moved.
+  and without labels. A system that changes all voices alike (their timbre, their noise) is not penalized for that.
+* ``training``: features are standardized with the statistics of the training speech, as in the challenge. This measures
+  how well a recognizer works that is not prepared for anonymization; with a linear one, the result mostly shows how
+  much the timbre has changed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.metrics.emotion import FoldUAR, uar_over_folds
+from voiceveil.metrics.emotion import FoldUAR, Method, uar_over_folds
 from voiceveil.models.emotion.folds import EMOTIONS, EmotionFolds, emotion_folds
 from voiceveil.models.emotion.functionals import Functionals
 from voiceveil.run.context import RunContext
@@ -63,21 +64,45 @@ Normalization = Literal["corpus", "training"]
 
 
 class EmotionRecognizer(Protocol):
-    """What judges utterances, each by the model that has not seen its fold."""
+    """Recognizes the emotion of utterances, each with the model that was trained without its fold."""
+
+    @property
+    def uar_method(self) -> Method:
+        """Definition of the UAR, see :mod:`voiceveil.metrics.emotion`."""
+        ...
 
     def recognize(
         self, utterances: Sequence[Utterance], folds: EmotionFolds, context: RunContext | None = None
     ) -> dict[str, str]:
-        """Utterance id -> emotion."""
+        """Return utterance id -> emotion.
+
+        Parameters
+        ----------
+        utterances
+            Of the corpus under test; all are in ``folds``.
+        folds
+            Labels and folds of the original corpus.
+        context
+            Cache, jobs and progress.
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class EmotionResult:
-    """``uar``: the mean over the folds, with an interval over speakers; ``folds``: the parts of that mean.
+    """Emotion recognition on a corpus.
 
-    ``hyps``: utterance id -> what was recognized. ``missing``: utterances of the judged speakers that the original
-    corpus has and the corpus under test has not; where there are any, the figures of two systems may not compare.
+    Attributes
+    ----------
+    uar
+        Mean over the folds, with an interval over speakers.
+    folds
+        The recalls that the mean is computed from.
+    hyps
+        Utterance id -> recognized emotion.
+    missing
+        Number of utterances of the tested speakers that are in the original corpus but not in the one under test; if
+        there are any, figures of two systems may not be comparable.
     """
 
     uar: Estimate
@@ -87,17 +112,18 @@ class EmotionResult:
 
     @property
     def chance(self) -> float:
-        """What guessing gives: 1 / number of classes."""
+        """UAR of guessing: 1 / number of classes."""
         return 1 / len(self.folds.recalls)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearRecognizer:
-    """The embedded recognizer: one linear classifier a fold, on one vector of features an utterance."""
+    """The default recognizer: a linear classifier for each fold, on one feature vector per utterance."""
 
-    classifiers: Mapping[str, LinearClassifier]  # of the fold that it has not seen
+    classifiers: Mapping[str, LinearClassifier]  # fold -> classifier that was trained without it
     features: Evaluator[Array]
     normalize: Normalization
+    uar_method: Method = "published"
 
     def recognize(
         self,
@@ -105,7 +131,7 @@ class LinearRecognizer:
         folds: EmotionFolds,
         context: RunContext | None = None,
     ) -> dict[str, str]:
-        """Utterance id -> emotion."""
+        """Return utterance id -> emotion, for utterances of ``folds``."""
         if unknown := sorted({folds.fold[u.id] for u in utterances} - set(self.classifiers)):
             raise InputError(f"the recognizer was not trained for fold {unknown[0]}", fix="use the folds it came from")
         if self.normalize == "corpus":
@@ -121,11 +147,10 @@ class LinearRecognizer:
 
 
 def _check_classes(utterances: Sequence[Utterance], folds: EmotionFolds) -> None:
-    """Half of the emotions, standardized over themselves, would look like other emotions."""
-    if lacking := sorted(set(folds.emotions) - {folds.emotion[u.id] for u in utterances}):
-        raise InputError(
-            f"the corpus under test has no {lacking[0]}", fix='judge all emotions, or use normalize="training"'
-        )
+    """Raise an ``InputError`` if an emotion is missing: the mean over the others would be no neutral reference."""
+    if missing := sorted(set(folds.emotions) - {folds.emotion[u.id] for u in utterances}):
+        fix = 'test on all emotions, or use normalize="training"'
+        raise InputError(f"the corpus under test has no utterance with the emotion {missing[0]}", fix=fix)
 
 
 def train_emotion_recognizer(
@@ -136,33 +161,52 @@ def train_emotion_recognizer(
     features: Evaluator[Array] | None = None,
     normalize: Normalization = "corpus",
 ) -> LinearRecognizer:
-    """For each fold a classifier from the original speech of the others.
+    """Return the linear recognizer: for each fold, a classifier trained on the original speech of the other folds.
 
-    Its penalty comes from a cross-validation over the training folds (over their speakers, if only one fold is left to
-    train on): the speakers that are judged have no part in any choice.
+    Its penalty is chosen by cross-validation over the training folds (over their speakers, if only one fold is left to
+    train on), so that the held-out speakers influence no choice.
+
+    Parameters
+    ----------
+    corpus
+        Original speech with all utterances of ``folds``.
+    folds
+        See :func:`emotion_folds`.
+    context
+        Cache, jobs and progress.
+    features
+        Returns the feature vector of an utterance; default: :class:`Functionals`.
+    normalize
+        ``corpus`` or ``training``, see the module.
+
+    Raises
+    ------
+    InputError
+        If an utterance of ``folds`` is missing, or ``normalize`` is unknown.
     """
     if normalize not in ("corpus", "training"):
         raise InputError(f"unknown normalization {normalize!r}", fix="use 'corpus' or 'training'")
     evaluator = Functionals() if features is None else features
-    listed = [_member(corpus, name) for name in folds.fold]
+    utterances = [_member(corpus, name) for name in folds.fold]
     run = context or RunContext()
-    vectors = run.extract(listed, evaluator)
-    x = np.array([vectors[u.id] for u in listed])
-    fold = np.array([folds.fold[u.id] for u in listed])
-    emotion = np.array([folds.emotion[u.id] for u in listed])
-    group = np.array([folds.speaker[u.id] for u in listed]) if len(folds.names) == 2 else fold
+    vectors = run.extract(utterances, evaluator)
+    x = np.array([vectors[u.id] for u in utterances])
+    fold = np.array([folds.fold[u.id] for u in utterances])
+    emotion = np.array([folds.emotion[u.id] for u in utterances])
+    group = np.array([folds.speaker[u.id] for u in utterances]) if len(folds.names) == 2 else fold
     classifiers = {}
     for held_out in folds.names:
-        rest = fold != held_out
-        chosen = x[rest], emotion[rest].tolist(), group[rest].tolist()
-        penalty = run.cache.remember("emotion penalty 1", chosen, partial(choose_penalty, *chosen))
-        classifiers[held_out] = fit(chosen[0], chosen[1], penalty)
+        training = fold != held_out
+        data = x[training], emotion[training].tolist(), group[training].tolist()
+        penalty = run.cache.remember("emotion penalty 1", data, partial(choose_penalty, *data))
+        classifiers[held_out] = fit(data[0], data[1], penalty)
     return LinearRecognizer(classifiers, evaluator, normalize)
 
 
 def _member(corpus: Corpus, name: str) -> Utterance:
     if name not in corpus:
-        raise InputError(f"utterance {name} of the folds is not in the corpus", where=corpus.root)
+        fix = "give the corpus that the folds were made from"
+        raise InputError(f"utterance {name} of the folds is not in the corpus", where=corpus.root, fix=fix)
     return corpus[name]
 
 
@@ -175,48 +219,65 @@ def evaluate_emotion(
     resamples: int = 1000,
     seed: int = 0,
 ) -> EmotionResult:
-    """Return the UAR of a corpus, original or anonymized; its utterances that ``folds`` does not know are left out.
+    """Return the UAR of emotion recognition on a corpus.
 
-    For the development or evaluation set of IEMOCAP give those speakers alone:
-    ``corpus.filter(lambda u: u.subset == "dev")``.
+    Parameters
+    ----------
+    test
+        Original or anonymized speech; utterances that are not in ``folds`` are ignored. For the development set of
+        IEMOCAP give ``corpus.filter(lambda u: u.subset == "dev")``.
+    folds
+        Labels and folds of the original corpus.
+    recognizer
+        From :func:`train_emotion_recognizer`, or a :class:`~voiceveil.models.emotion.neural.PretrainedRecognizer`.
+    context
+        Cache, jobs and progress.
+    resamples, seed
+        Of the bootstrap that gives the interval.
+
+    Raises
+    ------
+    InputError
+        If ``test`` has no utterance of ``folds``.
     """
-    listed = [u for u in test if u.id in folds.fold]
-    if not listed:
+    tested = [u for u in test if u.id in folds.fold]
+    if not tested:
         fix = "an anonymized corpus must keep the utterance ids of the original"
         raise InputError("the corpus has no utterance of the folds", where=test.root, fix=fix)
-    hyps = recognizer.recognize(listed, folds, context)
-    judged = {folds.speaker[u.id] for u in listed}
-    missing = sum(speaker in judged and name not in hyps for name, speaker in folds.speaker.items())
-    columns = [[column[u.id] for u in listed] for column in (folds.emotion, hyps, folds.fold, folds.speaker)]
-    refs, found, fold, speakers = columns
-    result = uar_over_folds(refs, found, fold)
-    replicates, count = _replicates(refs, found, fold, speakers, resamples, seed)
-    estimate = interval(result.value, replicates, count, span=Range(mirrored=True), unit="%")
-    return EmotionResult(estimate, result, hyps, missing)
+    hyps = recognizer.recognize(tested, folds, context)
+    tested_speakers = {folds.speaker[u.id] for u in tested}
+    missing = sum(speaker in tested_speakers and name not in hyps for name, speaker in folds.speaker.items())
+    columns = [[column[u.id] for u in tested] for column in (folds.emotion, hyps, folds.fold, folds.speaker)]
+    refs, recognized, fold, speakers = columns
+    uar = uar_over_folds(refs, recognized, fold, method=recognizer.uar_method)
+    replicates, count = _replicates(refs, recognized, fold, speakers, resamples, seed)
+    estimate = interval(uar.value, replicates, count, span=Range(mirrored=True), unit="%")
+    return EmotionResult(estimate, uar, hyps, missing)
 
 
 def _replicates(
     refs: Sequence[str], hyps: Sequence[str], folds: Sequence[str], speakers: Sequence[str], resamples: int, seed: int
 ) -> tuple[Array, int]:
-    """The mean UAR over the folds when speakers are drawn with replacement, shape (resamples,); and how many they are.
+    """Return the UAR (resamples,) of bootstrap samples of the speakers, and the number of speakers.
 
-    A fold weighs what the share of its speakers weighs that was drawn, so that the mean of all draws is the mean over
-    the folds. The recognizers stay as they are: the interval is about other speakers, not about other training data.
+    A fold is weighted by the number of its speakers that were drawn, relative to their expected number, so that the
+    mean of all draws is the mean over the folds. The recognizers are not retrained: the interval is about other test
+    speakers, not about other training data.
     """
     names, speaker = np.unique(speakers, return_inverse=True)
     labels, label = np.unique(refs, return_inverse=True)
-    right = np.asarray(refs) == np.asarray(hyps)
-    count, hits = np.zeros((2, len(names), len(labels)))
+    correct = np.asarray(refs) == np.asarray(hyps)
+    count, hits = np.zeros((2, len(names), len(labels)))  # of utterances, and of correct ones
     np.add.at(count, (speaker, label), 1)
-    np.add.at(hits, (speaker, label), right)
-    weights = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
-    total, mass = np.zeros(resamples), np.zeros(resamples)
+    np.add.at(hits, (speaker, label), correct)
+    draws = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
+    weighted_sum, weights = np.zeros(resamples), np.zeros(resamples)
     for fold in sorted(set(folds)):
         members = np.unique(speaker[np.asarray(folds) == fold])
-        drawn = weights[:, members]
-        seen = drawn @ count[members]
-        recall = np.divide(drawn @ hits[members], seen, out=np.zeros_like(seen), where=seen > 0)
-        share = drawn.sum(axis=1) / len(members)
-        total += share * recall.sum(axis=1) / np.maximum((seen > 0).sum(axis=1), 1)
-        mass += share
-    return total / mass, len(names)
+        drawn = draws[:, members]
+        utterances = drawn @ count[members]  # (resamples, labels)
+        recall = np.divide(drawn @ hits[members], utterances, out=np.zeros_like(utterances), where=utterances > 0)
+        weight = drawn.sum(axis=1) / len(members)
+        weighted_sum += weight * recall.sum(axis=1) / np.maximum((utterances > 0).sum(axis=1), 1)
+        weights += weight
+    return weighted_sum / weights, len(names)

@@ -1,32 +1,32 @@
-"""How something is said, as one vector an utterance: statistics ("functionals") of pitch, loudness, voice and spectrum.
+"""Acoustic functionals of an utterance for emotion recognition: statistics of pitch, loudness, voice and spectrum.
 
 Modeled on eGeMAPS (F. Eyben et al., "The Geneva minimalistic acoustic parameter set", IEEE Trans. Affective Computing
-7(2), 2016), with cepstra as in ComParE; the definitions are our own and nothing here claims openSMILE's values.
+7(2), 2016), with cepstra as in ComParE; the definitions differ, so that values are not those of openSMILE.
 
 Conventions: 16 kHz mono; frames are 10 ms apart, 25 ms long (Hann), on the grid of the pitch track. *Voiced* frames
 have a pitch (60 to 600 Hz); *speech* is within 35 dB of the loud frames (their 95th percentile), a *pause* is a run of
-other frames of at least 50 ms between speech. The level of a recording is divided out before anything else:
-anonymization systems change it, and so does a microphone. What an utterance does not have (the pitch of a whisper) is
-NaN. Means and standard deviations ("sd") are over frames.
+other frames of at least 50 ms between speech. The level of a recording is normalized first, because anonymization
+systems and microphones change it. Values that an utterance does not have (such as the pitch of a whisper) are NaN.
+Means and standard deviations ("sd") are over frames.
 
 The functionals, in this order (names: :func:`functional_names`):
 
 =========================  =========================================================================================
 f0                         semitones above 27.5 Hz, voiced: mean, sd, 20th, 50th, 80th percentile, 20-to-80 range;
-                           mean and sd of the slopes of rising and of falling stretches (semitones a second)
+                           mean and sd of the slopes of rising and of falling stretches (semitones per second)
 loudness                   sum of mel energies to the power 0.3, over its mean, speech: sd, percentiles, range and
-                           slopes as above; its peaks a second
+                           slopes as above; its peaks per second
 jitter, shimmer            mean absolute change from frame to frame of the period (relative) and of the level (dB),
-                           voiced; at the rate of frames, not of glottal periods
+                           voiced; from frame to frame, not from one glottal period to the next
 hnr                        harmonics-to-noise ratio below 900 Hz in dB, voiced: mean, sd
-alpha                      50-1000 Hz over 1-5 kHz, dB: voiced mean, sd; mean of unvoiced speech (so do the next three)
+alpha                      50-1000 Hz over 1-5 kHz, dB: voiced mean, sd; mean of unvoiced speech (also the next three)
 hammarberg                 strongest bin below over strongest above 2 kHz, dB
 slope_low, slope_high      slope of the spectrum from 0 to 500 and from 500 to 1500 Hz, dB per kHz
 h1_h2, h1_a3               first harmonic over the second, over the strongest bin of 2.3-3.5 kHz, dB, voiced: mean, sd
 centroid, flux             center of the spectrum (kHz); change of the normalized mel spectrum; speech: mean, sd
 mfcc1 ... mfcc14           voiced: mean, sd; speech: sd of the change from frame to frame
 voiced_share, pause_share  of all frames between the first and the last speech
-pause_rate, voiced_rate    pauses and voiced stretches a second
+pause_rate, voiced_rate    pauses and voiced stretches per second
 voiced_length,             seconds of a stretch: mean, sd
 unvoiced_length
 =========================  =========================================================================================
@@ -53,25 +53,25 @@ __all__ = ["Functionals", "functional_names", "functionals"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-RATE, STEP, LENGTH, FFT = 16000, 0.01, 400, 512
-FLOOR, CEILING = 60.0, 600.0  # Hz
+RATE, STEP, LENGTH, FFT = 16000, 0.01, 400, 512  # Hz; seconds between frames; samples of a window; points
+FLOOR, CEILING = 60.0, 600.0  # F0 in Hz
 BANDS, CEPSTRA = 26, 14
 _TINY = 1e-10
 _FREQUENCY = np.arange(FFT // 2 + 1) * RATE / FFT  # of each bin, Hz
 
 
 def functionals(wave: Waveform) -> dict[str, float]:
-    """Name -> value of every functional of a recording at 16 kHz; NaN for what it does not have."""
+    """Return name -> value of every functional of a recording at 16 kHz; NaN for values that it does not have."""
     track = track_pitch(_low_band(wave), RATE, floor=FLOOR, ceiling=CEILING, step=STEP)
     power = _power(wave, track.first, len(track.f0))
     energy = power.sum(axis=1)
     speech = energy > np.percentile(energy, 95) * 10**-3.5
     power = power / max(float(energy[speech].mean()) if speech.any() else 0.0, _TINY)
     voiced = (track.f0 > 0) & speech
-    with warnings.catch_warnings():  # the mean of no frames is NaN, and meant to be
+    with warnings.catch_warnings():  # means of no frames are NaN on purpose
         warnings.simplefilter("ignore", RuntimeWarning)
         return {
-            **dict(_melody(track.f0, voiced)),
+            **dict(_pitch(track.f0, voiced)),
             **dict(_loudness(power, speech)),
             **dict(_voice(track.f0, track.periodicity, power, voiced)),
             **dict(_tilt(power, track.f0, voiced, speech & ~voiced)),
@@ -81,14 +81,14 @@ def functionals(wave: Waveform) -> dict[str, float]:
 
 
 def _low_band(wave: Waveform) -> Array:
-    """50 to 900 Hz, without delay: anonymized speech is noisy above, but its first harmonics still show the pitch."""
+    """Return the band from 50 to 900 Hz, without delay: above it, anonymized speech may be too noisy to track F0."""
     from scipy.signal import butter, sosfiltfilt
 
     return np.asarray(sosfiltfilt(butter(4, [50, 900], "bandpass", fs=RATE, output="sos"), wave.samples, padlen=0))
 
 
 def _power(wave: Waveform, first: float, frames: int) -> Array:
-    """Power spectra (frames, bins) around the centers of the pitch frames."""
+    """Return power spectra (frames, bins) at the frames of the pitch track, which begins at ``first`` seconds."""
     starts = np.round((first + STEP * np.arange(frames)) * RATE).astype(np.int64)
     padded = np.pad(wave.samples.astype(np.float64), LENGTH // 2)
     window = np.hanning(LENGTH)
@@ -119,24 +119,24 @@ def _range(name: str, values: Array) -> Iterator[tuple[str, float]]:
 
 
 def _slopes(name: str, values: Array, mask: Mask) -> Iterator[tuple[str, float]]:
-    """Of the stretches of the masked frames in which a value only rises, or only falls: units a second."""
-    steps: dict[bool, list[float]] = {True: [], False: []}
+    """Yield moments of the slopes, in units per second, of stretches of masked frames that only rise or only fall."""
+    slopes: dict[str, list[float]] = {"rise": [], "fall": []}
     for start, end in _runs(mask):
         change = np.diff(values[start:end])
-        for rising, found in steps.items():
-            stretches = _runs(change > 0 if rising else change < 0)
-            found.extend(float(change[a:b].mean()) / STEP for a, b in stretches if b - a >= 2)
-    for rising, found in steps.items():
-        yield from _moments(f"{name}_{'rise' if rising else 'fall'}", np.array(found))
+        for direction, values_of in slopes.items():
+            stretches = _runs(change > 0 if direction == "rise" else change < 0)
+            values_of.extend(float(change[a:b].mean()) / STEP for a, b in stretches if b - a >= 2)
+    for direction, values_of in slopes.items():
+        yield from _moments(f"{name}_{direction}", np.array(values_of))
 
 
 def _runs(mask: Mask) -> NDArray[np.int64]:
-    """(start, end) of each run of true values, shape (runs, 2)."""
+    """Return (start, end) of each run of true values, shape (runs, 2)."""
     edges = np.diff(np.concatenate([[0], mask.astype(np.int8), [0]]))
     return np.stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)], axis=1)
 
 
-def _melody(f0: Array, voiced: Mask) -> Iterator[tuple[str, float]]:
+def _pitch(f0: Array, voiced: Mask) -> Iterator[tuple[str, float]]:
     semitones = 12 * np.log2(np.where(f0 > 0, f0, 27.5) / 27.5)
     yield from _moments("f0", semitones[voiced])
     yield from _range("f0", semitones[voiced])
@@ -155,11 +155,11 @@ def _loudness(power: Array, speech: Mask) -> Iterator[tuple[str, float]]:
 
 
 def _voice(f0: Array, periodicity: Array, power: Array, voiced: Mask) -> Iterator[tuple[str, float]]:
-    both = voiced[1:] & voiced[:-1]
+    both_voiced = voiced[1:] & voiced[:-1]
     period = 1 / np.where(f0 > 0, f0, np.nan)
     level = 10 * np.log10(power.sum(axis=1) + _TINY)
-    yield "jitter", float(np.mean((np.abs(np.diff(period)) / period[1:])[both]))
-    yield "shimmer", float(np.mean(np.abs(np.diff(level))[both]))
+    yield "jitter", float(np.mean((np.abs(np.diff(period)) / period[1:])[both_voiced]))
+    yield "shimmer", float(np.mean(np.abs(np.diff(level))[both_voiced]))
     r = np.clip(periodicity[voiced], 1e-3, 1 - 1e-5)
     yield from _moments("hnr", 10 * np.log10(r / (1 - r)))
 
@@ -169,7 +169,7 @@ def _band(power: Array, low: float, high: float) -> Array:
 
 
 def _slope(decibel: Array, low: float, high: float) -> Array:
-    """Slope of each spectrum between two frequencies by least squares, dB per kHz."""
+    """Return the least-squares slope (frames,) of each spectrum between two frequencies, in dB per kHz."""
     inside = (low <= _FREQUENCY) & (high >= _FREQUENCY)
     x = _FREQUENCY[inside] / 1000
     x = x - x.mean()
@@ -210,8 +210,8 @@ def _timbre(power: Array, voiced: Mask, speech: Mask) -> Iterator[tuple[str, flo
 
 
 def _rhythm(voiced: Mask, speech: Mask) -> Iterator[tuple[str, float]]:
-    where = np.flatnonzero(speech)
-    inside = slice(where[0], where[-1] + 1) if len(where) else slice(0, 0)
+    spoken = np.flatnonzero(speech)
+    inside = slice(spoken[0], spoken[-1] + 1) if len(spoken) else slice(0, 0)
     voiced, speech = voiced[inside], speech[inside]
     frames = max(len(speech), 1)
     pauses = [end - start for start, end in _runs(~speech) if end - start >= 5]
@@ -231,22 +231,21 @@ def functional_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Functionals:
-    """The functionals as an evaluator: a vector of float64, in the order of :func:`functional_names`."""
+    """Evaluator that returns the functionals as a float64 vector, in the order of :func:`functional_names`."""
 
     rate: ClassVar[int] = RATE
     minimum: ClassVar[float] = 0.2
-    version: ClassVar[int] = 1  # to be raised whenever a value changes: results are kept under it
+    version: ClassVar[int] = 1  # increase it whenever a value changes: cached results are stored under it
 
     def fingerprint(self) -> str:
-        """Names the definitions of this file."""
+        """Return the version of the definitions in this module."""
         return f"voiceveil functionals {self.version}"
 
     def __call__(self, wave: Waveform) -> Array:
-        """Return the vector of one utterance, shape (94,), NaN for what it does not have."""
+        """Return the vector of one utterance, shape (94,), NaN for values that it does not have."""
         if wave.rate != RATE or wave.duration < self.minimum:
-            raise InputError(
-                f"functionals need {self.minimum} s or more at {RATE} Hz, not {wave.duration:.3f} s at {wave.rate} Hz"
-            )
+            problem = f"functionals of {wave.duration:.3f} s of audio at {wave.rate} Hz cannot be computed"
+            raise InputError(problem, fix=f"give at least {self.minimum} s at {RATE} Hz")
         if not np.isfinite(wave.samples).all():
-            raise InputError("samples that are not finite have no functionals", fix="repair the recording")
+            raise InputError("the audio has a sample that is not finite", fix="repair the recording")
         return np.array(list(functionals(wave).values()))

@@ -1,7 +1,7 @@
 """ECAPA-TDNN, the speaker encoder of the 2024 challenge (Desplanques, Thienpondt and Demuynck, Interspeech 2020).
 
-Conventions: B utterances, D features, T frames of 10 ms, C channels, E dimensions of the embedding. The network takes
-``(B, T, D)`` and gives ``(B, E)``; inside, the channels come first, ``(B, C, T)``, as torch's convolutions want them.
+Conventions: B utterances, D features, T frames of 10 ms, C channels, E dimensions of the embedding. The network maps
+``(B, T, D)`` to ``(B, E)``; inside, channels come first, ``(B, C, T)``, as torch's convolutions need them.
 
 With 512 channels, 80 filterbank energies and 192 dimensions this is the challenge's model of 6.2 million parameters.
 As in the toolkit that the challenge uses, a layer is convolution, ReLU, batch normalization, in this order, and the
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 __all__ = ["AttentiveStatistics", "EcapaTdnn", "Res2Conv", "SeRes2Block", "SqueezeExcitation", "TdnnLayer"]
 
-#: Variances below this are taken for it: the square root has no slope at 0.
+#: Smallest variance: the square root has no derivative at 0.
 VARIANCE_FLOOR = 1e-12
 
 
@@ -27,13 +27,13 @@ class TdnnLayer(nn.Module):
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
         super().__init__()
         margin = dilation * (kernel - 1) // 2
-        # Reflection copies the input, even by no frame at all.
+        # Padding by reflection copies the input, even if there is nothing to pad.
         mode: Literal["reflect", "zeros"] = "reflect" if margin else "zeros"
         self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, padding=margin, padding_mode=mode)
         self.norm = nn.BatchNorm1d(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the layer."""
+        """Return the output (B, C_out, T)."""
         return cast(Tensor, self.norm(torch.relu(self.conv(x))))
 
 
@@ -51,7 +51,7 @@ class Res2Conv(nn.Module):
         self.layers = nn.ModuleList(TdnnLayer(width, width, kernel, dilation) for _ in range(scale - 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return all groups, side by side."""
+        """Return the concatenated groups."""
         first, *others = x.chunk(self.scale, dim=1)
         outputs = [first]
         for index, (layer, group) in enumerate(zip(self.layers, others, strict=True)):
@@ -70,14 +70,15 @@ class SqueezeExcitation(nn.Module):
         self.squeeze = nn.Linear(channels, bottleneck)
         self.excite = nn.Linear(bottleneck, channels)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the scaled channels."""
-        factor = torch.sigmoid(self.excite(torch.relu(self.squeeze(x.mean(dim=2)))))
+    def forward(self, x: Tensor, inside: Tensor | None = None) -> Tensor:
+        """Return the scaled channels; ``inside`` as for :class:`AttentiveStatistics`."""
+        mean = x.mean(dim=2) if inside is None else (x * inside).sum(dim=2)
+        factor = torch.sigmoid(self.excite(torch.relu(self.squeeze(mean))))
         return x * factor.unsqueeze(2)
 
 
 class SeRes2Block(nn.Module):
-    """Dense layer, Res2Net convolution, dense layer, squeeze-excitation, and the way round them (figure 1)."""
+    """Dense layer, Res2Net convolution, dense layer, squeeze-excitation, with a skip connection (figure 1)."""
 
     def __init__(self, channels: int, kernel: int, dilation: int, scale: int = 8, bottleneck: int = 128) -> None:
         super().__init__()
@@ -86,9 +87,9 @@ class SeRes2Block(nn.Module):
         self.after = TdnnLayer(channels, channels)
         self.se = SqueezeExcitation(channels, bottleneck)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``(B, C, T)`` to the same shape."""
-        return x + cast(Tensor, self.se(self.after(self.res2(self.before(x)))))
+    def forward(self, x: Tensor, inside: Tensor | None = None) -> Tensor:
+        """``(B, C, T)`` to the same shape; ``inside`` as for :class:`AttentiveStatistics`."""
+        return x + cast(Tensor, self.se(self.after(self.res2(self.before(x))), inside))
 
 
 class AttentiveStatistics(nn.Module):
@@ -99,35 +100,41 @@ class AttentiveStatistics(nn.Module):
 
     def __init__(self, channels: int, attention: int = 128) -> None:
         super().__init__()
-        # One affine layer on frame, mean and deviation, in two parts: the context is the same for every frame.
+        # One affine layer on frame, mean and deviation, in two parts, because the context is equal for all frames.
         self.frame = nn.Conv1d(channels, attention, 1)
         self.context = nn.Linear(2 * channels, attention, bias=False)
         self.norm = nn.BatchNorm1d(attention)
         self.score = nn.Conv1d(attention, channels, 1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the weighted means, then the weighted deviations."""
-        plain = torch.cat(_statistics(x, 1.0 / x.shape[2]), dim=1)
+    def forward(self, x: Tensor, inside: Tensor | None = None) -> Tensor:
+        """Return the weighted means, then the weighted deviations.
+
+        ``inside`` (B, 1, T): for padded utterances, 1 / length in the frames of the utterance and 0 in the others.
+        """
+        plain = torch.cat(_statistics(x, 1.0 / x.shape[2] if inside is None else inside), dim=1)
         hidden = torch.relu(self.frame(x) + self.context(plain).unsqueeze(2))
-        weights = torch.softmax(self.score(torch.tanh(self.norm(hidden))), dim=2)
+        scores = self.score(torch.tanh(self.norm(hidden)))
+        if inside is not None:
+            scores = scores.masked_fill(inside == 0, -torch.inf)
+        weights = torch.softmax(scores, dim=2)
         return torch.cat(_statistics(x, weights), dim=1)
 
 
 def _statistics(x: Tensor, weights: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over time under weights that sum to 1: ``(B, C, T)`` to (B, C) each."""
+    """Return mean and standard deviation over time, (B, C) each, of ``(B, C, T)`` with weights that sum to 1."""
     mean = (weights * x).sum(dim=2)
     variance = (weights * (x - mean.unsqueeze(2)) ** 2).sum(dim=2)
     return mean, variance.clamp(min=VARIANCE_FLOOR).sqrt()
 
 
 class EcapaTdnn(nn.Module):
-    """``(B, T, features)`` to ``(B, dimension)``: the speaker embedding, whose length means nothing.
+    """The network: ``(B, T, features)`` to speaker embeddings ``(B, dimension)``, not normalized in length.
 
     Kernels [5, 3, 3, 3, 1] and dilations [1, 2, 3, 4, 1]; the outputs of the three blocks together enter the last
     frame layer, of 1536 channels.
     """
 
-    #: Reflection at the edges of the block with dilation 4 needs one frame more than it reaches.
+    #: Padding by reflection in the block with dilation 4 needs one frame more than it pads.
     minimum_frames = 5
 
     def __init__(
@@ -137,24 +144,36 @@ class EcapaTdnn(nn.Module):
         wide: int = 1536,
         attention: int = 128,
         dimension: int = 192,
-        scale: int = 8,
-        bottleneck: int = 128,
     ) -> None:
         super().__init__()
         self.dimension = dimension
         self.first = TdnnLayer(features, channels, kernel=5)
-        self.blocks = nn.ModuleList(SeRes2Block(channels, 3, dilation, scale, bottleneck) for dilation in (2, 3, 4))
+        self.blocks = nn.ModuleList(SeRes2Block(channels, 3, dilation) for dilation in (2, 3, 4))
         self.aggregate = TdnnLayer(3 * channels, wide)
         self.pool = AttentiveStatistics(wide, attention)
         self.pool_norm = nn.BatchNorm1d(2 * wide)
         self.embed = nn.Linear(2 * wide, dimension)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the embeddings."""
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return the embeddings.
+
+        Parameters
+        ----------
+        x : Tensor
+            Features, shape (B, T, features).
+        lengths : Tensor, optional
+            Lengths of padded utterances as fractions of T, shape (B,). Means and statistics then leave the padding
+            out, as in SpeechBrain; convolutions do not.
+        """
+        inside = None
+        if lengths is not None:
+            frames = x.shape[1]
+            inside = (torch.arange(frames, device=x.device) < (lengths * frames)[:, None]).to(x.dtype).unsqueeze(1)
+            inside = inside / inside.sum(dim=2, keepdim=True)
         y = self.first(x.transpose(1, 2))
         outputs = []
         for block in self.blocks:
-            y = block(y)
+            y = block(y, inside)
             outputs.append(y)
         y = self.aggregate(torch.cat(outputs, dim=1))
-        return cast(Tensor, self.embed(self.pool_norm(self.pool(y))))
+        return cast(Tensor, self.embed(self.pool_norm(self.pool(y, inside))))

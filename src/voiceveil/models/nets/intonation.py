@@ -1,11 +1,11 @@
-"""The intonation that is expected of the words: content to what is voiced, and both to a contour of F0.
+"""Intonation and voicing predicted from content: the part of F0 that depends on the words, not on the speaker.
 
-Whoever reads a sentence aloud raises the voice where others do, and lets it fall in the end; and the same sounds are
-voiced, but for the creak of one voice and the breath of another. Networks that hear nothing but codes of content learn
-this part of intonation, which belongs to the words; what is the speaker's own they cannot know.
+Different speakers who read a sentence aloud raise and lower their F0 at similar places, and voice the same sounds.
+Networks whose only input is quantized content learn this common part; they have no information about the speaker's own
+intonation.
 
-Conventions: frames of 10 ms. Tensors: content (B, T, D), voiced (B, T) of 0 and 1, contour (B, T) of ln F0 in
-deviations of a recording about its mean.
+Conventions: frames of 10 ms. Tensors: content (B, T, D); voiced (B, T), 0 or 1; contour (B, T), ln F0 standardized over
+the recording.
 """
 
 from __future__ import annotations
@@ -15,15 +15,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from voiceveil.models.nets.soft_codes import SoftCodes
-from voiceveil.models.nets.source_filter import doubled, halved
+from voiceveil.models.nets.source_filter import double_frame_rate, halve_frame_rate
 
 __all__ = ["Intonation", "Voicing"]
 
 
 class Intonation(nn.Module):
-    """Recurrent in both directions, at 25 frames a second: a phrase is as long as it is.
+    """Predicts the F0 contour with a bidirectional GRU at 25 frames per second.
 
-    ``content``: length of a vector of content; ``codes``: how many there are, of which ``nearest`` replace a vector.
+    Parameters
+    ----------
+    content
+        Length of a content vector.
+    width, layers
+        Of the GRU.
+    codes, nearest
+        Number of codes, and number of them that replace a content vector (:class:`SoftCodes`).
     """
 
     def __init__(
@@ -39,18 +46,27 @@ class Intonation(nn.Module):
     def forward(self, content: Tensor, voiced: Tensor) -> Tensor:
         """Return the contour (B, T)."""
         frames = content.shape[1]
-        missing = -frames % 4  # fours of frames are joined
+        missing = -frames % 4  # four frames are averaged into one
         content = torch.cat([content, content[:, -1:].expand(-1, missing, -1)], dim=1)
         voiced = torch.cat([voiced, voiced[:, -1:].expand(-1, missing)], dim=1).unsqueeze(-1)
-        spoken = halved(self.codes(halved(content)))
-        hidden, _ = self.phrase(self.content(torch.cat([spoken, 2 * halved(halved(voiced)) - 1], dim=-1)))
-        return doubled(doubled(self.contour(hidden)))[:, :frames, 0]
+        codes = halve_frame_rate(self.codes(halve_frame_rate(content)))
+        hidden, _ = self.phrase(
+            self.content(torch.cat([codes, 2 * halve_frame_rate(halve_frame_rate(voiced)) - 1], dim=-1))
+        )
+        return double_frame_rate(double_frame_rate(self.contour(hidden)))[:, :frames, 0]
 
 
 class Voicing(nn.Module):
-    """What is voiced: convolutions of five frames, at 50 frames a second.
+    """Predicts which frames are voiced, with convolutions over five frames at 50 frames per second.
 
-    ``content``, ``codes``, ``nearest``: as above.
+    Parameters
+    ----------
+    content
+        Length of a content vector.
+    width, layers
+        Of the convolutions.
+    codes, nearest
+        Number of codes, and number of them that replace a content vector (:class:`SoftCodes`).
     """
 
     def __init__(
@@ -64,10 +80,10 @@ class Voicing(nn.Module):
         self.voiced = nn.Linear(width, 2)  # both frames of a pair
 
     def forward(self, content: Tensor) -> Tensor:
-        """Log odds (B, T) that a frame is voiced."""
+        """Return the log odds (B, T) that a frame is voiced."""
         frames = content.shape[1]
         content = torch.cat([content, content[:, -1:].expand(-1, frames % 2, -1)], dim=1)
-        hidden = functional.gelu(self.content(self.codes(halved(content)))).transpose(1, 2)
+        hidden = functional.gelu(self.content(self.codes(halve_frame_rate(content)))).transpose(1, 2)
         for layer in self.around:
             hidden = hidden + functional.gelu(layer(hidden))
         odds: Tensor = self.voiced(hidden.transpose(1, 2)).flatten(1)

@@ -1,7 +1,7 @@
-"""ResNet34 at half width, the other speaker encoder of the 2022 challenge (He et al. 2016; Zeinali et al. 2019).
+"""ResNet34 at half width, the second speaker encoder of the 2022 challenge (He et al. 2016; Zeinali et al. 2019).
 
-Conventions: B utterances, D features, T frames of 10 ms. The network takes ``(B, T, D)`` and gives ``(B, 256)``; inside
-it is an image of one row per feature, ``(B, C, D, T)``.
+Conventions: B utterances, D features, T frames of 10 ms. The network maps ``(B, T, D)`` to ``(B, 256)``; inside, an
+utterance is an image with a row for each feature, ``(B, C, D, T)``.
 
 Four stages of 3, 4, 6 and 3 blocks with 32, 64, 128 and 256 channels; each stage after the first halves features and
 frames. Then mean and standard deviation over time, and one affine layer: 6.63 million parameters, as published for
@@ -21,7 +21,7 @@ VARIANCE_FLOOR = 1e-7
 
 
 class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions and the way round them: ``(B, C_in, D, T)`` to ``(B, C_out, D / stride, T / stride)``."""
+    """Two 3 x 3 convolutions with a skip connection: ``(B, C_in, D, T)`` to ``(B, C_out, D / stride, T / stride)``."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -36,15 +36,15 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block."""
+        """Return the output (B, C_out, D / stride, T / stride)."""
         y = self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x)))))
         return torch.relu(y + self.shortcut(x))
 
 
 class ResNet34(nn.Module):
-    """``(B, T, features)`` to ``(B, dimension)``: the speaker embedding, whose length means nothing."""
+    """The network: ``(B, T, features)`` to speaker embeddings ``(B, dimension)``, not normalized in length."""
 
-    #: Two frames after three halvings: with one there is no deviation over time.
+    #: After halving three times, two frames are left, the fewest that have a standard deviation.
     minimum_frames = 9
 
     def __init__(self, features: int = 80, channels: int = 32, dimension: int = 256) -> None:
@@ -65,7 +65,7 @@ class ResNet34(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the embeddings."""
         y = torch.relu(self.norm(self.conv(x.transpose(1, 2).unsqueeze(1))))
-        y = self.blocks(y).flatten(1, 2)  # channels times features, frames
+        y = self.blocks(y).flatten(1, 2)  # (B, channels * features, frames)
         mean = y.mean(dim=2)
         variance = ((y - mean.unsqueeze(2)) ** 2).mean(dim=2)
         return cast(Tensor, self.embed(torch.cat([mean, variance.clamp(min=VARIANCE_FLOOR).sqrt()], dim=1)))

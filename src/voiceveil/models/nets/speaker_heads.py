@@ -1,7 +1,7 @@
-"""Losses that teach an encoder to tell speakers apart.
+"""Classification layers and losses for the training of speaker encoders.
 
-Conventions: a head takes embeddings ``(B, E)`` and speaker numbers ``(B,)`` and gives the loss, a scalar, and the
-logits ``(B, speakers)`` without margin, of which the largest is the decision.
+Conventions: a head takes embeddings ``(B, E)`` and speaker numbers ``(B,)`` and returns the loss, a scalar, and the
+logits ``(B, speakers)`` without margin; the largest is the decision.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["AamSoftmax", "Softmax", "SpeakerHead"]
 
 
 class SpeakerHead(nn.Module):
-    """The layer that training adds on top of an encoder."""
+    """Base of the classification layers that training adds to an encoder."""
 
     def forward(self, embeddings: Tensor, speakers: Tensor) -> tuple[Tensor, Tensor]:
-        """``(B, E)`` and ``(B,)`` to the mean loss and the logits ``(B, speakers)``."""
+        """Return the mean loss and the logits ``(B, speakers)`` for ``(B, E)`` and ``(B,)``."""
         raise NotImplementedError
 
 
@@ -28,8 +28,8 @@ class AamSoftmax(SpeakerHead):
     """Additive angular margin softmax (Deng et al. 2019, equation 3).
 
     Cross-entropy of ``scale * cos(angle)`` between embedding and speaker weights, where the true speaker's angle is
-    first made larger by ``margin`` radians. Past angle + margin = pi the cosine would rise again; there the penalty
-    goes on in a straight line, cos(angle) - margin * sin(margin), as ArcFace's authors do.
+    first increased by ``margin`` radians. Beyond angle + margin = pi the cosine would increase again; there it is
+    replaced by cos(angle) - margin * sin(margin), as in ArcFace's code.
     """
 
     def __init__(self, dimension: int, speakers: int, margin: float = 0.2, scale: float = 30.0) -> None:
@@ -39,19 +39,20 @@ class AamSoftmax(SpeakerHead):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, embeddings: Tensor, speakers: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and scaled cosines."""
+        """Return the mean loss and the scaled cosines ``(B, speakers)``."""
         cosine = functional.linear(functional.normalize(embeddings), functional.normalize(self.weight))
         rows = torch.arange(len(speakers), device=cosine.device)
         true = cosine[rows, speakers]
-        sine = (1.0 - true**2).clamp(min=1e-12).sqrt()  # the square root has no slope at 0
-        harder = true * math.cos(self.margin) - sine * math.sin(self.margin)
-        harder = torch.where(true > -math.cos(self.margin), harder, true - self.margin * math.sin(self.margin))
-        logits = self.scale * cosine.index_put((rows, speakers), harder)
+        sine = (1.0 - true**2).clamp(min=1e-12).sqrt()  # the square root has no derivative at 0
+        with_margin = true * math.cos(self.margin) - sine * math.sin(self.margin)
+        beyond = true - self.margin * math.sin(self.margin)
+        with_margin = torch.where(true > -math.cos(self.margin), with_margin, beyond)
+        logits = self.scale * cosine.index_put((rows, speakers), with_margin)
         return functional.cross_entropy(logits, speakers), self.scale * cosine
 
 
 class Softmax(SpeakerHead):
-    """Plain softmax cross-entropy after the rest of the network: that of the x-vector."""
+    """Softmax cross-entropy, with layers ``before`` the output layer, as for the x-vector."""
 
     def __init__(self, dimension: int, speakers: int, before: nn.Module | None = None) -> None:
         super().__init__()
@@ -59,6 +60,6 @@ class Softmax(SpeakerHead):
         self.output = nn.Linear(dimension, speakers)
 
     def forward(self, embeddings: Tensor, speakers: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and logits."""
+        """Return the mean loss and the logits ``(B, speakers)``."""
         logits = cast(Tensor, self.output(self.before(embeddings)))
         return functional.cross_entropy(logits, speakers), logits

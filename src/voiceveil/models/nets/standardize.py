@@ -1,4 +1,4 @@
-"""Standardized inputs: mean and deviation of the training data travel with the weights."""
+"""Standardization of inputs by the mean and deviation of the training data, which are stored with the weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 __all__ = ["Standardize"]
 
-_SMALLEST = 1e-5  # a feature that never changes stays where it is
+_SMALLEST = 1e-5  # features with a smaller deviation are not scaled
 
 
 class Standardize(nn.Module):
-    """``(x - mean) / deviation`` on the last dimension; 0 and 1 until :meth:`set` is called."""
+    """``(x - mean) / deviation`` on the last dimension; mean 0 and deviation 1 until :meth:`set` is called."""
 
     mean: Tensor
     deviation: Tensor
@@ -22,19 +22,19 @@ class Standardize(nn.Module):
         self.register_buffer("deviation", torch.ones(width))
 
     def set(self, mean: Tensor, deviation: Tensor) -> None:
-        """Take the statistics of the training data, (width,) each."""
+        """Set mean and deviation, (width,) each."""
         self.mean.copy_(mean)
         self.deviation.copy_(torch.where(deviation > _SMALLEST, deviation, torch.ones_like(deviation)))
 
     def fit(self, x: Tensor) -> None:
-        """Take the statistics of ``x`` (..., width)."""
+        """Set mean and deviation to those of ``x`` (..., width)."""
         rows = x.reshape(-1, x.shape[-1]).double()
         self.set(rows.mean(dim=0).float(), rows.std(dim=0, correction=0).float())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardized."""
+        """Return ``x`` (..., width), standardized."""
         return (x - self.mean) / self.deviation
 
     def invert(self, x: Tensor) -> Tensor:
-        """Back to the scale of the data."""
+        """Return standardized ``x`` (..., width) in the scale of the data."""
         return x * self.deviation + self.mean

@@ -1,11 +1,11 @@
 """The x-vector TDNN of Kaldi, speaker encoder of the 2020 and 2022 challenges (Snyder et al., ICASSP 2018).
 
-Conventions: B utterances, D features, T frames of 10 ms. The network takes ``(B, T, D)`` and gives ``(B, 512)``.
+Conventions: B utterances, D features, T frames of 10 ms. The network maps ``(B, T, D)`` to ``(B, 512)``.
 
-Seven hidden layers. Five work on frames and see 15 of them (7 on each side), without padding; then mean and standard
-deviation over time; then two on the whole utterance. The x-vector is the output of the affine part of the sixth, as
-Kaldi's ``tdnn6.affine``; what follows, :func:`segment_layers`, serves training alone. A layer is affine, ReLU, batch
-normalization without scale and offset. Scores come from LDA and PLDA, not from the cosine.
+There are seven hidden layers. Five work on frames and see 15 of them (7 on each side), without padding; after mean and
+standard deviation over time, two work on the whole utterance. The x-vector is the output of the affine part of the
+sixth, Kaldi's ``tdnn6.affine``; the layers after it, :func:`segment_layers`, are used only in training. A layer is
+affine, ReLU, batch normalization without scale and offset. Scores come from LDA and PLDA, not from the cosine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 __all__ = ["StatisticsPooling", "XVectorTdnn", "segment_layers"]
 
-#: Kaldi's floor of the variance in the pooling layer, and its epsilon in batch normalization.
+#: Floor of the variance in the pooling layer, and epsilon of batch normalization, as in Kaldi.
 VARIANCE_FLOOR = 1e-10
 NORM_EPSILON = 1e-3
 
 
 class _FrameLayer(nn.Module):
-    """Affine on ``kernel`` frames ``dilation`` apart, ReLU, batch normalization.
+    """An affine layer on ``kernel`` frames, ``dilation`` apart, with ReLU and batch normalization.
 
     ``(B, C_in, T)`` to ``(B, C_out, T - (kernel - 1) dilation)``.
     """
@@ -48,9 +48,9 @@ class StatisticsPooling(nn.Module):
 
 
 class XVectorTdnn(nn.Module):
-    """``(B, T, features)`` to ``(B, dimension)``: the x-vector."""
+    """The network: ``(B, T, features)`` to x-vectors ``(B, dimension)``."""
 
-    #: What the five frame layers see.
+    #: Frames that the five frame layers see.
     minimum_frames = 15
 
     def __init__(self, features: int = 30, channels: int = 512, wide: int = 1500, dimension: int = 512) -> None:
@@ -72,7 +72,7 @@ class XVectorTdnn(nn.Module):
 
 
 def segment_layers(dimension: int = 512) -> nn.Module:
-    """What stands between the x-vector and the output layer: the rest of the sixth layer, and the seventh."""
+    """Return the layers between the x-vector and the output layer: the rest of the sixth, and the seventh."""
     return nn.Sequential(
         nn.ReLU(),
         nn.BatchNorm1d(dimension, eps=NORM_EPSILON, affine=False),

@@ -1,1 +1,1 @@
-"""Pitch: trackers of F0, contours on synthesis frames, the correlation of two contours."""
+"""Pitch: F0 trackers, F0 on the frames of synthesis, and the pitch correlation of two corpora."""

@@ -1,10 +1,14 @@
-"""The pitch trackers, by name; the contract is in :mod:`voiceveil.models.pitch.correlation`.
+"""Pitch trackers: their contract, the registry, and those that come with the package.
+
+Conventions: a track is a float64 array (frames,) of F0 in Hz, one frame every 10 ms, 0 where unvoiced. The time
+of frame 0 and the number of frames depend on the tracker (:meth:`PitchTracker.first`); only tracks of the same tracker
+can be compared.
 
 ==================  ===================================================================================================
-autocorrelation     Boersma (1993) at Praat's settings, 75 to 500 Hz: what the 2022 challenge measured ρ_F0 with.
-                    The default: it needs no other package and is the quickest
-praat               the same by Praat itself, through ``praat-parselmouth`` (GPL, never installed by us)
-swift               SwiftF0, a small network, 60 to 600 Hz; made for every 16 ms, interpolated to 10
+autocorrelation     Boersma (1993) with Praat's settings, 75 to 500 Hz, as the 2022 challenge measured ρ_F0.
+                    The default: it needs no other package and is the fastest
+praat               the method of Praat itself, through ``praat-parselmouth`` (GPL, never installed with this package)
+swift               SwiftF0, a small network, 60 to 600 Hz; a value every 16 ms, interpolated to 10 ms
 yaapt               pYAAPT of ``AMFM_decompy``, 60 to 600 Hz, frames of 35 ms: the F0 that B1 resynthesizes
 ==================  ===================================================================================================
 """
@@ -17,26 +21,102 @@ import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
+from voiceveil.core.registry import Registry
+from voiceveil.dsp.excitation import FRAME, RATE
 from voiceveil.dsp.pitch import PERIODS, track_pitch
 from voiceveil.metrics.pitch import CEILING, FLOOR
-from voiceveil.models.pitch.correlation import STEP, PitchTracker, Track, trackers
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["YAAPT", "Autocorrelation", "Praat", "Swift"]
+__all__ = [
+    "STEP",
+    "YAAPT",
+    "Autocorrelation",
+    "PitchTracker",
+    "Praat",
+    "Swift",
+    "Track",
+    "f0_on_frames",
+    "tracker",
+    "trackers",
+]
+
+Track = NDArray[np.float64]
 
 _INSTALL = "pip install 'voiceveil[pitch]'"
+
+#: Seconds between frames.
+STEP = 0.01
+
+
+class PitchTracker(Protocol):
+    """An :class:`~voiceveil.run.extract.Evaluator` that returns F0 tracks: ``tracker("yaapt")(wave)``."""
+
+    @property
+    def rate(self) -> int:
+        """Sampling rate of the input in Hz."""
+        ...
+
+    @property
+    def minimum(self) -> float:
+        """Shortest audio in seconds."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return name, version and settings."""
+        ...
+
+    def first(self, samples: int) -> float:
+        """Return the time in seconds at the center of frame 0 of a recording of ``samples`` samples."""
+        ...
+
+    def __call__(self, wave: Waveform) -> Track:
+        """Return F0 in Hz every 10 ms, 0 where unvoiced."""
+        ...
+
+
+#: Name -> tracker class.
+trackers: Registry[type[PitchTracker]] = Registry("pitch tracker", group="voiceveil.trackers")
+
+
+def tracker(name: str = "autocorrelation") -> PitchTracker:
+    """Return the pitch tracker of a name; an ``InputError`` if it is unknown or its package is not installed."""
+    return trackers[name]()
+
+
+def f0_on_frames(track: Track, tracker: PitchTracker, samples: int) -> NDArray[np.float32]:
+    """Return F0 in Hz at the frames of synthesis, shape (ceil(samples / 160),), 0 where unvoiced.
+
+    A frame gets the value of the track nearest to its center. Frames beyond the ends of the track are unvoiced.
+
+    Parameters
+    ----------
+    track
+        Of ``tracker``, on a recording of ``samples`` samples at 16 kHz.
+    tracker
+        It tells the time of the track's first frame.
+    samples
+        Length of the recording.
+    """
+    frames = -(-samples // FRAME)
+    centers = (np.arange(frames) + 0.5) * FRAME / RATE
+    nearest = np.round((centers - tracker.first(samples)) / STEP).astype(np.int64)
+    inside = (nearest >= 0) & (nearest < len(track))
+    values = np.zeros(frames, dtype=np.float32)
+    values[inside] = track[nearest[inside]]
+    return values
 
 
 @trackers.register("autocorrelation")
 @dataclass(frozen=True)
 class Autocorrelation:
-    """Our own; the same voicing as Praat's and F0 within 0.1% of it, see :mod:`voiceveil.dsp.pitch`."""
+    """The method of :mod:`voiceveil.dsp.pitch`; its voicing equals that of Praat, its F0 is within 0.1%."""
 
     floor: float = FLOOR
     ceiling: float = CEILING
@@ -44,21 +124,21 @@ class Autocorrelation:
 
     @property
     def minimum(self) -> float:
-        """Three periods of the lowest pitch."""
+        """Shortest audio in seconds: three periods of the lowest F0."""
         return PERIODS / self.floor
 
     def fingerprint(self) -> str:
-        """Return the 1 is the version of the method."""
+        """Return the name, the version (1) of the method, and the range."""
         return f"pitch autocorrelation 1 {self.floor} {self.ceiling}"
 
     def first(self, samples: int) -> float:
-        """Frames are centered in the recording, as many as have room for their window."""
+        """Return the time of frame 0; the frames whose windows fit are centered in the recording."""
         duration = samples / self.rate
         frames = math.floor((duration - self.minimum) / STEP + 1e-9) + 1
         return 0.5 * (duration - (frames - 1) * STEP)
 
     def __call__(self, wave: Waveform) -> Track:
-        """F0 in Hz."""
+        """Return F0 in Hz."""
         _check(wave, self)
         return track_pitch(wave.samples, wave.rate, floor=self.floor, ceiling=self.ceiling, step=STEP).f0
 
@@ -66,7 +146,7 @@ class Autocorrelation:
 @trackers.register("praat")
 @dataclass(frozen=True)
 class Praat(Autocorrelation):
-    """Praat's ``To Pitch``, by parselmouth."""
+    """``To Pitch`` of Praat, through parselmouth."""
 
     def __post_init__(self) -> None:
         if importlib.util.find_spec("parselmouth") is None:
@@ -74,13 +154,13 @@ class Praat(Autocorrelation):
             raise InputError("the package praat-parselmouth is not installed", fix=fix)
 
     def fingerprint(self) -> str:
-        """With the version of Praat."""
+        """Return the name, the version of Praat, and the range."""
         import parselmouth
 
         return f"pitch praat {parselmouth.PRAAT_VERSION} {self.floor} {self.ceiling}"
 
     def __call__(self, wave: Waveform) -> Track:
-        """F0 in Hz."""
+        """Return F0 in Hz."""
         import parselmouth
 
         _check(wave, self)
@@ -105,32 +185,35 @@ class Swift:
             raise InputError("the package swift-f0 is not installed", fix=_INSTALL)
 
     def fingerprint(self) -> str:
-        """Return the model's hash and the range."""
+        """Return the hash of the model, the version (1) of the interpolation, and the range."""
         return f"pitch swift {self.sha256[:16]} 1 {self.floor} {self.ceiling}"
 
     def first(self, samples: int) -> float:
-        """Return the start of the recording."""
+        """Return 0: the first frame is at the start of the recording."""
         return 0.0
 
     def __call__(self, wave: Waveform) -> Track:
-        """F0 in Hz at 0, 10, 20 ms ...: between two voiced frames of the network interpolated, else the nearer one."""
+        """Return F0 in Hz at 0, 10, 20 ms ..., interpolated between two voiced frames of the network."""
         _check(wave, self)
-        found = _swift().detect(wave.samples, wave.rate, fmin=self.floor, fmax=self.ceiling)
-        f0 = np.where(found.confidence >= 0.5, found.pitch_hz, 0.0)
-        return _every_step(f0, found.timestamps, wave.duration)
+        detected = _swift().detect(wave.samples, wave.rate, fmin=self.floor, fmax=self.ceiling)
+        f0 = np.where(detected.confidence >= 0.5, detected.pitch_hz, 0.0)
+        return _resample_track(f0, detected.timestamps, wave.duration)
 
 
-def _every_step(f0: Track, times: Track, duration: float) -> Track:
-    """Return a track on another grid, brought to ours: pitch is interpolated, voicing is that of the nearest frame."""
-    at = STEP * np.arange(max(1, int(duration / STEP + 1e-9)))
+def _resample_track(f0: Track, times: Track, duration: float) -> Track:
+    """Return a track, given at equally spaced times, on frames of 10 ms.
+
+    F0 is interpolated between two voiced values; elsewhere a frame gets the nearest value, the earlier of two.
+    """
+    frame_times = STEP * np.arange(max(1, int(duration / STEP + 1e-9)))
     period = times[1] - times[0] if len(times) > 1 else 1.0
-    nearest = np.clip(np.ceil(at / period - 0.5).astype(np.int64), 0, len(f0) - 1)  # of two, the earlier
+    nearest = np.clip(np.ceil(frame_times / period - 0.5).astype(np.int64), 0, len(f0) - 1)
     if not f0.any():
-        return np.zeros(len(at))
-    left = np.clip((at / period).astype(np.int64), 0, len(f0) - 1)
+        return np.zeros(len(frame_times))
+    left = np.clip((frame_times / period).astype(np.int64), 0, len(f0) - 1)
     right = np.minimum(left + 1, len(f0) - 1)
-    both = (f0[left] > 0) & (f0[right] > 0)
-    return np.where(both, np.interp(at, times, f0), f0[nearest])
+    both_voiced = (f0[left] > 0) & (f0[right] > 0)
+    return np.where(both_voiced, np.interp(frame_times, times, f0), f0[nearest])
 
 
 @lru_cache(maxsize=1)
@@ -139,17 +222,17 @@ def _swift() -> Any:
 
     path = Path(swift_f0.__file__).parent / "model.onnx"
     if not path.is_file() or sha256_file(path) != Swift.sha256:
-        what = "not the model of swift-f0 0.3.0 that the figures hold for"
-        raise InputError(what, where=path, fix=f"{_INSTALL} --force-reinstall")
+        problem = "the model is missing, or differs from that of swift-f0 0.3.0"
+        raise InputError(problem, where=path, fix=f"{_INSTALL} --force-reinstall")
     return swift_f0.SwiftF0(threads=1, spin=False)
 
 
 @trackers.register("yaapt")
 @dataclass(frozen=True)
 class YAAPT:
-    """pYAAPT (Zahorian and Hu, 2008; AMFM_decompy), the track before interpolation: slow, about 4 x real time.
+    """pYAAPT (Zahorian and Hu, 2008; AMFM_decompy), the track before interpolation; slow, about four times real time.
 
-    Its F0 is the rate over a whole number of samples, which it counts from one: 1% low at 150 Hz, 3% at 500 Hz.
+    Its F0 is the rate divided by a whole number of samples that is one too large: 1% low at 150 Hz, 3% at 500 Hz.
     """
 
     floor: float = 60.0
@@ -163,17 +246,17 @@ class YAAPT:
             raise InputError("the package AMFM_decompy is not installed", fix=_INSTALL)
 
     def fingerprint(self) -> str:
-        """With the version of the package, on which the tracks depend a little."""
+        """Return the name, the version of the package, on which tracks depend slightly, and the settings."""
         from importlib.metadata import version
 
         return f"pitch yaapt {version('AMFM_decompy')} {self.floor} {self.ceiling} {self.frame}"
 
     def first(self, samples: int) -> float:
-        """Return the middle of the first frame of 35 ms."""
+        """Return the center of the first frame of 35 ms."""
         return self.frame / 2000
 
     def __call__(self, wave: Waveform) -> Track:
-        """F0 in Hz. Digital silence is unvoiced; the library would divide by its energy."""
+        """Return F0 in Hz."""
         from amfm_decompy import basic_tools, pYAAPT
 
         _check(wave, self)
@@ -185,7 +268,7 @@ class YAAPT:
             "frame_space": 1000 * STEP,
         }
         try:
-            # Unvoiced recordings have it average nothing and divide by zero; what it returns then is all zeros.
+            # On unvoiced recordings it averages empty arrays and divides by zero, but then returns zeros.
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 f0 = np.asarray(pYAAPT.yaapt(signal, **settings).samp_values, dtype=np.float64)
@@ -196,7 +279,7 @@ class YAAPT:
 
 def _check(wave: Waveform, tracker: PitchTracker) -> None:
     if wave.rate != tracker.rate or wave.duration < tracker.minimum:
-        what = f"{wave.duration:.3f} s at {wave.rate} Hz have no pitch track"
-        raise InputError(what, fix=f"give at least {tracker.minimum:.3f} s at {tracker.rate} Hz")
+        problem = f"the pitch of {wave.duration:.3f} s of audio at {wave.rate} Hz cannot be tracked"
+        raise InputError(problem, fix=f"give at least {tracker.minimum:.3f} s at {tracker.rate} Hz")
     if not np.isfinite(wave.samples).all():
-        raise InputError("samples that are not finite have no pitch", fix="repair the recording")
+        raise InputError("the audio has a sample that is not finite", fix="repair the recording")

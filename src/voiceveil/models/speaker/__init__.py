@@ -1,1 +1,1 @@
-"""Speaker encoders: an utterance to a vector that tells who speaks."""
+"""Speaker encoders, which map an utterance to an embedding of its speaker, and PLDA on embeddings."""

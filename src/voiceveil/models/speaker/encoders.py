@@ -1,8 +1,9 @@
-"""Speaker encoders: what turns an utterance into a vector that tells who speaks.
+"""Speaker encoders: the contract, the registry, and the record of their training.
 
-An encoder is an :class:`~voiceveil.run.extract.Evaluator` whose result is one vector. A new one is a class with the
-decorator ``@encoders.register("name")`` on a function that takes the part after the colon of ``name:FILE`` (or None)
-and gives the encoder; third parties use entry points of the group ``voiceveil.encoders``.
+An encoder is an :class:`~voiceveil.run.extract.Evaluator` that returns one vector, the embedding of the speaker. A new
+one is a class and a function, decorated with ``@encoders.register("name")``, that takes the part after the colon of
+``name:FILE`` (None without a colon) and returns the encoder; third parties use entry points of the group
+``voiceveil.encoders``.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ __all__ = ["AdaptableEncoder", "Embedding", "SpeakerEncoder", "TrainingData", "T
 
 Embedding = NDArray[np.float32]
 
-#: What an encoder was trained on: original speech, speech of the system that is attacked, or of a similar one.
+#: Training data of an encoder: original speech, output of the system that is attacked, or output of a similar one.
 TrainingData = Literal["original", "anonymized", "similar"]
 
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """How an encoder was trained, as far as its maker has written it down; rates are fractions."""
+    """Training of an encoder, as far as it is recorded (None: not recorded); rates are fractions."""
 
     data: TrainingData = "original"
     speakers: int | None = None
     utterances: int | None = None
-    accuracy: float | None = None  # of the training speakers' classification, at the end
-    validation_eer: float | None = None  # on speakers that were not trained on
-    peak_reached: bool | None = None  # whether the learning rate got to its largest value, and came down
-    speaker_ids: tuple[str, ...] = ()  # who was trained on
+    accuracy: float | None = None  # of the classification of training speakers, at the end
+    validation_eer: float | None = None  # on speakers that are not in the training data
+    peak_reached: bool | None = None  # whether the learning rate reached its maximum and decreased again
+    speaker_ids: tuple[str, ...] = ()  # of the training data
 
     @classmethod
     def read(cls, path: Path) -> TrainingRecord:
-        """Read a JSON file; keys that mean nothing here are passed over, and NaN is what was not measured."""
+        """Read ``record.json``; unknown keys are ignored, and NaN means not recorded."""
         fix = "copy the record.json that `voiceveil train` wrote"
         values: Any = read_json(path, nan=True, fix=fix)
         if isinstance(values, dict):
@@ -61,20 +62,20 @@ class TrainingRecord:
                 raise InputError(f"{name} is {count}, but must be 0 or more")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
 class SpeakerEncoder(Evaluator[Embedding], Protocol):
-    """An evaluator whose result is an embedding of shape (dimension,), float32.
+    """An evaluator that returns an embedding (dimension,), float32.
 
     A class that derives from it defines ``name``, ``rate``, ``minimum``, ``dimension``, ``fingerprint`` and
-    ``__call__``, and what differs from the rest.
+    ``__call__``; the other methods have defaults.
     """
 
     @property
     def name(self) -> str:
-        """Name in tables: the family, with other weights than the usual ones after a colon: ``ecapa:exp/asv``."""
+        """Name in tables: the family, and after a colon weights other than the default ones: ``ecapa:exp/asv``."""
         ...
 
     @property
@@ -98,28 +99,30 @@ class SpeakerEncoder(Evaluator[Embedding], Protocol):
 
 @runtime_checkable
 class AdaptableEncoder(Protocol):
-    """An encoder with a trunk, whose results are cached, and a linear last layer, which can be trained anew."""
+    """An encoder with a linear last layer, which can be retrained on cached results of the trunk before it."""
 
     def trunk(self) -> Evaluator[Embedding]:
-        """Return the part that looks at audio; its result has shape (width,)."""
+        """Return the network without its last layer; its result has shape (width,)."""
         ...
 
     def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Weight (dimension, width) and bias (dimension,): the embedding is ``weight @ trunk + bias``."""
+        """Return weight (dimension, width) and bias (dimension,): the embedding is ``weight @ trunk + bias``."""
         ...
 
 
-Factory = Callable[[str | None], SpeakerEncoder]
+EncoderFactory = Callable[[str | None], SpeakerEncoder]
 
-#: Name -> what makes the encoder from the part after the colon of ``name:FILE``.
-encoders: Registry[Factory] = Registry(
-    "encoder", group="voiceveil.encoders", modules=("voiceveil.models.speaker.trained",)
+#: Name -> function that returns the encoder for the part after the colon of ``name:FILE``, or for None.
+encoders: Registry[EncoderFactory] = Registry(
+    "encoder",
+    group="voiceveil.encoders",
+    modules=("voiceveil.models.speaker.trained", "voiceveil.models.speechbrain.speaker"),
 )
 
 
 @encoders.register("campplus")
 def _campplus(argument: str | None) -> SpeakerEncoder:
-    if find_spec("torch") is None:  # found, not imported: to plan an attack takes no network
+    if find_spec("torch") is None:  # located, not imported: an attack is planned without torch
         raise InputError("CAM++ cannot be used: torch is not installed", fix="pip install 'voiceveil[asv]'")
     from voiceveil.models.speaker.campplus import CamPlusPlus
 
@@ -132,13 +135,13 @@ def _moonshine(argument: str | None) -> SpeakerEncoder:
         raise InputError(f"{argument!r} is no layer of Moonshine tiny", fix="use moonshine:1 to moonshine:6")
     from voiceveil.models.speaker.recognizer_statistics import RecognizerEncoder
 
-    made = RecognizerEncoder(int(argument)) if argument else RecognizerEncoder()
-    made.check()
-    return made
+    statistics = RecognizerEncoder(int(argument)) if argument else RecognizerEncoder()
+    statistics.check()
+    return statistics
 
 
 def encoder(spec: str) -> SpeakerEncoder:
-    """Return the encoder of a name such as ``campplus``, or ``trained:exp/asv`` with weights of one's own.
+    """Return the encoder of a name such as ``campplus``, or ``trained:exp/asv`` for weights that the user trained.
 
     >>> encoder("campplus").dimension
     192

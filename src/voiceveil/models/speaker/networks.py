@@ -1,6 +1,6 @@
-"""The speaker encoders that can be trained, by name: network, features, loss.
+"""Trainable speaker encoders by name: network, features, loss, embedding and validation.
 
-Conventions: features are float32, shape (frames, dimensions), 100 frames a second, at 16 kHz.
+Conventions: features are float32, shape (frames, dimensions), 100 frames per second, of audio at 16 kHz.
 
 ============== ========================= ======================================= ============ ============
 name           network                   features                                loss         scored with
@@ -8,17 +8,18 @@ name           network                   features                               
 ecapa          ECAPA-TDNN, 512, 192-d    80 filterbank energies, mean normalized AAM, .2, 30  cosine
 xvector        Kaldi's TDNN, 512-d       30 MFCC, moving mean, energy VAD        softmax      LDA and PLDA
 resnet34       ResNet34, 32, 256-d       80 filterbank energies, mean normalized AAM, .2, 30  cosine
-campplus-tuned CAM++, 192-d, last third  the same, of samples in [-1, 1]         AAM, .2, 30  cosine
+campplus-tuned CAM++, 192-d, last third  as ecapa, of samples in [-1, 1]         AAM, .2, 30  cosine
 ============== ========================= ======================================= ============ ============
 
-``campplus-tuned`` does not begin from nothing but from the ready-made CAM++
-(:mod:`voiceveil.models.nets.campplus_tuning`). The filterbank energies are Kaldi's, natural logarithms. The toolkit of
-the 2024 challenge has its own: a Hamming window, no preemphasis, decibels cut 80 dB below the loudest. Weights trained
-there do not fit here.
+``campplus-tuned`` starts from the pretrained CAM++ (:class:`voiceveil.models.nets.campplus.TunableCamPlusPlus`). AAM is
+additive angular margin softmax, with its margin and scale. The filterbank energies are Kaldi's, natural logarithms. The
+toolkit of the 2024 challenge computes them differently (Hamming window, no preemphasis, decibels, limited to 80 dB
+below the loudest): its models are in :mod:`voiceveil.models.speechbrain`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,28 +28,32 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
-from voiceveil.dsp.kaldi import Framing, energy_vad, fbank, mfcc, sentence_cmn, sliding_cmn
+from voiceveil.dsp.kaldi import Framing, MelBands, energy_vad, fbank, mfcc, sentence_cmn, sliding_cmn
+from voiceveil.metrics import eer
 
 if TYPE_CHECKING:
     from voiceveil.models.nets.speaker_heads import SpeakerHead
 
 __all__ = [
-    "FRAMES_A_SECOND",
+    "FRAMES_PER_SECOND",
     "MODELS",
     "MODEL_KIND",
     "RATE",
     "FeatureName",
     "SpeakerModel",
+    "embed",
     "features",
-    "repeated",
+    "pair_scores",
+    "repeat_frames",
     "speaker_model",
     "subtract_mean",
+    "validation_eer",
 ]
 
 RATE = 16000
-#: The kind of checkpoint that a trained speaker encoder is.
+#: Kind of file of a trained speaker encoder, see :mod:`voiceveil.models.checkpoint`.
 MODEL_KIND = "speaker encoder"
-FRAMES_A_SECOND = 100
+FRAMES_PER_SECOND = 100
 FeatureName = Literal["fbank80", "mfcc30", "fbank80-unit"]
 Features = NDArray[np.float32]
 
@@ -57,31 +62,36 @@ _WIDTHS: dict[FeatureName, int] = {"fbank80": 80, "mfcc30": 30, "fbank80-unit": 
 
 @dataclass(frozen=True)
 class SpeakerModel:
-    """A kind of encoder. ``channels`` is the width that the challenges use; others make smaller or larger networks."""
+    """A kind of encoder: network, features, and how its embeddings are compared."""
 
     name: str
     feature: FeatureName
-    channels: int
-    channel_step: int  # the width is a multiple of this
-    centered: bool  # whether the mean of a chunk is subtracted (the x-vector's features have a moving mean instead)
-    cosine: bool  # whether embeddings are compared by their cosine as they are
-    tuned: bool = False  # whether training begins from a network that knows speakers already
+    channels: int  # width of the network in the challenges; others give smaller or larger networks
+    channel_step: int  # the width must be a multiple of this
+    centered: bool  # whether the mean of a chunk is subtracted (features of the x-vector have a moving mean instead)
+    cosine: bool  # whether embeddings are compared by their cosine, without a back-end
+    tuned: bool = False  # whether training starts from a pretrained network
 
     @property
     def width(self) -> int:
-        """The number of features of a frame."""
+        """Number of features of a frame."""
         return _WIDTHS[self.feature]
 
     def network(self, channels: int | None = None) -> Any:
-        """The encoder, a torch module with ``dimension`` and ``minimum_frames``: (B, T, width) to (B, dimension)."""
+        """Return the encoder, a torch module from (B, T, width) to (B, dimension), with random weights.
+
+        It has the attributes ``dimension`` and ``minimum_frames``.
+        """
         size = self.channels if channels is None else channels
         if size < 1 or size % self.channel_step:
-            raise InputError(f"{self.name} with {size} channels", fix=f"use a multiple of {self.channel_step}")
+            problem = f"{self.name} cannot have {size} channels"
+            raise InputError(problem, fix=f"use a multiple of {self.channel_step}")
         if self.tuned:
-            from voiceveil.models.nets.campplus_tuning import TunableCamPlusPlus
+            from voiceveil.models.nets.campplus import TunableCamPlusPlus
 
             if size != self.channels:
-                raise InputError(f"{self.name} with {size} channels", fix="it has but one width: leave --channels out")
+                problem = f"{self.name} cannot have {size} channels"
+                raise InputError(problem, fix=f"leave --channels out: it always has {self.channels}")
             return TunableCamPlusPlus()
         if self.name == "ecapa":
             from voiceveil.models.nets.ecapa import EcapaTdnn
@@ -95,8 +105,14 @@ class SpeakerModel:
 
         return ResNet34(self.width, channels=size)
 
-    def begin(self) -> dict[str, Any]:
-        """The weights that training begins from, by name; empty: random ones. An ``InputError`` if they are missing."""
+    def initial_weights(self) -> dict[str, Any]:
+        """Return the weights that training starts from, by name; empty for random weights.
+
+        Raises
+        ------
+        InputError
+            If the pretrained weights are missing.
+        """
         if not self.tuned:
             return {}
         from voiceveil.models.speaker.campplus import load_network
@@ -104,7 +120,7 @@ class SpeakerModel:
         return dict(load_network().state_dict())
 
     def head(self, network: Any, speakers: int) -> SpeakerHead:
-        """Return the layer and the loss that training puts on top."""
+        """Return the classification layer and loss of training, for this number of speakers."""
         from voiceveil.models.nets.speaker_heads import AamSoftmax, Softmax
 
         if self.name == "xvector":
@@ -123,29 +139,36 @@ MODELS = {
 
 
 def speaker_model(name: str) -> SpeakerModel:
-    """Return the kind of encoder of that name."""
+    """Return the kind of encoder of a name in ``MODELS``; an ``InputError`` if it is unknown."""
     if name not in MODELS:
         raise InputError(f"unknown speaker encoder {name!r}", fix=did_you_mean(name, list(MODELS)))
     return MODELS[name]
 
 
 def features(samples: NDArray[np.float32], name: FeatureName) -> Features:
-    """Features of an utterance at 16 kHz, shape (frames, 80 or 30), mean normalized.
+    """Return the mean-normalized features of an utterance, shape (frames, 80 or 30).
 
-    ``fbank80-unit`` are those of CAM++: of samples in [-1, 1], so that the floor of the logarithm lies higher.
-    ``mfcc30`` are those of the challenges' Kaldi recipe: 25 ms, 20 to 7600 Hz, mean of 3 s around each frame
-    subtracted, frames without speech left out; all frames stay if the VAD leaves none.
+    ``fbank80-unit`` are those of CAM++, of samples in [-1, 1], which makes the floor of the logarithm relatively
+    higher. ``mfcc30`` are those of the challenges' Kaldi recipe: 25 ms, 20 to 7600 Hz, with the mean of 3 s around each
+    frame subtracted and frames without speech removed, unless no frame would be left.
+
+    Parameters
+    ----------
+    samples
+        At 16 kHz, in [-1, 1].
+    name
+        The kind of features.
     """
     if name.startswith("fbank80"):
-        return sentence_cmn(fbank(samples, Framing(scale=1.0) if name == "fbank80-unit" else Framing(), bins=80))
-    cepstra = mfcc(samples, Framing(snip_edges=False), ceps=30, bins=30, low=20.0, high=7600.0)
+        return sentence_cmn(fbank(samples, Framing(scale=1.0) if name == "fbank80-unit" else Framing()))
+    cepstra = mfcc(samples, Framing(snip_edges=False), MelBands(30, high=7600.0), ceps=30)
     voiced = energy_vad(cepstra[:, 0], threshold=5.5, mean_scale=0.5, proportion=0.12, context=2)
     normalized = sliding_cmn(cepstra, window=300, center=True)
     return normalized[voiced] if voiced.any() else normalized
 
 
-def repeated(frames: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return the frames again and again, until there are ``count``: how an utterance that is too short is padded."""
+def repeat_frames(frames: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return frames (n, width), repeated from the beginning until there are at least ``count``."""
     return frames if len(frames) >= count else frames[np.arange(count) % len(frames)]
 
 
@@ -153,3 +176,57 @@ def subtract_mean(frames: NDArray[np.floating], subtract: bool) -> NDArray[np.fl
     """Return features (frames, width) as float32, minus their mean over these frames if ``subtract``."""
     values = frames.astype(np.float32)
     return values - values.mean(axis=0) if subtract else values
+
+
+def embed(network: Any, model: SpeakerModel, frames: NDArray[np.floating], device: str = "cpu") -> NDArray[np.float32]:
+    """Return the embedding (dimension,) of one utterance.
+
+    Parameters
+    ----------
+    network
+        The encoder, in evaluation mode, on ``device``.
+    model
+        Its kind.
+    frames
+        Features (frames, width); short utterances are repeated.
+    device
+        A device of torch.
+    """
+    import torch
+
+    values = subtract_mean(repeat_frames(frames, network.minimum_frames), model.centered)
+    with torch.inference_mode():
+        result = network(torch.from_numpy(values).unsqueeze(0).to(device))
+    return np.asarray(result[0].cpu().numpy(), dtype=np.float32)
+
+
+def pair_scores(
+    embeddings: NDArray[np.float32], speakers: Sequence[str], *, center: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the cosines of all pairs of utterances: of one speaker (targets), and of two (nontargets).
+
+    Parameters
+    ----------
+    embeddings
+        (N, dimension).
+    speakers
+        Of each utterance.
+    center
+        Whether the mean embedding is subtracted first, in place of a back-end, for encoders that are not trained for
+        the cosine.
+    """
+    vectors = embeddings.astype(np.float64)
+    if center:
+        vectors = vectors - vectors.mean(axis=0)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    first, second = np.triu_indices(len(vectors), k=1)
+    scores = (vectors @ vectors.T)[first, second]
+    names = np.asarray(speakers)
+    same = names[first] == names[second]
+    return scores[same], scores[~same]
+
+
+def validation_eer(embeddings: NDArray[np.float32], speakers: Sequence[str], model: SpeakerModel) -> float:
+    """Return the equal error rate over all pairs of utterances, as a fraction."""
+    target, nontarget = pair_scores(embeddings, speakers, center=not model.cosine)
+    return eer(target, nontarget)

@@ -1,13 +1,13 @@
 """Probabilistic linear discriminant analysis: the two-covariance model, as Kaldi and the 2020 challenge use it.
 
-Conventions: as in :mod:`voiceveil.attack.backends`. An embedding is ``mean + y + e`` with the speaker's own
-``y ~ N(0, between)`` and the utterance's ``e ~ N(0, within)`` (Brümmer and de Villiers 2010; Ioffe 2006). Before it,
-embeddings are centered, reduced by LDA (if asked for) and brought to one length (Garcia-Romero and Espy-Wilson 2011).
+Conventions: as in :mod:`voiceveil.models.speaker.covariances`. An embedding is ``mean + y + e`` with the speaker's own
+``y ~ N(0, between)`` and the utterance's ``e ~ N(0, within)`` (Brümmer and de Villiers 2010; Ioffe 2006). Before that,
+embeddings are centered, optionally reduced by LDA, and length-normalized (Garcia-Romero and Espy-Wilson 2011).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ __all__ = ["Plda", "PldaScorer", "TwoCovariance", "fit_two_covariance"]
 
 @dataclass(frozen=True, eq=False)
 class TwoCovariance:
-    """The model: ``mean`` (d,), ``between`` and ``within`` (d, d)."""
+    """Parameters of the model: ``mean`` (d,), ``between`` and ``within`` (d, d)."""
 
     mean: Floats
     between: Floats
@@ -29,7 +29,7 @@ class TwoCovariance:
 
     @cached_property
     def diagonal(self) -> tuple[Floats, Floats]:
-        """A transform (d, d) under which ``within`` is the identity, and the then diagonal ``between`` (d,)."""
+        """Transform (d, d) that makes ``within`` the identity, and the diagonal (d,) of the transformed ``between``."""
         from scipy.linalg import eigh
 
         psi, vectors = eigh(self.between, self.within)
@@ -37,7 +37,17 @@ class TwoCovariance:
 
 
 def fit_two_covariance(embeddings: Floats, speaker: Codes, iterations: int = 10) -> TwoCovariance:
-    """Maximum likelihood by EM; every speaker counts, also one with a single utterance."""
+    """Return the maximum likelihood estimate by EM; speakers with a single utterance count too.
+
+    Parameters
+    ----------
+    embeddings
+        (n, d).
+    speaker
+        Integer of each utterance's speaker (n,).
+    iterations
+        Of EM.
+    """
     start = scatter(embeddings, speaker)
     d = embeddings.shape[1]
     floor = 1e-6 * np.trace(start.within) / d * np.eye(d)
@@ -46,25 +56,25 @@ def fit_two_covariance(embeddings: Floats, speaker: Codes, iterations: int = 10)
     means = np.zeros((len(counts), d))
     np.add.at(means, codes, embeddings - start.mean)
     means /= counts[:, None]
-    rest = embeddings - start.mean - means[codes]
-    inner = rest.T @ rest
+    residuals = embeddings - start.mean - means[codes]
+    residual_scatter = residuals.T @ residuals
     for _ in range(iterations):
-        new_between, new_within = np.zeros((d, d)), inner.copy()
+        new_between, new_within = np.zeros((d, d)), residual_scatter.copy()
         for n in np.unique(counts):
-            chosen = means[counts == n]
+            n_means = means[counts == n]  # of the speakers with n utterances
             # Posterior of y given the mean of n utterances: N(gain @ mean, covariance)
             gain = between @ np.linalg.inv(between + within / n)
             covariance = between - gain @ between
-            y = chosen @ gain.T
-            new_between += y.T @ y + len(chosen) * covariance
-            new_within += n * ((chosen - y).T @ (chosen - y) + len(chosen) * covariance)
+            y = n_means @ gain.T
+            new_between += y.T @ y + len(n_means) * covariance
+            new_within += n * ((n_means - y).T @ (n_means - y) + len(n_means) * covariance)
         between, within = new_between / len(counts) + floor, new_within / len(embeddings) + floor
     return TwoCovariance(start.mean, between, within)
 
 
 @dataclass(frozen=True, eq=False)
 class PldaScorer:
-    """Log likelihood ratios of "the same speaker" against "another one"."""
+    """Log likelihood ratios of "one speaker" against "two speakers"."""
 
     mean: Floats  # (d,)
     lda: Floats | None  # (d, k)
@@ -72,16 +82,16 @@ class PldaScorer:
     by_count: bool = True
 
     def prepare(self, embeddings: Floats) -> Floats:
-        """Centered, reduced, of length sqrt(k): that of a white vector."""
+        """Return embeddings (n, k), centered, reduced and scaled to length sqrt(k), that of a white vector."""
         centered = embeddings - self.mean
         reduced = centered if self.lda is None else centered @ self.lda
         return np.asarray(length_norm(reduced) * np.sqrt(reduced.shape[1]))
 
     def white(self, embeddings: Floats, counts: Floats) -> Floats:
-        """Means of ``counts`` (n, 1) utterances where within is I and between diag(psi), of the length expected there.
+        """Return embeddings (n, k) in the space where ``within`` is I and ``between`` diag(psi), length-normalized.
 
-        Kaldi's ``--normalize-length``: a mean of n utterances has variances psi + 1 / n; the sum of squares over them
-        is made k.
+        Each is the mean of ``counts`` (n, 1) utterances. As with Kaldi's ``--normalize-length``: a mean of n utterances
+        has variances psi + 1 / n, and the sum of its squares divided by these is made k.
         """
         transform, psi = self.model.diagonal
         x = (self.prepare(embeddings) - self.model.mean) @ transform
@@ -89,9 +99,19 @@ class PldaScorer:
         return np.asarray(x * np.sqrt(len(psi) / np.where(energy > 0.0, energy, 1.0)))
 
     def __call__(self, enroll: Floats, counts: Codes, test: Floats) -> Floats:
-        """With n enrollment utterances (1, unless ``by_count``) of mean m, where within is I and between diag(psi):
+        """Return the scores (models, tests) of mean enrollment embeddings against test embeddings.
 
-        log N(x; n psi / (n psi + 1) m, 1 + psi / (n psi + 1)) - log N(x; 0, 1 + psi), as in Kaldi's ivector-plda.
+        As in Kaldi's ivector-plda: log N(x; n psi / (n psi + 1) m, 1 + psi / (n psi + 1)) - log N(x; 0, 1 + psi), in
+        the space where ``within`` is I and ``between`` diag(psi).
+
+        Parameters
+        ----------
+        enroll
+            Mean embedding m of each speaker model (models, d).
+        counts
+            Number n of enrollment utterances of each model; taken as 1 unless ``by_count``.
+        test
+            Embeddings x (tests, d).
         """
         psi = self.model.diagonal[1]
         n = np.asarray(counts, dtype=np.float64)[:, None] if self.by_count else np.ones((len(enroll), 1))
@@ -105,7 +125,7 @@ class PldaScorer:
 
 @dataclass(frozen=True)
 class Plda:
-    """PLDA behind an LDA to ``size`` dimensions (0: none); ``by_count`` trusts an average of n as n observations."""
+    """PLDA after an LDA to ``size`` dimensions (0: no LDA); ``by_count``: a mean of n utterances counts as n."""
 
     size: int = 0
     shrinkage: float = 0.1
@@ -117,15 +137,15 @@ class Plda:
 
     @property
     def name(self) -> str:
-        """Name with the settings."""
+        """Name and settings."""
         return f"plda{self.size or ''}{'' if self.by_count else '-single'}"
 
     def fit(self, embeddings: Floats, speaker: Codes) -> PldaScorer:
-        """Learn LDA and the two covariances."""
+        """Return the scorer trained on labeled embeddings (n, d)."""
         if self.size < 0:
-            raise InputError(f"LDA to {self.size} dimensions", fix="use 0 for none")
-        found = scatter(embeddings, speaker)
-        lda = found.directions(self.size, self.shrinkage) if self.size else None
-        scorer = PldaScorer(found.mean, lda, TwoCovariance(*(np.zeros(0),) * 3), self.by_count)
-        model = fit_two_covariance(scorer.prepare(embeddings), speaker, self.iterations)
-        return PldaScorer(found.mean, lda, model, self.by_count)
+            raise InputError(f"LDA to {self.size} dimensions is impossible", fix="use 1 or more, or 0 for no LDA")
+        statistics = scatter(embeddings, speaker)
+        lda = statistics.directions(self.size, self.shrinkage) if self.size else None
+        untrained = PldaScorer(statistics.mean, lda, TwoCovariance(*(np.zeros(0),) * 3), self.by_count)
+        model = fit_two_covariance(untrained.prepare(embeddings), speaker, self.iterations)
+        return replace(untrained, model=model)

@@ -1,11 +1,11 @@
-"""A recognizer as a speaker encoder: how what an inner layer of Moonshine hears is spread over a recording.
+"""A speech recognizer as a speaker encoder: statistics over time of an inner layer of Moonshine.
 
-What an anonymizer must keep is what a recognizer listens to; whatever of a speaker comes through with it (tempo,
-pauses, accent, the way of making sounds) is in the features of a recognizer, too, however well the voice is hidden.
-Nobody has trained them to tell speakers apart: alone they say little, with a back-end that has learned they may say
-more than an encoder of voices does.
+An anonymizer must keep what a recognizer needs, and with it may keep traits of the speaker (tempo, pauses, accent,
+pronunciation), however well the voice is hidden; the features of a recognizer contain them. They were not trained to
+tell speakers apart: alone they identify speakers poorly, with a trained back-end possibly better than an encoder of
+voices.
 
-Conventions: 16 kHz; an embedding is the means and the standard deviations over time of 288 features, (576,).
+Conventions: 16 kHz; an embedding is the means and standard deviations over time of 288 features, (576,).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from voiceveil.audio import Waveform
-from voiceveil.models.content.features import LEVEL, MoonshineContent, content_features
+from voiceveil.models.content.features import LEVEL, MoonshineContent, content_encoder
 from voiceveil.models.speaker.encoders import Embedding, TrainingRecord
 
 __all__ = ["RecognizerEncoder"]
@@ -24,7 +24,7 @@ __all__ = ["RecognizerEncoder"]
 
 @dataclass(frozen=True)
 class RecognizerEncoder:
-    """Statistics of a ``layer`` of Moonshine tiny's encoder, 1 to 6."""
+    """Statistics of a ``layer``, 1 to 6, of the encoder of Moonshine tiny."""
 
     layer: int = 3
     family: ClassVar[str] = "moonshine"
@@ -35,7 +35,7 @@ class RecognizerEncoder:
 
     @property
     def minimum(self) -> float:
-        """Two vectors, in seconds."""
+        """Shortest audio in seconds: two vectors."""
         return 2 * self._content.minimum
 
     @property
@@ -43,19 +43,19 @@ class RecognizerEncoder:
         return MoonshineContent(self.layer)
 
     def fingerprint(self) -> str:
-        """That of the content."""
+        """Return the version (1) of the statistics and the fingerprint of the content encoder."""
         return f"statistics 1 {self._content.fingerprint()}"
 
     def training(self) -> TrainingRecord:
-        """On original speech, for another purpose."""
+        """Return that it was trained on original speech, although for recognition."""
         return TrainingRecord("original")
 
     def check(self) -> None:
-        """An ``InputError`` now, before the work begins, if the model is not there."""
-        content_features(f"moonshine:{self.layer}")
+        """Raise an ``InputError`` if the model is missing; called before the work begins."""
+        content_encoder(f"moonshine:{self.layer}")
 
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the statistics (576,) of one utterance."""
         level = max(1e-9, float(np.sqrt(np.mean(np.square(wave.samples, dtype=np.float64)))))
-        heard = self._content(Waveform(wave.samples * np.float32(LEVEL / level), wave.rate)).astype(np.float32)
-        return np.concatenate([heard.mean(axis=0), heard.std(axis=0)])
+        content = self._content(Waveform(wave.samples * np.float32(LEVEL / level), wave.rate)).astype(np.float32)
+        return np.concatenate([content.mean(axis=0), content.std(axis=0)])

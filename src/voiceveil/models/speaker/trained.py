@@ -1,7 +1,7 @@
-"""A trained speaker encoder as an evaluator.
+"""Speaker encoders that the user trained.
 
-``trained:exp/asv`` names the folder that `voiceveil train asv` wrote, whatever is in it; ``ecapa:exp/asv``,
-``xvector:...`` and ``resnet34:...`` also say what it has to be.
+``trained:exp/asv`` names a folder that `voiceveil train asv` wrote, with an encoder of any kind; ``ecapa:exp/asv``,
+``xvector:...`` and ``resnet34:...`` also require that kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.encoders import Embedding, TrainingRecord, encoders
-from voiceveil.models.speaker.networks import MODELS, RATE, SpeakerModel, features, speaker_model
+from voiceveil.models.speaker.networks import MODEL_KIND, MODELS, RATE, SpeakerModel, embed, features, speaker_model
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["TrainedEncoder", "load_encoder"]
@@ -27,85 +27,88 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class TrainedEncoder:
-    """Embeddings of an encoder of our own; ``path`` is its ``model.safetensors`` or the folder that has it.
+    """A trained encoder; ``path`` is its ``model.safetensors``, or the folder of it.
 
-    Zeros at both ends of the audio, digital silence, are cut off first, as the challenge does.
+    Digital silence at both ends of the audio is removed first, as the challenge does.
     """
 
     path: Path
 
-    #: 0.1 s; what is shorter than the network needs is repeated.
+    #: Shortest audio: 0.1 s; features are repeated up to the length that the network needs.
     rate, minimum = RATE, 0.1
 
     @property
     def file(self) -> Path:
-        """The file of the weights."""
+        """File of the weights."""
         path = Path(self.path)
         return path / "model.safetensors" if path.is_dir() else path
 
     @property
     def model(self) -> SpeakerModel:
-        """The kind of encoder."""
+        """Kind of encoder."""
         return _loaded(self.file, _stamp(self.file))[0]
 
     @property
     def family(self) -> str:
-        """The kind of network, e.g. ``ecapa``."""
+        """Kind of network, e.g. ``ecapa``."""
         return self.model.name
 
     @property
     def name(self) -> str:
-        """The kind of network, and where it lies: ``ecapa:exp/asv``."""
+        """Kind of network and path: ``ecapa:exp/asv``."""
         return f"{self.model.name}:{self.path}"
 
     @property
     def dimension(self) -> int:
-        """The length of an embedding."""
+        """Length of an embedding."""
         return int(_loaded(self.file, _stamp(self.file))[1].dimension)
 
     def fingerprint(self) -> str:
-        """Version and hash of the weights."""
+        """Return the version and the hash of the weights."""
         return f"trained {_VERSION} {_hash(self.file, _stamp(self.file))}"
 
     def training(self) -> TrainingRecord:
-        """What ``record.json`` beside the weights tells."""
+        """Return the training record from ``record.json`` beside the weights, if there is one."""
         record = self.file.parent / "record.json"
         return TrainingRecord.read(record) if record.exists() else TrainingRecord()
 
     def check(self) -> None:
-        """An ``InputError`` now, before the work begins, if the weights cannot be used."""
+        """Raise an ``InputError`` if the weights cannot be used; called before the work begins."""
         _loaded(self.file, _stamp(self.file))
 
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the embedding (dimension,), float32, of one utterance at 16 kHz."""
-        from voiceveil.models.speaker.embedding import embed
-
         model, network = _loaded(self.file, _stamp(self.file))
-        sound = np.trim_zeros(wave.samples)
-        frames = features(sound if len(sound) >= self.minimum * RATE else wave.samples, model.feature)
+        trimmed = np.trim_zeros(wave.samples)
+        frames = features(trimmed if len(trimmed) >= self.minimum * RATE else wave.samples, model.feature)
         return embed(network, model, frames)
 
 
 def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
-    """Kind and network (evaluation mode, CPU) of a file of weights; a file of another kind is an ``InputError``."""
+    """Return kind and network (evaluation mode, CPU) of a file of weights.
+
+    Raises
+    ------
+    InputError
+        If torch is missing, or the file is damaged or of another kind.
+    """
     if find_spec("torch") is None:
         raise InputError("a trained encoder needs torch", fix="pip install 'voiceveil[asv]'")
     from voiceveil.models.checkpoint import load_network
-    from voiceveil.models.speaker.networks import MODEL_KIND
 
-    def make(record: dict[str, Any]) -> Any:
+    def build(record: dict[str, Any]) -> Any:
         return speaker_model(str(record["model"])).network(int(record["channels"]))
 
-    network, record = load_network(path, MODEL_KIND, make)
+    network, record = load_network(path, MODEL_KIND, build)
     return speaker_model(str(record["model"])), network
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """Changes when the file does: a network that was trained anew in the same place is loaded anew."""
+    """Return modification time and size of a file, so that it is loaded again after it changes."""
     try:
         status = path.stat()
     except OSError as error:
-        fix = "give the folder that `voiceveil train asv` wrote"
+        fix = "give a folder that `voiceveil train asv` wrote"
         raise InputError("no such file", where=path, fix=fix) from error
     return status.st_mtime_ns, status.st_size
 
@@ -120,16 +123,16 @@ def _hash(path: Path, stamp: tuple[int, int]) -> str:
     return sha256_file(path)
 
 
-def _make(argument: str | None, model: str | None = None) -> TrainedEncoder:
-    """Return the encoder of ``trained:FOLDER``, or of ``ecapa:FOLDER``, which must then be an ECAPA-TDNN."""
+def _trained_encoder(argument: str | None, kind: str | None = None) -> TrainedEncoder:
+    """Return the encoder of ``trained:FOLDER``, or of ``ecapa:FOLDER``, which must then be of kind ``ecapa``."""
     if argument is None:
-        raise InputError("a trained encoder has no default weights", fix=f"write {model or 'trained'}:FOLDER")
-    made = TrainedEncoder(Path(argument))
-    if model is not None and made.model.name != model:
-        raise InputError(f"the weights are not of {model}", where=argument, fix=f"write {made.name}")
-    return made
+        raise InputError("a trained encoder has no default weights", fix=f"write {kind or 'trained'}:FOLDER")
+    encoder = TrainedEncoder(Path(argument))
+    if kind is not None and encoder.model.name != kind:
+        raise InputError(f"the weights are not of {kind}", where=argument, fix=f"write {encoder.name}")
+    return encoder
 
 
-encoders.register("trained")(_make)
+encoders.register("trained")(_trained_encoder)
 for _name in MODELS:
-    encoders.register(_name)(partial(_make, model=_name))
+    encoders.register(_name)(partial(_trained_encoder, kind=_name))

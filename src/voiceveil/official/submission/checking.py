@@ -1,4 +1,4 @@
-"""Check of a submission: is it complete, and do its figures follow from its own files and the original corpus?
+"""Check that a submission is complete, and that its figures follow from its own files and the original corpus.
 
 :func:`check` reads an archive once, as a stream. :mod:`voiceveil.core.safe_archive` refuses hostile archives;
 :mod:`.speech` and :mod:`.recomputing` check audio and figures. All faults are collected, each with its member.
@@ -14,22 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.core.errors import InputError
-from voiceveil.core.safe_archive import Limits, Member
+from voiceveil.core.safe_archive import Member
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.evaluation.protocol import Protocol, load_protocol
+from voiceveil.evaluation.averages import dataset_of
+from voiceveil.evaluation.protocol import Protocol, dataset_name, load_protocol
+from voiceveil.official.submission.archive_layout import ArchiveLayout, archive_layout
 from voiceveil.official.submission.contents import SubmissionContents, sort_members
 from voiceveil.official.submission.recomputing import Recomputed, recompute, stated
 from voiceveil.official.submission.speech import Speech
 from voiceveil.run.progress import Progress
 
-__all__ = ["Finding", "SubmissionReport", "check"]
+__all__ = ["SubmissionFault", "SubmissionReport", "check"]
 
 _MOST_MISSING = 20  # missing utterances of a set that are named; their number is complete
 _SUM = re.compile(r"([0-9a-f]{64})  (data/\S+)")
 
 
 @dataclass(frozen=True)
-class Finding:
+class SubmissionFault:
     """A fault: the member (or its name if it is missing), and the reason."""
 
     member: str
@@ -48,12 +50,12 @@ class SubmissionReport:
     sets: Mapping[str, tuple[int, int]]
     hours: float
     recomputed: int
-    faults: tuple[Finding, ...]
+    faults: tuple[SubmissionFault, ...]
     notes: tuple[str, ...]
 
     @property
     def is_good(self) -> bool:
-        """Whether there is no fault."""
+        """True if there are no faults."""
         return not self.faults
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,7 +70,6 @@ def check(
     protocol: str | Path = "vpc2024",
     partial: bool = False,
     tolerance: float = 0.25,
-    limits: Limits | None = None,
     quiet: bool = True,
 ) -> SubmissionReport:
     """Check a submission against the original sets.
@@ -85,8 +86,6 @@ def check(
         Whole sets, and the results that need them, may be missing.
     tolerance : float
         Share of its length by which an anonymized utterance may differ from the original.
-    limits : Limits, optional
-        Limits of the archive.
     quiet : bool
         Show no progress.
 
@@ -99,7 +98,8 @@ def check(
     if not archive.is_file():
         raise InputError("no such file", where=archive)
     rules = load_protocol(protocol)
-    roles = rules.roles()
+    layout = archive_layout(rules)
+    roles = {name: role for name, role in rules.roles().items() if name in layout.sets(rules)}
     corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
     if not corpora:
         raise InputError(
@@ -110,23 +110,24 @@ def check(
     with tempfile.TemporaryDirectory(prefix="voiceveil-") as folder:
         with Progress("checking", count, work=size, quiet=quiet) as progress:
             contents = sort_members(
-                archive, Path(folder), speech, roles, limits=limits, on_member=_progress_callback(progress)
+                archive, Path(folder), speech, roles, layout, on_member=_progress_callback(progress)
             )
         recomputed = recompute(contents, rules, corpora, data)
         faults, notes = _completeness(contents, rules, corpora, recomputed, partial)
+        if contents.unofficial:
+            notes.append("the names of the members say that the evaluators are not the challenge's own: unofficial")
         _compare_hashes(contents, notes)
+        faults += contents.faults
     for audio in speech.values():
         audio.repeated()
-    audio_faults = [fault for audio in speech.values() for fault in audio.faults]
+        faults += audio.faults
     return SubmissionReport(
         archive.name,
         contents.suffix,
         {name: (len(audio.member_of), len(audio.original)) for name, audio in speech.items()},
         sum(audio.seconds for audio in speech.values()) / 3600,
         recomputed.compared,
-        tuple(
-            Finding(*map(_printable, fault)) for fault in [*faults, *contents.faults, *audio_faults, *recomputed.faults]
-        ),
+        tuple(SubmissionFault(*map(_printable, fault)) for fault in [*faults, *recomputed.faults]),
         tuple(map(_printable, [*notes, *recomputed.notes])),
     )
 
@@ -160,7 +161,7 @@ def _completeness(
         else:
             faults.append((member, f"{reason} (a part of a submission is checked with --partial)"))
 
-    for name in protocol.roles():
+    for name in contents.layout.sets(protocol):
         if name not in contents.speech:
             seen = "in the archive, but " if name in contents.unknown_sets else ""
             add_missing(f"data/{name}{contents.suffix}", f"{seen}not checked: the original set is not at hand")
@@ -171,40 +172,46 @@ def _completeness(
                 faults.append((f"data/{name}{contents.suffix}/wav/{utterance}.wav", "is missing"))
             if len(missing) > _MOST_MISSING:
                 faults.append((f"data/{name}{contents.suffix}", f"{len(missing)} utterances are missing in all"))
-    summary = f"exp/results_summary/result_for_rank{contents.suffix}"
+    summary, layout = contents.summary, contents.layout
     if summary not in contents.results:
         faults.append((summary, "is missing"))
-    stated_keys = {(f.metric, f.dataset, f.gender, f.condition) for f in stated(contents)}
-    for key in _expected(protocol, corpora):
-        metric, dataset, gender, conditions = key
-        which = " ".join(filter(None, [metric.upper(), dataset, gender, conditions]))
+    stated_keys = {(f.metric, dataset_of(f), f.condition) for f in stated(contents)}
+    for metric, dataset, conditions in _expected(protocol, corpora, layout):
+        key = (metric, dataset, conditions)
+        which = " ".join(filter(None, [metric.upper(), dataset, conditions]))
         if key not in stated_keys:
             add_missing(summary, f"no {which}")
         elif metric == "eer" and conditions == "aa" and (*key, "ASV_eval^anon") not in recomputed.values:
-            faults.append((f"exp/asv_anon{contents.suffix}", f"no scores for {which}"))
-        elif metric == "wer" and (*key, "ASR_eval") not in recomputed.values:
+            folder = contents.attack_folder("ASV_eval^anon", "").rpartition("/")[0]
+            if layout.edition == "vpc2026":  # its scripts pack none
+                notes.append(f"{folder}: no scores for {which}")
+            else:
+                faults.append((folder, f"no scores for {which}"))
+        elif metric == "wer" and layout.edition != "vpc2022" and (*key, "ASR_eval") not in recomputed.values:
             add_missing(f"exp/asr/{dataset}_asr{contents.suffix if conditions == 'a' else ''}/text", "is missing")
     return faults, notes
 
 
-def _expected(protocol: Protocol, corpora: Mapping[str, Corpus]) -> list[tuple[str, str, str, str]]:
-    """Return the figures that a summary must have for the given sets: metric, dataset, gender, condition."""
-    keys: list[tuple[str, str, str, str]] = []
+def _expected(protocol: Protocol, corpora: Mapping[str, Corpus], layout: ArchiveLayout) -> list[tuple[str, str, str]]:
+    """Return the figures that a summary must have for the given sets: metric, dataset, condition."""
+    keys: list[tuple[str, str, str]] = []
+    conditions = ("aa",) if layout.edition == "vpc2026" else ("oo", "aa")
     for verification in protocol.verification:
         for trials in verification.trials:
             if trials.set in corpora and verification.enroll in corpora:
-                keys += [("eer", verification.dataset, trials.gender, condition) for condition in ("oo", "aa")]
+                dataset = dataset_name(verification.dataset, verification.subset, trials.gender)
+                keys += [("eer", dataset, condition) for condition in conditions]
     for recognition in protocol.recognition:
         if all(name in corpora for name in recognition.sets):
-            keys += [("wer", recognition.dataset, "", condition) for condition in "oa"]
+            keys += [("wer", recognition.dataset, condition) for condition in "oa"]
     for emotion in protocol.emotion:
         if emotion.set in corpora:
-            keys += [("uar", emotion.dataset, "", condition) for condition in "oa"]
+            keys += [("uar", emotion.dataset, condition) for condition in "oa"]
     return keys
 
 
 def _compare_hashes(contents: SubmissionContents, notes: list[str]) -> None:
-    path = contents.path(f"exp/results_summary/SHA256SUMS{contents.suffix}")
+    path = contents.path(f"{contents.summary.rpartition('/')[0]}/SHA256SUMS{contents.suffix}")
     if path is None:
         notes.append("no SHA256SUMS: whether the audio is that which was evaluated is known by its length alone")
         return

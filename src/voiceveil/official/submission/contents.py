@@ -8,13 +8,15 @@ written into a folder of our own; nothing else is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
+from voiceveil.official.submission.archive_layout import UNOFFICIAL, ArchiveLayout
 from voiceveil.official.submission.speech import Speech
+from voiceveil.official.tree2024 import asv_folder
 
 __all__ = ["SubmissionContents", "sort_members"]
 
@@ -27,9 +29,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9._+-]+", re.ASCII)
 _METADATA = frozenset(
     "wav.scp utt2spk spk2utt spk2gender text utt2dur utt2emo spk2fold utt2phrase utt2subset enrolls trials".split()  # noqa: SIM905
 )
-_RESULTS = ("results_summary", "asr", "ser", "asv_orig")
-_ZIP = re.compile(r"exp/results_summary/result_for_submission(.*)\.zip")
-_RANK = re.compile(r"exp/results_summary/result_for_rank(.*)")
 
 OnMember = Callable[[Member], None]
 
@@ -40,7 +39,9 @@ class SubmissionContents:
 
     folder: Path
     speech: dict[str, Speech]
+    layout: ArchiveLayout
     suffix: str = ""
+    unofficial: bool = False  # the names of the members say so
     results: set[str] = field(default_factory=set)
     unknown_sets: set[str] = field(default_factory=set)  # of the challenge, but not in the data to compare with
     faults: list[tuple[str, str]] = field(default_factory=list)
@@ -50,12 +51,26 @@ class SubmissionContents:
         """Return the path of a result file, or None if the archive has none of that name."""
         return self.folder / name if name in self.results else None
 
+    def attack_folder(self, attacker: str, attack: str) -> str:
+        """Return the folder of the scores of ``ASV_eval`` or ``ASV_eval^anon``; ``attack`` names both sets."""
+        if self.layout.edition != "vpc2022":
+            return f"exp/{asv_folder(attacker, self.suffix, self.layout.edition)}/{attack}"
+        runs = {name.split("/")[1].removesuffix(".orig") for name in self.results}
+        return f"exp/{min(runs, default='')}{'.orig' if attacker == 'ASV_eval' else ''}/ASV-{attack}"
+
+    @property
+    def summary(self) -> str:
+        """Name of the file with the figures that systems are ranked by, also if it is missing."""
+        default = f"{self.layout.summary_folder}/result_for_rank{self.suffix}"
+        return next((name for name in sorted(self.results) if self.layout.is_summary(name, self.suffix)), default)
+
 
 def sort_members(
     archive: Path,
     folder: Path,
     speech: dict[str, Speech],
     known: Mapping[str, str],
+    layout: ArchiveLayout,
     *,
     limits: Limits | None = None,
     on_member: OnMember = lambda member: None,
@@ -70,27 +85,38 @@ def sort_members(
         Set -> the speech that is collected.
     known : mapping
         All sets of the challenge.
+    layout : ArchiveLayout
+        Layout of the edition.
     limits : Limits, optional
         Limits of the archive.
     on_member : callable
         Called with each member.
     """
-    contents = SubmissionContents(folder, speech)
+    contents = SubmissionContents(folder, speech, layout)
     inner = folder / "inner.zip"
     names = sorted(known, key=len, reverse=True)
-    for member in read_members(archive, limits):
-        named = _ZIP.fullmatch(member.name)
-        if named is not None:
-            _note_suffix(contents, named[1], member.name)
+    for member in _official_names(read_members(archive, limits), contents):
+        suffix = layout.zip_suffix(member.name)
+        if suffix is not None:
+            _note_suffix(contents, suffix, member.name)
             _keep(member, inner, _LARGEST_ZIP)
         else:
             _sort(member, contents, names)
         on_member(member)
     if inner.exists():
-        for member in read_members(inner, limits):
+        for member in _official_names(read_members(inner, limits), contents):
             _sort(member, contents, names)
         inner.unlink()
     return contents
+
+
+def _official_names(members: Iterator[Member], contents: SubmissionContents) -> Iterator[Member]:
+    """Yield the members under their official names; note an archive whose members say that they are unofficial."""
+    for member in members:
+        if member.name.startswith(UNOFFICIAL):
+            contents.unofficial = True
+            member.name = member.name.removeprefix(UNOFFICIAL)
+        yield member
 
 
 def _sort(member: Member, contents: SubmissionContents, names: list[str]) -> None:
@@ -98,7 +124,7 @@ def _sort(member: Member, contents: SubmissionContents, names: list[str]) -> Non
     if top == "data" and rest:
         _sort_data(member, rest, contents, names)
     elif top == "exp" and rest:
-        _sort_result(member, rest, contents)
+        _sort_result(member, contents)
     elif member.name.lower().endswith(_ARCHIVES):
         contents.faults.append((member.name, "an archive in the archive, which is not opened"))
     else:
@@ -130,11 +156,10 @@ def _note_suffix(contents: SubmissionContents, suffix: str, member: str) -> bool
     return True
 
 
-def _sort_result(member: Member, rest: str, contents: SubmissionContents) -> None:
-    first = rest.split("/")[0]
+def _sort_result(member: Member, contents: SubmissionContents) -> None:
     if not all(_PLAIN.fullmatch(part) for part in member.name.split("/")):
         contents.faults.append((member.name, "not the name of a result file"))
-    elif first not in _RESULTS and not first.startswith("asv_anon"):
+    elif not contents.layout.is_result(member.name):
         contents.faults.append((member.name, "no part of the results"))
     elif member.name.lower().endswith(_ARCHIVES):
         contents.faults.append((member.name, "an archive in the archive, which is not opened"))
@@ -144,9 +169,9 @@ def _sort_result(member: Member, rest: str, contents: SubmissionContents) -> Non
         if b"".join(member.blocks()) != (contents.folder / member.name).read_bytes():
             contents.faults.append((member.name, "is there twice, outside and inside the zip file, and differs"))
     else:
-        named = _RANK.fullmatch(member.name)
-        if named is not None:
-            _note_suffix(contents, named[1], member.name)
+        suffix = contents.layout.rank_suffix(member.name)
+        if suffix is not None:
+            _note_suffix(contents, suffix, member.name)
         contents.kept += member.size
         if contents.kept > _ALL_RESULTS:
             fault = f"{member.name}: with it there are more than {_ALL_RESULTS} bytes of results"

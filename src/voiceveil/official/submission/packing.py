@@ -27,6 +27,8 @@ from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.evaluation.protocol import protocol_of
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
+from voiceveil.official.labels import stand_ins
+from voiceveil.official.submission.archive_layout import UNOFFICIAL, ArchiveLayout, archive_layout
 from voiceveil.official.submission.speech import WavForm, read_wav
 from voiceveil.run.progress import Progress
 
@@ -57,6 +59,7 @@ def pack(
     archive: str | Path | None = None,
     *,
     partial: bool = False,
+    unofficial: bool = False,
     overwrite: bool = False,
     quiet: bool = True,
 ) -> Packed:
@@ -67,9 +70,12 @@ def pack(
     out : path
         Folder of the evaluation.
     archive : path, optional
-        By default ``submission<suffix>.tar.gz`` in the same folder.
+        By default ``submission<suffix>.tar.gz`` in the same folder, in 2026 ``submission_track1<suffix>.tar.gz``; with
+        ``unofficial_`` before it if it is not official.
     partial : bool
         Sets may be missing.
+    unofficial : bool
+        Pack figures that are not by the challenge's own evaluators; the name of every member then says so.
     overwrite : bool
         Replace an archive; a file of the results is never replaced.
     quiet : bool
@@ -78,20 +84,23 @@ def pack(
     Raises
     ------
     InputError
-        If results, sets or audio are missing or are not those that were evaluated.
+        If results, sets or audio are missing or are not those that were evaluated, or figures are by other models than
+        the challenge's own evaluators and ``unofficial`` is not given.
     """
     out = Path(out)
     results = read_results(out)
-    suffix = _suffix(results, out)
-    target = out / f"submission{suffix}.tar.gz" if archive is None else Path(archive)
-    refuse_same_files([target], lambda: _inputs(out, suffix))
+    layout, suffix = _layout(results, out), _suffix(results, out)
+    prefix = UNOFFICIAL if _has_stand_ins(results, out, unofficial) else ""
+    default = out / f"{prefix.replace('/', '_')}{layout.archive_name(suffix)}"
+    target = default if archive is None else Path(archive)
+    refuse_same_files([target], lambda: (path for path in out.rglob("*") if path != default))
     refuse_files([target], overwrite=overwrite)
-    corpora, missing = _sets(results, out, suffix)
+    corpora, missing = _sets(results, out, layout)
     if missing and not partial:
         fault = f"not a whole submission: there is no {', no '.join(missing)}"
         raise InputError(fault, where=out, fix="evaluate them as well, or pack a part with --partial")
     _check_sets(results, corpora, suffix)
-    files = _result_files(results, out, partial)
+    files = _result_files(results, out, layout, partial)
     work = sum(_size(u.path) for corpus in corpora.values() for u in corpus)
     count = sum(map(len, corpora.values()))
     with Progress("packing", count, work=work, quiet=quiet) as progress, atomic_path(target) as part:
@@ -100,7 +109,8 @@ def pack(
             gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as stream,
             tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar,
         ):
-            _add_all(tar, files, corpora, suffix, progress)
+            writer = _Writer(tar, layout, layout.set_suffix(suffix), prefix)
+            writer.add_all(files, corpora, progress)
         digest = hashlib.sha256()
         with part.open("rb") as file:
             while block := file.read(1 << 20):
@@ -109,28 +119,38 @@ def pack(
     return Packed(str(target), {n: len(c) for n, c in corpora.items()}, missing, size, digest.hexdigest())
 
 
-def _inputs(out: Path, suffix: str) -> Iterator[Path]:
-    """Yield the files that an archive is made of, and all others that the evaluation wrote."""
-    yield from (path for path in out.rglob("*") if path != out / f"submission{suffix}.tar.gz")
+def _layout(results: Results, out: Path) -> ArchiveLayout:
+    try:
+        return archive_layout(protocol_of(results))
+    except InputError as error:
+        raise InputError(error.what, where=out, fix=error.fix) from error
+
+
+def _has_stand_ins(results: Results, out: Path, unofficial: bool) -> bool:
+    """Return whether figures are by other models than the challenge's; an ``InputError`` unless ``unofficial``."""
+    official = protocol_of(results).official
+    others = [] if official is None else stand_ins(results.info["official"]["names"], official)
+    if others and not unofficial:
+        raise InputError(
+            f"figures that are not by the challenge's own evaluators: {', '.join(others)}",
+            where=out,
+            fix="evaluate with the official models, or pack an archive that says so everywhere with --unofficial",
+        )
+    return bool(others)
 
 
 def _suffix(results: Results, out: Path) -> str:
-    official = protocol_of(results).official
-    if official is None or official.layout != "vpc2024":
-        fault = f"results of {results.protocol}; an archive has the layout of the 2024 challenge"
-        fix = 'evaluate with --protocol vpc2024, or a protocol with [official] layout = "vpc2024"'
-        raise InputError(fault, where=out, fix=fix)
     suffix = str(results.info.get("suffix", ""))
     if not _PLAIN.fullmatch(suffix) or not results.info.get("official"):
         raise InputError("results without the challenge's own files", where=out, fix="evaluate again")
     return suffix
 
 
-def _sets(results: Results, out: Path, suffix: str) -> tuple[dict[str, Corpus], tuple[str, ...]]:
-    """Return the anonymized sets of the protocol, and the names of those that are missing."""
-    names = list(protocol_of(results).roles())
-    there = [name for name in names if (out / "data" / f"{name}{suffix}" / "wav.scp").exists()]
-    corpora = {name: open_corpus(out / "data" / f"{name}{suffix}") for name in there}
+def _sets(results: Results, out: Path, layout: ArchiveLayout) -> tuple[dict[str, Corpus], tuple[str, ...]]:
+    """Return the anonymized sets of a submission, and the names of those that are missing."""
+    names, suffix = layout.sets(protocol_of(results)), results.info["suffix"]
+    present = [name for name in names if (out / "data" / f"{name}{suffix}" / "wav.scp").exists()]
+    corpora = {name: open_corpus(out / "data" / f"{name}{suffix}") for name in present}
     return corpora, tuple(name for name in names if name not in corpora)
 
 
@@ -146,7 +166,7 @@ def _check_sets(results: Results, corpora: dict[str, Corpus], suffix: str) -> No
             raise InputError(f"utterance {strange!r} cannot be the name of a file", where=corpus.root)
 
 
-def _result_files(results: Results, out: Path, partial: bool) -> dict[str, Path]:
+def _result_files(results: Results, out: Path, layout: ArchiveLayout, partial: bool) -> dict[str, Path]:
     """Return name in the archive -> file."""
     if not partial and not results.info["official"]["names"]["ASV_eval^anon"]:
         raise InputError(
@@ -162,26 +182,44 @@ def _result_files(results: Results, out: Path, partial: bool) -> dict[str, Path]
         if not (out / name).is_file():
             raise InputError("a file of the results is missing", where=out / name, fix="evaluate again")
         files[name] = out / name
-    suffix = results.info["suffix"]
-    files[f"exp/results_summary/results{suffix}.json"] = out / "results.json"
+    if layout.edition != "vpc2022":
+        files[f"{layout.summary_folder}/results{results.info['suffix']}.json"] = out / "results.json"
     return files
 
 
-def _add_all(
-    tar: tarfile.TarFile, files: dict[str, Path], corpora: dict[str, Corpus], suffix: str, progress: Progress
-) -> None:
-    summary = f"exp/results_summary/result_for_rank{suffix}"
-    if summary in files:
-        _add(tar, summary, files[summary].read_bytes())
-    _add(tar, f"exp/results_summary/result_for_submission{suffix}.zip", _zipped(files))
-    sums = []
-    for name in sorted(corpora):
-        for utterance in sorted(corpora[name], key=lambda u: u.id):
-            member = f"data/{name}{suffix}/wav/{utterance.id}.wav"
-            form = _add_audio(tar, member, utterance.path)
-            sums.append(f"{form.sha256}  {member}\n")
-            progress.advance(_size(utterance.path), audio=form.seconds)
-    _add(tar, f"exp/results_summary/SHA256SUMS{suffix}", "".join(sums).encode())
+@dataclass(frozen=True)
+class _Writer:
+    """Writes the members of an archive; ``prefix`` stands before all their names."""
+
+    tar: tarfile.TarFile
+    layout: ArchiveLayout
+    suffix: str  # of anonymized sets
+    prefix: str
+
+    def add_all(self, files: dict[str, Path], corpora: dict[str, Corpus], progress: Progress) -> None:
+        """Write results, audio and the hashes of the audio."""
+        folder = self.layout.summary_folder
+        if self.layout.edition == "vpc2022":
+            folder = max(name for name in files if name.endswith("/results.txt")).rpartition("/")[0]
+            for name in sorted(files):
+                self._add(name, files[name].read_bytes())
+        else:
+            summary = f"{folder}/result_for_rank{self.suffix}"
+            if summary in files:
+                self._add(summary, files[summary].read_bytes())
+            zipped = _zipped({f"{self.prefix}{name}": path for name, path in files.items()})
+            self._add(f"{folder}/result_for_submission{self.suffix}.zip", zipped)
+        sums = []
+        for name in sorted(corpora):
+            for utterance in sorted(corpora[name], key=lambda u: u.id):
+                member = f"data/{name}{self.suffix}/wav/{utterance.id}.wav"
+                form = _add_audio(self.tar, f"{self.prefix}{member}", utterance.path)
+                sums.append(f"{form.sha256}  {member}\n")
+                progress.advance(_size(utterance.path), audio=form.seconds)
+        self._add(f"{folder}/SHA256SUMS{self.suffix}", "".join(sums).encode())
+
+    def _add(self, name: str, content: bytes) -> None:
+        self.tar.addfile(_header(f"{self.prefix}{name}", len(content)), io.BytesIO(content))
 
 
 def _zipped(files: dict[str, Path]) -> bytes:
@@ -203,10 +241,6 @@ def _contents(files: dict[str, Path]) -> Iterator[tuple[str, bytes]]:
             document = parse_json(content, where=files[name], nan=True)
             content = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
         yield name, content
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    tar.addfile(_header(name, len(content)), io.BytesIO(content))
 
 
 def _size(path: Path) -> int:

@@ -1,15 +1,16 @@
 """The numbers of a submission, computed again from its own scores and transcripts, and from the original lists.
 
-Conventions: rates are fractions, the files hold percent of three decimals. An EER is that of the challenge's scripts
-(SpeechBrain's definition), recomputed from the scores of exactly the official trials; a WER from the transcripts and
-the words of the original sets; a UAR is the mean of its folds, since a submission holds nothing below them. Each
-stated number must equal the recomputed one to the last digit that it has.
+Conventions: rates are fractions, the files hold percent of three decimals, in 2022 of four digits. An EER is that of
+the challenge's scripts (SpeechBrain's definition, in 2022 Kaldi's), recomputed from the scores of exactly the official
+trials; a WER from the transcripts and the words of the original sets (in 2022 there are none); a UAR is the mean of its
+folds, since a submission holds nothing below them. Each stated number must equal the recomputed one to the last digit
+that it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from voiceveil import metrics
@@ -18,21 +19,23 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
 from voiceveil.corpus import Corpus
 from voiceveil.corpus.score_files import read_key, read_scores
-from voiceveil.evaluation.protocol import Protocol, Recognition
+from voiceveil.evaluation.averages import dataset_of
+from voiceveil.evaluation.protocol import Protocol, Recognition, dataset_name
 from voiceveil.evaluation.results import Figure
+from voiceveil.metrics.verification import EerMethod
 from voiceveil.metrics.wer import WordErrors, normalize_text, word_errors
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.official import read_results
 from voiceveil.official.exp2024 import read_eer
 from voiceveil.official.submission.contents import SubmissionContents
 from voiceveil.official.transcripts import parse_wer
-from voiceveil.official.tree2024 import asv_folder
 
 __all__ = ["Recomputed", "read_transcripts", "recompute", "stated"]
 
 _LONGEST_LINE = 20_000  # bytes: some 3,000 words; the longest utterance of the challenges has 100
 _HALF_DIGIT = 0.0000051  # of a percentage with three decimals, as a fraction
 _HALF_FOLD_DIGIT = 0.000011  # a mean of rounded folds
+_HALF_DIGIT_2022 = 0.000051  # of a percentage with four digits
 Key = tuple[str, ...]
 
 
@@ -57,8 +60,9 @@ def recompute(
             for conditions in "oa":
                 _words(contents, entry, conditions, corpora, result)
     _folds(contents, result)
+    tables = ("results_orig", "results_anon", "result_for_rank", "results.txt", "results_summary.txt")
     for name in sorted(contents.results):
-        if name.endswith(".csv") or Path(name).name.startswith(("results_orig", "results_anon", "result_for_rank")):
+        if name.endswith(".csv") or Path(name).name.startswith(tables):
             _compare(contents, name, result)
     return result
 
@@ -70,39 +74,47 @@ def _attacks(
         for trials in entry.trials:
             if entry.enroll not in corpora or trials.set not in corpora:
                 continue
+            dataset = dataset_name(entry.dataset, entry.subset, trials.gender)
             for model in ("ASV_eval", "ASV_eval^anon"):
                 for conditions in ("oo", "oa", "aa"):
                     ends = [contents.suffix if letter == "a" else "" for letter in conditions]
-                    folder = f"exp/{asv_folder(model, contents.suffix)}/{entry.enroll}{ends[0]}-{trials.set}{ends[1]}"
+                    folder = contents.attack_folder(model, f"{entry.enroll}{ends[0]}-{trials.set}{ends[1]}")
                     scores, stated = contents.path(f"{folder}/scores"), contents.path(f"{folder}/EER")
                     if scores is None or stated is None:
                         if scores is not None or stated is not None:
                             lacking = "scores" if scores is None else "EER"
                             result.faults.append((f"{folder}/{lacking}", "is missing"))
                         continue
-                    key = ("eer", entry.dataset, trials.gender, conditions, model)
-                    _attack(f"{folder}/", scores, stated, data / trials.set / "trials", key, result)
+                    rate = _rate(f"{folder}/", scores, data / trials.set / "trials", protocol.eer, result)
+                    if rate is not None:
+                        result.values["eer", dataset, conditions, model] = rate
+                        if contents.layout.edition != "vpc2022":  # there it is a text, as in results.txt
+                            _compare_rate(f"{folder}/EER", stated, rate, result)
 
 
-def _attack(folder: str, scores: Path, stated: Path, trials: Path, key: Key, result: Recomputed) -> None:
+def _rate(folder: str, scores: Path, trials: Path, method: EerMethod, result: Recomputed) -> float | None:
+    """Return the EER of a score file; None, and a fault, if it is not one of exactly the official trials."""
     try:
         listed = read_key(trials)
         values = read_scores(scores, listed)
-        rate = metrics.eer(values[listed.target], values[~listed.target], method="speechbrain")
+        rate = metrics.eer(values[listed.target], values[~listed.target], method=method)
     except InputError as error:
         result.faults.append((f"{folder}scores", _without_path(error)))
-        return
-    result.values[key] = rate
+        return None
     for check in check_scores(values[listed.target], values[~listed.target]):
         result.faults.append((f"{folder}scores", f"{check.title}. {check.seen}"))
+    return rate
+
+
+def _compare_rate(name: str, stated: Path, rate: float, result: Recomputed) -> None:
     try:
         stated_rate = read_eer(stated)
     except InputError as error:
-        result.faults.append((f"{folder}EER", _without_path(error)))
+        result.faults.append((name, _without_path(error)))
         return
     result.compared += 1
     if abs(stated_rate - rate) > 1e-6:
-        result.faults.append((f"{folder}EER", f"says {stated_rate:.6f}, the scores give {rate:.6f}"))
+        result.faults.append((name, f"says {stated_rate:.6f}, the scores give {rate:.6f}"))
 
 
 def _words(
@@ -119,11 +131,14 @@ def _words(
             word_errors({k: how(v) for k, v in refs.items()}, {k: how(v) for k, v in transcripts.items()})
             for how in (str, normalize_text, plain_words)
         ]
+        # as the official script counts, unless it reads its own file again
+        single = {k: v.strip() for k, v in transcripts.items()}
+        tried.append(word_errors({k: " ".join(v.split()) for k, v in refs.items()}, single, separator=" "))
     except InputError as error:
         result.faults.append((f"{folder}text", _without_path(error)))
         return
     errors = _chosen(tried, folder, stated, result)
-    result.values["wer", entry.dataset, "", conditions, "ASR_eval"] = errors.wer
+    result.values["wer", entry.dataset, conditions, "ASR_eval"] = errors.wer
 
 
 def read_transcripts(path: Path, spoken: Mapping[str, str]) -> dict[str, str]:
@@ -172,8 +187,8 @@ def _chosen(tried: list[WordErrors], folder: str, stated: Path | None, result: R
     for errors in tried:
         if (errors.edits, errors.words) == (edits, words):
             return errors
-    said, given = f"{edits} errors in {words} words", f"{tried[0].edits} in {tried[0].words}"
-    result.faults.append((f"{folder}wer", f"says {said}, the transcripts give {given}"))
+    recomputed, given = f"{edits} errors in {words} words", f"{tried[0].edits} in {tried[0].words}"
+    result.faults.append((f"{folder}wer", f"says {recomputed}, the transcripts give {given}"))
     return tried[0]
 
 
@@ -200,22 +215,30 @@ def _compare(contents: SubmissionContents, name: str, result: Recomputed) -> Non
         return
     alone = []
     for figure in figures:
-        value = result.values.get(_key(figure))
+        value = result.values.get(_key(_by_folder(figure, name)))
         if value is None:
             alone.append(str(figure))
             continue
         result.compared += 1
-        if abs(value - figure.value) > (_HALF_FOLD_DIGIT if figure.metric == "uar" else _HALF_DIGIT):
+        tolerance = _HALF_FOLD_DIGIT if figure.metric == "uar" else _HALF_DIGIT
+        if abs(value - figure.value) > (_HALF_DIGIT_2022 if contents.layout.edition == "vpc2022" else tolerance):
             source = {"eer": "scores", "wer": "transcripts"}.get(figure.metric, "folds")
-            said = f"{figure.metric.upper()} {100 * figure.value:.3f}%"
-            place = " ".join(filter(None, [figure.dataset, figure.gender, figure.condition]))
-            result.faults.append((name, f"says {said} for {place}, the {source} give {100 * value:.3f}%"))
+            label = f"{figure.metric.upper()} {100 * figure.value:.3f}%"
+            place = " ".join(filter(None, [dataset_of(figure), figure.condition]))
+            result.faults.append((name, f"says {label} for {place}, the {source} give {100 * value:.3f}%"))
     if alone:
         result.notes.append(f"{name}: {len(alone)} figure(s) could not be recomputed, e.g. {alone[0]}")
 
 
+def _by_folder(figure: Figure, name: str) -> Figure:
+    """Return an EER of a ``results.txt`` of 2022 with the attacker that its folder stands for."""
+    if figure.metric != "eer" or not name.endswith("/results.txt"):
+        return figure
+    return replace(figure, attacker="ASV_eval" if ".orig/" in name else "ASV_eval^anon")
+
+
 def _key(figure: Figure) -> Key:
-    return (figure.metric, figure.dataset, figure.gender, figure.condition, figure.attacker or figure.model)
+    return (figure.metric, dataset_of(figure), figure.condition, figure.attacker or figure.model)
 
 
 def _without_path(error: InputError) -> str:
@@ -224,8 +247,8 @@ def _without_path(error: InputError) -> str:
 
 
 def stated(contents: SubmissionContents) -> Iterator[Figure]:
-    """Yield the figures of ``result_for_rank``, by which the challenge ranks; none if it cannot be read."""
-    path = contents.path(f"exp/results_summary/result_for_rank{contents.suffix}")
+    """Yield the figures of the summary, by which the challenge ranks; none if it cannot be read."""
+    path = contents.path(contents.summary)
     if path is not None:
         try:
             yield from read_results(path).figures

@@ -1,10 +1,10 @@
-"""The work of resynthesis: a recording is taken apart, gets another voice, and is put together again.
+"""The pipeline of resynthesis: extract features of a recording, replace the speaker, synthesize a waveform.
 
     samples -> level -> content, F0, embedding -> pseudo-speaker -> synthesizer -> level of the original
 
-Recordings longer than 45 s go in pieces of 30 s that overlap by one second, so that memory is bounded; two pieces are
-joined where the overlap is quietest. The pseudo-speaker is drawn once, from the first piece that is not silent. The
-result has as many samples as the recording, unless its tempo is changed; digital silence stays silent.
+Recordings longer than 45 s are converted in pieces of 30 s that overlap by one second, so that memory is bounded; two
+pieces are joined where the overlap is quietest. The pseudo-speaker is drawn once, from the first piece that is not
+silent. The output is as long as the recording unless its tempo is changed; digital silence stays silent.
 
 Most of the time goes into features of the recording that are the same for many systems: they can be kept in a file, see
 :mod:`voiceveil.systems.feature_cache`.
@@ -15,139 +15,186 @@ Conventions: 16 kHz; see :mod:`voiceveil.systems.resynthesis.synthesis` for shap
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from voiceveil.audio import Samples, Waveform
-from voiceveil.core.activity import report_fraction, report_status
-from voiceveil.core.errors import InputError
-from voiceveil.dsp.effort import balance, effort
-from voiceveil.models.content.features import FRAME, LEVEL, at_speed, normalized, on_frames
-from voiceveil.models.feature_extractors import FeatureExtractors, feature_extractors
-from voiceveil.models.pitch import contour as pitch_frames
+from voiceveil.core.activity import report_fraction
+from voiceveil.dsp.effort import spectral_balance, vocal_effort
+from voiceveil.models.content.features import FRAME, LEVEL, at_speed, content_on_frames, normalize_content
+from voiceveil.models.feature_extractors import FeatureExtractors
+from voiceveil.models.pitch.trackers import f0_on_frames
 from voiceveil.models.speaker.encoders import l2_normalized
-from voiceveil.models.weights import store
-from voiceveil.run.ledger import sha256_file
 from voiceveil.systems.feature_cache import extract_cached
-from voiceveil.systems.resynthesis.pool import Embedding, Pool, load_pool
-from voiceveil.systems.resynthesis.prosody import Disguise, at_places, stretched, with_loudness
-from voiceveil.systems.resynthesis.pseudo import Learned, PseudoSpeaker, Strategy
-from voiceveil.systems.resynthesis.speaking_style import Manner, Register, register_of
-from voiceveil.systems.resynthesis.synthesis import Array, LoadedStage, load_stage, synthesize
+from voiceveil.systems.resynthesis.pool import Embedding, Pool
+from voiceveil.systems.resynthesis.prosody import ProsodyChange, at_positions, match_loudness, resample_positions
+from voiceveil.systems.resynthesis.speaking_style import F0Statistics, SpeakingStyle, f0_statistics
+from voiceveil.systems.resynthesis.strategies import PseudoSpeaker, Strategy
+from voiceveil.systems.resynthesis.synthesis import Array, LoadedStage, synthesize
 
-if TYPE_CHECKING:
-    from voiceveil.systems.resynthesis.base import Resynthesis
-
-__all__ = ["Engine", "ResynthesisStream", "engine_of", "fingerprints"]
+__all__ = ["Pipeline", "ResynthesisStream"]
 
 RATE = 16000
 PIECE, OVERLAP = 30 * RATE, RATE
-#: The last piece has at least half of that, and all that is left.
-REST = 15 * RATE
-#: What is shorter is heard with silence behind it.
+#: Shortest remainder in samples that becomes a piece of its own: the last piece is at least that much and the overlap.
+REMAINDER = 15 * RATE
+#: Shorter input of an extractor is padded with silence, in samples.
 SHORTEST = int(0.3 * RATE)
-#: Half a step of 16-bit PCM: a quieter piece is silence.
+#: Half a step of 16-bit PCM: a piece with a lower peak is silence.
 SILENCE = 2.0**-16
-_FADE = 320
-#: Network that hears nothing but codes -> what of the disguise needs it.
-_OF_WORDS = {"intonation": "predicted_f0_weight", "voicing": "voicing"}
+_FADE = 320  # samples
 
 
 @dataclass(frozen=True, eq=False)
-class Engine:
-    """The parts of a system, loaded."""
+class Pipeline:
+    """The loaded models of a system.
 
-    parts: FeatureExtractors
+    Parameters
+    ----------
+    extractors
+        Extractors of content, F0 and speaker embedding.
+    pool, strategy
+        Speakers, and how a pseudo-speaker is made of them.
+    stages
+        Networks of the synthesis, in order.
+    prosody
+        Changes to prosody.
+    f0_predictor, voicing_predictor
+        Networks that predict the F0 contour and the voicing from the words, if ``prosody`` needs them.
+    """
+
+    extractors: FeatureExtractors
     pool: Pool
     strategy: Strategy
-    chain: tuple[LoadedStage, ...]
-    disguise: Disguise
-    intonation: LoadedStage | None = None
-    voicing: LoadedStage | None = None
+    stages: tuple[LoadedStage, ...]
+    prosody: ProsodyChange
+    f0_predictor: LoadedStage | None = None
+    voicing_predictor: LoadedStage | None = None
 
-    def pseudo_speaker(
-        self, samples: Samples, register: Register | None, rng: np.random.Generator, known: str | None = None
-    ) -> PseudoSpeaker:
-        """Whom the speaker of some samples becomes, with a ``known`` gender, or one that is heard."""
-        if not (
+    @property
+    def uses_source_embedding(self) -> bool:
+        """Return whether the pseudo-speaker, the prosody or a stage depends on the speaker embedding of the source."""
+        return (
             self.strategy.needs_source_embedding
-            or math.isfinite(self.disguise.arousal_threshold)
-            or any(stage.unprotected for stage in self.chain)
-        ):
-            return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
-        source = l2_normalized(extract_cached(self.parts.speaker, _audible(samples)))
-        gender = known or self.gender_of(source, register)
-        return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
-
-    def gender_of(self, source: Embedding, register: Register | None) -> str:
-        """Estimated from the embedding and the register."""
-        return self.pool.gender_of(source, None if register is None else register.mean)
-
-    def f0(self, samples: Samples) -> Array:
-        """F0 in Hz of every frame of the samples."""
-        return pitch_frames.on_frames(
-            extract_cached(self.parts.pitch, _audible(samples)), self.parts.pitch, len(samples)
+            or math.isfinite(self.prosody.arousal_threshold)
+            or any(stage.uses_source for stage in self.stages)
         )
 
+    def source_embedding(self, samples: Samples) -> Embedding | None:
+        """Return the speaker embedding of a recording's first piece, L2-normalized; None if it is silent."""
+        piece = samples if len(samples) < PIECE + REMAINDER else samples[:PIECE]
+        if not len(piece) or np.abs(piece).max() < SILENCE:
+            return None
+        return l2_normalized(extract_cached(self.extractors.speaker, _extractor_input(piece)))
+
+    def pseudo_speaker(
+        self,
+        source: Embedding | None,
+        statistics: F0Statistics | None,
+        rng: np.random.Generator,
+        gender: str | None = None,
+    ) -> PseudoSpeaker:
+        """Draw the pseudo-speaker of a recording.
+
+        Parameters
+        ----------
+        source
+            Speaker embedding of the source, L2-normalized; None: it is not used.
+        statistics
+            Statistics of its F0; None: it is never voiced, or does not count.
+        rng
+            The only source of randomness.
+        gender
+            Gender of the source, "f" or "m"; None: estimated.
+        """
+        if source is None:
+            return self.strategy.draw(np.zeros_like(self.pool.embeddings[0]), "", self.pool, rng)
+        gender = gender or self.gender_of(source, statistics)
+        return self.strategy.draw(source, gender, self.pool, rng)._replace(source=source)
+
+    def gender_of(self, source: Embedding, statistics: F0Statistics | None) -> str:
+        """Estimate the gender, "f" or "m", from the embedding and the mean F0."""
+        return self.pool.gender_of(source, None if statistics is None else statistics.mean)
+
+    def f0(self, samples: Samples) -> Array:
+        """Return F0 in Hz for every frame of the samples, 0 for unvoiced."""
+        tracker = self.extractors.pitch
+        return f0_on_frames(extract_cached(tracker, _extractor_input(samples)), tracker, len(samples))
+
     def effort(self, samples: Samples, f0: Array) -> float | None:
-        """Return the vocal effort of a source with this F0, if it can be heard, and if it matters."""
-        found = balance(samples, f0 > 0) if math.isfinite(self.disguise.arousal_threshold) else None
-        return None if found is None else effort(found)
+        """Return the vocal effort as a z-score; None if it is not needed, or too little is voiced."""
+        needed = math.isfinite(self.prosody.arousal_threshold)
+        balance = spectral_balance(samples, f0 > 0) if needed else None
+        return None if balance is None else vocal_effort(balance)
 
     def content(self, samples: Samples, speed: float) -> Array:
-        """Content at every frame of the samples: the mean of what is heard so much faster, and so much slower.
+        """Return content features averaged over two playback speeds, ``speed`` and ``1 / speed``, for every frame.
 
-        A vocal tract sounds shorter in one and longer in the other, and words are understood better than in either.
+        This blurs vocal-tract length, which sounds shorter at one speed and longer at the other; words stay clearer in
+        the average than at either speed.
         """
-        frames, heard = -(-len(samples) // FRAME), []
-        for one in dict.fromkeys((speed, round(1 / speed, 2))):
-            part = self.parts.content if one == 1 else at_speed(self.parts.content, one)
-            heard.append(on_frames(normalized(extract_cached(part, _audible(samples))), part.hop, part.offset, frames))
-        return np.asarray(np.mean(heard, axis=0), dtype=np.float32)
+        frames, versions = -(-len(samples) // FRAME), []
+        for factor in dict.fromkeys((speed, round(1 / speed, 2))):
+            extractor = self.extractors.content if factor == 1 else at_speed(self.extractors.content, factor)
+            features = normalize_content(extract_cached(extractor, _extractor_input(samples)))
+            versions.append(content_on_frames(features, extractor.hop, extractor.offset, frames))
+        return np.asarray(np.mean(versions, axis=0), dtype=np.float32)
 
-    def synthesized(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
-        """All frames with the voice of the pseudo-speaker, whose embedding has length 1 as those of the training."""
-        return synthesize(self.chain, content, f0, l2_normalized(pseudo.embedding), rng, pseudo.source)
+    def synthesize(self, content: Array, f0: Array, pseudo: PseudoSpeaker, rng: np.random.Generator) -> Samples:
+        """Return the waveform of all frames in the voice of the pseudo-speaker."""
+        return synthesize(self.stages, content, f0, l2_normalized(pseudo.embedding), rng, pseudo.source)
 
 
 class ResynthesisStream:
-    """An engine at work on one recording; see :class:`voiceveil.systems.contract.Stream`.
+    """Converts one recording; see :class:`voiceveil.systems.contract.Stream`.
 
-    ``gender``: that of who speaks, "f" or "m", if it is known.
+    Parameters
+    ----------
+    pipeline
+        The models.
+    rng
+        Generator of the recording, or of its speaker.
+    gender
+        Gender of the source, "f" or "m"; None: estimated.
+    embedding
+        Speaker embedding of the source, L2-normalized; None: that of the first piece that is not silent.
     """
 
-    def __init__(self, engine: Engine, rng: np.random.Generator, gender: str | None = None) -> None:
-        self._engine, self._rng, self._gender = engine, rng, gender
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        rng: np.random.Generator,
+        gender: str | None = None,
+        embedding: Embedding | None = None,
+    ) -> None:
+        self._pipeline, self._rng, self._gender, self._embedding = pipeline, rng, gender, embedding
         self._waiting = np.zeros(0, dtype=np.float32)
         self._tail: Samples | None = None
         self._pseudo: PseudoSpeaker | None = None
-        self._register: Register | None = None
+        self._f0_statistics: F0Statistics | None = None
         self._effort: float | None = None
         self._speed: float | None = None
-        self._pace = engine.disguise.pace(rng.spawn(1)[0])  # a generator of its own: other draws stay what they are
+        # from a generator of its own, so that the other draws do not depend on it
+        self._duration_factor = pipeline.prosody.draw_duration_factor(rng.spawn(1)[0])
 
     def push(self, samples: Samples) -> Samples:
         """Take the next samples; return those that are finished."""
         self._waiting = np.concatenate([self._waiting, samples])
         finished = [np.zeros(0, dtype=np.float32)]
-        while len(self._waiting) >= PIECE + REST:
-            made = self._joined(self._waiting[:PIECE])
-            finished.append(made[: -self._length(OVERLAP)])
-            self._tail = made[-self._length(OVERLAP) :]
+        while len(self._waiting) >= PIECE + REMAINDER:
+            piece = self._convert_and_join(self._waiting[:PIECE])
+            finished.append(piece[: -self._output_length(OVERLAP)])
+            self._tail = piece[-self._output_length(OVERLAP) :]
             self._waiting = self._waiting[PIECE - OVERLAP :]
         return np.concatenate(finished)
 
     def close(self) -> Samples:
         """Return the rest."""
-        return self._joined(self._waiting) if len(self._waiting) else self._waiting
+        return self._convert_and_join(self._waiting) if len(self._waiting) else self._waiting
 
     def finish(self, samples: Samples, peak: float) -> Samples:
-        """What is too loud for full scale is made quieter, all of it."""
+        """Scale the recording down if its ``peak`` exceeds full scale."""
         return samples * np.float32(0.999 / peak) if peak > 0.999 else samples
 
     def convert_all(self, samples: Samples) -> Samples:
@@ -156,187 +203,97 @@ class ResynthesisStream:
         for start in range(0, len(samples), PIECE):
             pieces.append(self.push(samples[start : start + PIECE]))
             report_fraction(start / len(samples))
-        made = np.concatenate([*pieces, self.close()])
-        return self.finish(made, float(np.abs(made).max()))
+        output = np.concatenate([*pieces, self.close()])
+        return self.finish(output, float(np.abs(output).max()))
 
-    def _joined(self, samples: Samples) -> Samples:
-        made = self._resynthesized(samples)
+    def _convert_and_join(self, samples: Samples) -> Samples:
+        """Convert a piece; crossfade its beginning with the end of the piece before."""
+        output = self._convert(samples)
         if self._tail is not None:
-            made[: len(self._tail)] = _crossfaded(self._tail, made[: len(self._tail)], samples[:OVERLAP])
-        return made
+            output[: len(self._tail)] = _crossfaded(self._tail, output[: len(self._tail)], samples[:OVERLAP])
+        return output
 
-    def _length(self, samples: int) -> int:
-        """How many samples become of so many."""
-        return round(samples * self._pace)
+    def _output_length(self, n: int) -> int:
+        """Return the output length in samples for ``n`` input samples at the current tempo."""
+        return round(n * self._duration_factor)
 
-    def _resynthesized(self, samples: Samples) -> Samples:
+    def _convert(self, samples: Samples) -> Samples:
+        """Convert a piece."""
+        length = self._output_length(len(samples))
         if np.abs(samples).max() < SILENCE:
-            return np.zeros(self._length(len(samples)), dtype=np.float32)
-        engine, length = self._engine, self._length(len(samples))
-        f0 = engine.f0(samples)
-        if self._register is None:
-            self._register = register_of(f0)
-        if self._effort is None:
-            self._effort = engine.effort(samples, f0)
-        if self._pseudo is None:
-            drawn = engine.pseudo_speaker(samples, self._register, self._rng, self._gender)
-            self._pseudo = drawn.blend_towards_steady(
-                self._manner(drawn).emotion_weight(engine.disguise.arousal_threshold)
-            )
+            return np.zeros(length, dtype=np.float32)
+        pipeline, rng = self._pipeline, self._rng
+        prosody = pipeline.prosody
+        f0 = pipeline.f0(samples)
+        pseudo = self._measured_and_drawn(samples, f0)
         if self._speed is None:
-            self._speed = engine.disguise.speed(self._rng)
-        places = stretched(engine.disguise.places(len(f0), self._rng), -(-length // FRAME))
-        content, f0 = (at_places(track, places) for track in (engine.content(samples, self._speed), f0))
-        manner = self._manner(self._pseudo)
-        if engine.voicing is not None:
-            expected = engine.voicing.run(content, f0, self._pseudo.embedding, self._rng)
-            f0 = engine.disguise.voiced(f0, expected, manner)
-        f0 = self._intonation(content, f0, self._pseudo, manner)
-        made = engine.synthesized(content, f0, self._pseudo, self._rng)[:length]
-        made = engine.disguise.effort(made, f0 > 0, manner)
-        made = with_loudness(made, samples, engine.disguise.loudness)
-        return np.asarray(made * np.float32(_rms(samples) / max(1e-9, _rms(made))), dtype=np.float32)
+            self._speed = prosody.draw_speed(rng)
+        positions = resample_positions(prosody.draw_positions(len(f0), rng), -(-length // FRAME))
+        content, f0 = (at_positions(track, positions) for track in (pipeline.content(samples, self._speed), f0))
+        style = self._style(pseudo)
+        if pipeline.voicing_predictor is not None:
+            predicted = pipeline.voicing_predictor.run(content, f0, pseudo.embedding, rng)
+            f0 = prosody.convert_voicing(f0, predicted, style)
+        f0 = self._convert_f0(content, f0, pseudo, style)
+        output = pipeline.synthesize(content, f0, pseudo, rng)[:length]
+        output = prosody.convert_effort(output, f0 > 0, style)
+        output = match_loudness(output, samples, prosody.loudness)
+        return np.asarray(output * np.float32(_rms(samples) / max(1e-9, _rms(output))), dtype=np.float32)
 
-    def _manner(self, pseudo: PseudoSpeaker) -> Manner:
-        """How the source speaks: with the register where a voice was first heard."""
-        if self._register is None:
-            return Manner()
-        heights, engine = None, self._engine
+    def _measured_and_drawn(self, samples: Samples, f0: Array) -> PseudoSpeaker:
+        """Measure the source's F0 and effort and draw the pseudo-speaker, each in the first piece that allows it."""
+        pipeline = self._pipeline
+        if self._f0_statistics is None:
+            self._f0_statistics = f0_statistics(f0)
+        if self._effort is None:
+            self._effort = pipeline.effort(samples, f0)
+        if self._pseudo is None:
+            drawn = self._drawn(samples)
+            weight = self._style(drawn).emotion_weight(pipeline.prosody.arousal_threshold)
+            self._pseudo = drawn.blend_towards_steady(weight)
+        return self._pseudo
+
+    def _drawn(self, samples: Samples) -> PseudoSpeaker:
+        """Draw the pseudo-speaker; a known speaker's depends on nothing else in the recording."""
+        pipeline = self._pipeline
+        if not pipeline.uses_source_embedding:
+            return pipeline.pseudo_speaker(None, None, self._rng)
+        if self._embedding is not None:
+            return pipeline.pseudo_speaker(self._embedding, None, self._rng, self._gender)
+        source = pipeline.source_embedding(samples)
+        return pipeline.pseudo_speaker(source, self._f0_statistics, self._rng, self._gender)
+
+    def _style(self, pseudo: PseudoSpeaker) -> SpeakingStyle:
+        """Return the speaking style of the source."""
+        if self._f0_statistics is None:
+            return SpeakingStyle()
+        population, pipeline = None, self._pipeline
         if pseudo.source is not None:
-            heights = engine.pool.heights(self._gender or engine.gender_of(pseudo.source, self._register))
-        return self._register.manner(heights, self._effort)
+            gender = self._gender or pipeline.gender_of(pseudo.source, self._f0_statistics)
+            population = pipeline.pool.f0_population(gender)
+        return self._f0_statistics.style(population, self._effort)
 
-    def _intonation(self, content: Array, f0: Array, pseudo: PseudoSpeaker, manner: Manner) -> Array:
-        engine, expected = self._engine, None
-        heights = engine.pool.heights(engine.pool.gender_of_nearest(pseudo.embedding))
-        if engine.intonation is not None:
-            expected = engine.intonation.run(content, f0, l2_normalized(pseudo.embedding), self._rng)
-        return engine.disguise.f0(f0, self._register, pseudo.log_f0, heights, manner, expected)
+    def _convert_f0(self, content: Array, f0: Array, pseudo: PseudoSpeaker, style: SpeakingStyle) -> Array:
+        pipeline, predicted = self._pipeline, None
+        population = pipeline.pool.f0_population(pipeline.pool.gender_of_nearest(pseudo.embedding))
+        if pipeline.f0_predictor is not None:
+            predicted = pipeline.f0_predictor.run(content, f0, l2_normalized(pseudo.embedding), self._rng)
+        return pipeline.prosody.convert_f0(f0, self._f0_statistics, pseudo.log_f0, population, style, predicted)
 
 
-def _audible(samples: Samples) -> Waveform:
-    """Samples at the common level, of a length that every part can take."""
-    loud = samples * np.float32(LEVEL / max(1e-9, _rms(samples)))
-    return Waveform(np.pad(loud, (0, max(0, SHORTEST - len(loud)))), RATE)
+def _extractor_input(samples: Samples) -> Waveform:
+    """Return the samples at a common level, padded to a length that every extractor accepts."""
+    scaled = samples * np.float32(LEVEL / max(1e-9, _rms(samples)))
+    return Waveform(np.pad(scaled, (0, max(0, SHORTEST - len(scaled)))), RATE)
 
 
 def _rms(samples: Samples) -> float:
     return float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
 
 
-def _crossfaded(old: Samples, new: Samples, heard: Samples) -> Samples:
-    """From one piece to the next within 20 ms, at the place where the recording, which was heard there, is quietest."""
-    energy = np.convolve(np.square(heard, dtype=np.float64), np.ones(_FADE), mode="valid")
-    start = round(int(energy.argmin()) * len(new) / len(heard))
+def _crossfaded(old: Samples, new: Samples, source: Samples) -> Samples:
+    """Fade from the old piece to the new one within 20 ms, where the source of the overlap is quietest."""
+    energy = np.convolve(np.square(source, dtype=np.float64), np.ones(_FADE), mode="valid")
+    start = round(int(energy.argmin()) * len(new) / len(source))
     weight = np.clip((np.arange(len(new)) - start) / _FADE, 0, 1).astype(np.float32)
     return old * (1 - weight) + new * weight
-
-
-def engine_of(system: Resynthesis) -> Engine:
-    """The parts of a system, loaded once a process; an ``InputError`` if one is missing or does not fit the others."""
-    if find_spec("torch") is None or find_spec("safetensors") is None:
-        raise InputError(f"{system.name} needs torch, which is not installed", fix="pip install 'voiceveil[neural]'")
-    weights, pool, of_words = _weights_files(system), _pool_file(system), _files_of_words(system)
-    stamps = tuple(map(_stamp, (*weights, pool, *of_words.values())))
-    system = replace(system, source_gender="stated")  # one engine for all, as the gender is the stream's
-    return _engine(system, weights, pool, tuple(of_words.items()), stamps)
-
-
-def fingerprints(system: Resynthesis) -> dict[str, str]:
-    """Name -> hash or version of every model that the output of a system depends on."""
-    engine = engine_of(system)
-    weights = {
-        f"weights {stage}".strip(): file for stage, file in zip(system.stages, _weights_files(system), strict=True)
-    }
-    weights |= {f"weights {name}": file for name, file in _files_of_words(system).items()}
-    learned = engine.strategy.files() if isinstance(engine.strategy, Learned) else {}
-    files = {**weights, "pool": _pool_file(system), **learned}
-    return {**{name: sha256_file(file) for name, file in files.items()}, **engine.parts.fingerprints()}
-
-
-@lru_cache(maxsize=2)
-def _engine(
-    system: Resynthesis,
-    weights: tuple[Path, ...],
-    pool: Path,
-    of_words: tuple[tuple[str, Path], ...],
-    stamps: tuple[int, ...],
-) -> Engine:
-    report_status("loading models")
-    chain = tuple(
-        replace(load_stage(file, kinds, system.synthesis()), unprotected=stage in system.unprotected)
-        for file, (stage, kinds) in zip(weights, system.stages.items(), strict=True)
-    )
-    voices = load_pool(pool)
-    pieces = feature_extractors(content=system.content, pitch=system.pitch, speaker=system.speaker)
-    ours = pieces.fingerprints()
-    for number, (stage, file) in enumerate(zip(chain, weights, strict=True)):
-        # what a later stage takes is another's output
-        _check_parts(stage, file, pieces, ("speaker",) if number else ("content", "speaker"))
-    expecting = {name: load_stage(file, (f"{name} of words",)) for name, file in of_words}
-    for name, file in of_words:
-        fix = f"--set {_OF_WORDS[name]}=0, or `voiceveil train {name} --out {name}` in the folder of the weights"
-        _check_parts(expecting[name], file, pieces, ("content",), fix)
-    if voices.encoder != ours["speaker"]:
-        what = f"this pool is of another speaker encoder: {voices.encoder!r}, not {ours['speaker']!r}"
-        raise InputError(what, where=pool, fix=f"voiceveil train pool --speaker {system.speaker}")
-    chosen = system.chosen_strategy()
-    chosen.check(voices)
-    stages = (*chain, *system.last_stages())
-    words = expecting.get("intonation"), expecting.get("voicing")
-    return Engine(pieces, voices, chosen, stages, system.disguise(), *words)
-
-
-def _check_parts(
-    stage: LoadedStage, file: Path, pieces: FeatureExtractors, names: tuple[str, ...], fix: str = ""
-) -> None:
-    """An ``InputError`` where a stage was trained with other parts."""
-    ours = pieces.fingerprints()
-    for name in names:
-        theirs = stage.parts.get(name)
-        if theirs != ours[name] and (name != "content" or theirs != getattr(pieces.content, "imitates", "")):
-            what = f"these weights were trained with another {name}: {theirs!r}, not {ours[name]!r}"
-            fix = fix or f"--set {name}=NAME as in the training, or other weights"
-            raise InputError(what, where=file, fix=fix)
-
-
-def _weights_files(system: Resynthesis) -> tuple[Path, ...]:
-    """Those of every stage: the user's, each with the hash that the record beside it states; or those that ship."""
-    if not system.weights:
-        if not system.shipped:
-            fix = "train them (see `voiceveil train --help`) and give --weights DIR"
-            raise InputError(f"no weights of {system.name} ship with voiceveil", fix=fix)
-        return tuple(store.path("-".join(filter(None, (system.shipped, stage)))) for stage in system.stages)
-    return tuple(_trained(Path(system.weights) / stage) for stage in system.stages)
-
-
-def _trained(given: Path) -> Path:
-    file = given / "model.safetensors" if given.is_dir() else given
-    if not file.is_file():
-        raise InputError("no weights here", where=file, fix="give the folder that `voiceveil train` wrote")
-    expected = store.trained_sha256(file)
-    return file if expected is None else store.checked(file, expected, fix="copy the whole folder again")
-
-
-def _files_of_words(system: Resynthesis) -> dict[str, Path]:
-    """The networks that say what is expected of words, if it matters: those with the user's weights, or what ships."""
-    found = {}
-    for name, amount in _OF_WORDS.items():
-        if getattr(system.disguise(), amount):
-            beside = Path(system.weights) / name
-            own = system.weights and beside.is_dir()
-            found[name] = _trained(beside) if own else store.path(f"{system.shipped}-{name}")
-    return found
-
-
-def _pool_file(system: Resynthesis) -> Path:
-    """Return the one that is named; else one that lies with the user's weights; else the one that ships."""
-    if system.pool:
-        given = Path(system.pool)
-        return given / "pool.safetensors" if given.is_dir() else given
-    beside = Path(system.weights) / "pool.safetensors"
-    return beside if system.weights and beside.is_file() else store.path("pool")
-
-
-def _stamp(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.is_file() else 0

@@ -1,11 +1,11 @@
-"""The pool: external speakers whose voices a pseudo-speaker is made of.
+"""The pool: external speakers of whose voices pseudo-speakers are made.
 
-Conventions: ``n`` speakers, embeddings of shape (n, d): the mean over a speaker's utterances of their embeddings, each
-brought to length 1, so that no utterance weighs more for being loud or long. Genders are "f" and "m". ``log_f0`` is the
-mean natural logarithm of F0 in Hz over the voiced frames.
+Conventions: ``n`` speakers; embeddings (n, d), each the mean over the speaker's utterances of their L2-normalized
+embeddings, so that every utterance has the same weight. Genders are "f" and "m". ``log_f0`` is the mean natural
+logarithm of F0 in Hz over the voiced frames.
 
-A pool is a file of safetensors with the fingerprint of the encoder that the embeddings come from; those of another
-encoder mean nothing to a synthesizer.
+A pool is a safetensors file with the fingerprint of the encoder of its embeddings, as a synthesizer works only with
+embeddings of the encoder that it was trained with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,43 +23,47 @@ from voiceveil.core.documents import build
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.checkpoint import load_tensors, save_tensors
-from voiceveil.models.pitch.correlation import PitchTracker
+from voiceveil.models.pitch import trackers
+from voiceveil.models.pitch.trackers import PitchTracker
+from voiceveil.models.speaker import encoders
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.models.speaker.plda import Plda, PldaScorer, TwoCovariance
 from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
-from voiceveil.systems.resynthesis.speaking_style import Heights
+from voiceveil.systems.resynthesis.speaking_style import F0Population
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = [
-    "GENDERS",
-    "KIND",
-    "Pool",
-    "build_pool",
-    "load_pool",
-    "save_pool",
-]
+__all__ = ["GENDERS", "KIND", "Pool", "build_pool", "load_pool", "save_pool", "write_pool"]
 
 KIND = "pool of speakers"
 GENDERS = ("f", "m")
 Embedding = NDArray[np.float32]
-#: Speakers of each gender that a voice is compared with, and what difference of their cosines is one unit of log odds.
-_NEIGHBOURS, _UNIT = 5, 0.015
-#: Units of log odds that a high F0 speaks for a woman, at most.
-_SHOUTED = 1.0
-_LEAST_DEVIATION = 0.1  # of ln F0, between speakers
-_HIGHEST = 12.0  # ln F0
+#: Gender estimation: nearest speakers of each gender, and the difference of their mean cosines that is one log odd.
+_NEIGHBORS, _COSINE_UNIT = 5, 0.015
+#: Largest log odds for "f" from a high F0, since men can shout.
+_MOST_FROM_HIGH_F0 = 1.0
+#: Smallest standard deviation of mean ln F0 between speakers, and largest plausible ln F0.
+_LEAST_DEVIATION, _HIGHEST_LOG_F0 = 0.1, 12.0
 _FIX = "build the pool again"
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """``ids`` and ``genders`` of n speakers, ``embeddings`` (n, d), ``log_f0`` (n,), the encoder's fingerprint.
+    """Speakers with gender, embedding and mean F0.
 
-    ``plda`` scores two embeddings, as the challenges measure distances; ``where`` is the file, for messages.
-    ``ratings`` (n,): how natural each voice sounds (:mod:`voiceveil.systems.resynthesis.rating`), if that is known.
+    Parameters
+    ----------
+    ids, genders
+        Names and genders of n speakers.
+    embeddings, log_f0
+        Speaker embeddings (n, d), and mean ln F0 (n,).
+    encoder
+        Fingerprint of the speaker encoder.
+    plda
+        Scores pairs of embeddings: the distance measure of the challenges.
+    where
+        File of the pool, for error messages.
+    ratings
+        Naturalness of each voice (n,), if it was rated; see :mod:`voiceveil.systems.resynthesis.rating`.
     """
 
     ids: tuple[str, ...]
@@ -89,7 +92,7 @@ class Pool:
         return np.flatnonzero(self.genders == gender)
 
     def best(self, gender: str, share: float) -> NDArray[np.int64]:
-        """Return the rows of that share of the speakers of a gender who sound best; of all, if they are not rated."""
+        """Return the rows of the most natural ``share`` of a gender's speakers, or of all if they were not rated."""
         rows = self.of_gender(gender)
         if self.ratings is None:
             return rows
@@ -97,31 +100,40 @@ class Pool:
         return np.sort(rows[np.argsort(-self.ratings[rows], kind="stable")[:count]])
 
     def gender_of(self, embedding: Embedding, log_f0: float | None = None) -> str:
-        """Return the more likely gender of a voice, by its embedding and the mean of ln F0, if anything is voiced.
+        """Return the more likely gender of a voice.
 
-        Of the embedding, by how much the nearest speakers of one gender are nearer: those of other languages,
-        microphones and moods lie elsewhere than the pool's, where a plane that parts the pool says little; but
-        neighbors stay neighbors. F0 is a Gaussian in each gender; but a high one says little, as men can shout.
+        The embedding is compared with the nearest speakers of each gender: unlike a hyperplane fitted to the pool, this
+        also works for other languages, microphones and emotions, whose embeddings lie elsewhere. F0 is modeled as a
+        Gaussian for each gender; evidence for "f" from a high F0 is limited, since men can shout.
+
+        Parameters
+        ----------
+        embedding
+            Speaker embedding (d,).
+        log_f0
+            Mean ln F0; None: nothing is voiced.
         """
-        likeness = self.embeddings @ l2_normalized(embedding) / np.linalg.norm(self.embeddings, axis=1)
-        first, second = (float(np.sort(likeness[self.of_gender(g)])[-_NEIGHBOURS:].mean()) for g in GENDERS)
-        evidence = (second - first) / _UNIT
+        cosines = self._cosines(embedding)
+        female, male = (float(np.sort(cosines[self.of_gender(g)])[-_NEIGHBORS:].mean()) for g in GENDERS)
+        log_odds = (male - female) / _COSINE_UNIT
         if log_f0 is not None:
-            one, other = map(self.heights, GENDERS)
-            variance = (one.deviation**2 + other.deviation**2) / 2
-            of_f0 = (other.usual - one.usual) * (log_f0 - (one.usual + other.usual) / 2) / variance
-            evidence += max(of_f0, -_SHOUTED)
-        return GENDERS[int(evidence > 0)]
+            women, men = map(self.f0_population, GENDERS)
+            variance = (women.deviation**2 + men.deviation**2) / 2
+            from_f0 = (men.mean - women.mean) * (log_f0 - (women.mean + men.mean) / 2) / variance
+            log_odds += max(from_f0, -_MOST_FROM_HIGH_F0)
+        return GENDERS[int(log_odds > 0)]
 
-    def heights(self, gender: str) -> Heights:
-        """How high speakers of a gender speak."""
+    def f0_population(self, gender: str) -> F0Population:
+        """Return the mean and deviation of mean ln F0 over the speakers of a gender."""
         means = self.log_f0[self.of_gender(gender)].astype(np.float64)
-        return Heights(float(means.mean()), max(float(means.std()), _LEAST_DEVIATION))
+        return F0Population(float(means.mean()), max(float(means.std()), _LEAST_DEVIATION))
 
     def gender_of_nearest(self, embedding: Embedding) -> str:
-        """That of the most similar speaker: for a voice that is made of the pool, some of whom sound like the other."""
-        likeness = self.embeddings @ l2_normalized(embedding) / np.linalg.norm(self.embeddings, axis=1)
-        return str(self.genders[int(likeness.argmax())])
+        """Return the gender of the most similar speaker: for voices that were made of the pool."""
+        return str(self.genders[int(self._cosines(embedding).argmax())])
+
+    def _cosines(self, embedding: Embedding) -> NDArray[np.float32]:
+        return np.asarray(self.embeddings @ l2_normalized(embedding) / np.linalg.norm(self.embeddings, axis=1))
 
 
 def build_pool(
@@ -130,7 +142,22 @@ def build_pool(
     tracker: PitchTracker,
     context: RunContext | None = None,
 ) -> Pool:
-    """Embed every utterance, and take the mean of each speaker; the distance (PLDA) is learned from them too."""
+    """Build a pool: mean embedding and mean F0 of every speaker, and a PLDA fitted to all utterances.
+
+    Parameters
+    ----------
+    utterances
+        Speech with speaker and gender; both genders, and a speaker with several utterances.
+    encoder, tracker
+        Speaker encoder and pitch tracker.
+    context
+        Cache and processes.
+
+    Raises
+    ------
+    InputError
+        If a speaker or gender is missing or contradictory, or a speaker is never voiced.
+    """
     listed = list(utterances)
     groups = _speakers(listed)
     run = context or RunContext()
@@ -155,15 +182,57 @@ def build_pool(
     )
 
 
+def write_pool(
+    utterances: Iterable[Utterance],
+    out: Path,
+    context: RunContext,
+    *,
+    speaker: str = "campplus",
+    pitch: str = "swift",
+    rate: bool = False,
+) -> Pool:
+    """Build a pool from speech, and write it as ``pool.safetensors``.
+
+    Parameters
+    ----------
+    utterances
+        Speech with speakers and genders.
+    out
+        Folder for the pool.
+    context
+        Cache, processes and progress.
+    speaker, pitch
+        Names of the speaker encoder and of the pitch tracker.
+    rate
+        Rate the naturalness of each voice, see :mod:`voiceveil.systems.resynthesis.rating`.
+
+    Raises
+    ------
+    InputError
+        If speakers or genders are missing, or a name is unknown.
+    """
+    listed = list(utterances)
+    pool = build_pool(listed, encoders.encoder(speaker), trackers.tracker(pitch), context)
+    if rate:
+        from voiceveil.systems.resynthesis.rating import rate_voices  # which builds on this module
+
+        jobs = context.jobs if isinstance(context.jobs, int) else 1  # rated on this computer
+        pool = rate_voices(pool, listed, cache=context.cache.path, jobs=jobs, quiet=not context.progress)
+    save_pool(out / "pool.safetensors", pool)
+    return pool
+
+
 def _speakers(utterances: list[Utterance]) -> dict[str, list[Utterance]]:
-    """Speaker -> utterances, in the order of the speakers' names; each with one gender, one of them with two or more
-    utterances, without which nobody knows how the embeddings of one voice differ."""
+    """Return speaker -> utterances, sorted by speaker; refuse data from which no pool can be built.
+
+    One speaker at least needs two utterances, from which the PLDA learns how embeddings of one voice differ.
+    """
     groups: dict[str, list[Utterance]] = defaultdict(list)
     for utterance in utterances:
         if utterance.speaker is None or utterance.gender not in GENDERS:
-            lack = "speaker" if utterance.speaker is None else "gender"
+            missing = "speaker" if utterance.speaker is None else "gender"
             fix = "give speakers and genders (utt2spk and spk2gender, or columns of a manifest)"
-            raise InputError(f"utterance {utterance.id} has no {lack}", where=utterance.path, fix=fix)
+            raise InputError(f"utterance {utterance.id} has no {missing}", where=utterance.path, fix=fix)
         groups[utterance.speaker].append(utterance)
     for speaker, group in groups.items():
         if len({u.gender for u in group}) > 1:
@@ -235,7 +304,7 @@ class _Record:
 
 
 def _check_voices(pool: Pool) -> None:
-    """Raise an ``InputError`` if a pool that was read has voices that cannot be."""
+    """Raise an ``InputError`` if a pool that was read has impossible values."""
     model, d = pool.plda.model, pool.embeddings.shape[1]
     shapes = [pool.plda.mean.shape, model.mean.shape, model.between.shape, model.within.shape]
     if shapes != [(d,), (d,), (d, d), (d, d)] or set(pool.genders) != set(GENDERS):
@@ -243,6 +312,6 @@ def _check_voices(pool: Pool) -> None:
     try:
         np.linalg.cholesky(model.within.astype(np.float64))
     except np.linalg.LinAlgError:
-        raise InputError("damaged: its covariance is no covariance", where=pool.where, fix=_FIX) from None
-    if not (np.abs(pool.log_f0) <= _HIGHEST).all() or not pool.embeddings.any(axis=1).all():
-        raise InputError("damaged: a voice that nobody has", where=pool.where, fix=_FIX)
+        raise InputError("damaged: its covariance is not positive definite", where=pool.where, fix=_FIX) from None
+    if not (np.abs(pool.log_f0) <= _HIGHEST_LOG_F0).all() or not pool.embeddings.any(axis=1).all():
+        raise InputError("damaged: a voice has an impossible F0 or an embedding of zeros", where=pool.where, fix=_FIX)

@@ -1,9 +1,9 @@
-"""What a source loses beside its voice, or keeps: register and reach of F0, its own sounds, rhythm, loudness.
+"""Changes to prosody: F0, voicing, vocal effort, rhythm, tempo and loudness of the source.
 
-A voice is known by more than its timbre, and a feeling is heard in more than words. All that is done here is drawn or
-measured once a recording.
+A speaker can be recognized by prosody as well as by timbre, and prosody also carries emotion. Each change is drawn or
+measured once for a recording.
 
-Conventions: F0 (T,) in Hz with 0 for unvoiced; frames of 10 ms; positions in frames, from 0.
+Conventions: F0 (T,) in Hz with 0 for unvoiced; frames of 10 ms; positions in frames of the source, from 0.
 """
 
 from __future__ import annotations
@@ -16,26 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.audio import Samples
-from voiceveil.dsp.effort import balance, effort, raised
+from voiceveil.dsp.effort import change_effort, spectral_balance, vocal_effort
 from voiceveil.dsp.excitation import continuous_f0
-from voiceveil.models.content.features import interpolated
+from voiceveil.models.content.features import interpolate
 from voiceveil.systems.parameters import Range
-from voiceveil.systems.resynthesis.speaking_style import SPREAD, TYPICAL, Heights, Manner, Register, mixed
+from voiceveil.systems.resynthesis.speaking_style import (
+    DEVIATION_SPREAD,
+    TYPICAL_DEVIATION,
+    F0Population,
+    F0Statistics,
+    SpeakingStyle,
+    blend,
+)
 
-__all__ = ["Disguise", "at_places", "stretched", "with_loudness"]
+__all__ = ["ProsodyChange", "at_positions", "match_loudness", "resample_positions"]
 
 Array = NDArray[np.float32]
-_LOWEST, _HIGHEST = 50.0, 600.0  # Hz
-#: A contour that is expected hardly moves if its deviation is less, of those that were learned: half of what is usual.
-_HARDLY = 0.3
-#: Frames: rhythm changes this slowly, and not at all this near to an end, where pieces of a recording are joined.
-_SLOWLY, _STILL = 40, 100
-#: Loudness: samples of a frame, frames over which it is averaged (half a second), dB that it is changed by at most.
-_FRAME, _SMOOTH, _MOST = 160, 51, 12.0
+_LOWEST_F0, _HIGHEST_F0 = 50.0, 600.0  # Hz
+#: Smallest deviation that a predicted F0 contour is divided by, in deviations of the training data: half the usual one.
+_LEAST_DEVIATION = 0.3
+#: Frames between two changes of the local tempo, and frames at either end without any, where pieces are joined.
+_TEMPO_STEP, _STEADY_ENDS = 40, 100
+#: Loudness: samples per frame, frames of the smoothing window (half a second), largest change in dB.
+_FRAME, _WINDOW, _LARGEST_GAIN = 160, 51, 12.0
 
 
 @dataclass(frozen=True)
-class Disguise:
+class ProsodyChange:
     """Changes to prosody.
 
     Parameters
@@ -72,121 +79,151 @@ class Disguise:
     predicted_f0_weight: float = 0.0
     voicing: float = 0.0
 
-    def speed(self, rng: np.random.Generator) -> float:
-        """Return one of the range, equally spread over its logarithm, of two digits."""
+    def draw_speed(self, rng: np.random.Generator) -> float:
+        """Draw a playback speed log-uniformly from ``speeds``, rounded to two decimals."""
         low, high = self.speeds
         return low if low == high else round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 2)
 
-    def pace(self, rng: np.random.Generator) -> float:
-        """How many times as long a recording becomes, equally spread over its logarithm."""
+    def draw_duration_factor(self, rng: np.random.Generator) -> float:
+        """Draw the ratio of output to input duration log-uniformly."""
         return float(np.exp(rng.uniform(-self.tempo, self.tempo)))
 
-    def f0(
+    def convert_f0(
         self,
         f0: Array,
-        source: Register | None,
+        source: F0Statistics | None,
         target: float,
-        heights: Heights | None = None,
-        manner: Manner | None = None,
-        expected: Array | None = None,
+        population: F0Population | None = None,
+        style: SpeakingStyle | None = None,
+        predicted: Array | None = None,
     ) -> Array:
-        """Return the intonation of a source with this register about the ``target``, a mean of ln F0.
+        """Return the F0 contour of the output.
 
-        ``manner``: that of the source, ``heights``: those of the target's gender, if it may stay. ``expected``: the
-        contour (T,) of the melody, in deviations of those that were learned.
+        Parameters
+        ----------
+        f0
+            F0 of the source (T,) in Hz.
+        source
+            Statistics of the source's F0; None: it is never voiced, and ``f0`` is returned.
+        target
+            Mean ln F0 of the pseudo-speaker.
+        population
+            Speakers of the pseudo-speaker's gender; None: the target does not depend on ``style``.
+        style
+            Speaking style of the source.
+        predicted
+            Contour (T,) predicted from the words, in standard deviations.
         """
         if self.intonation == "source" or source is None:
             return f0
-        manner = manner or Manner()
-        share = manner.emotion_weight(self.arousal_threshold)
-        reach = source.reach
+        style = style or SpeakingStyle()
+        weight = style.emotion_weight(self.arousal_threshold)
+        f0_range = source.f0_range
         if self.intonation == "leveled":
-            reach = TYPICAL * math.exp(SPREAD * mixed(manner.reach, 0.0, share))
-        if heights is not None:
-            target = heights.at(mixed(manner.height, heights.deviations(target), share))
+            f0_range = TYPICAL_DEVIATION * math.exp(DEVIATION_SPREAD * blend(style.f0_range, 0.0, weight))
+        if population is not None:
+            target = population.from_z_score(blend(style.mean_f0, population.z_score(target), weight))
         voiced = f0 > 0
-        own = (np.log(np.where(voiced, f0, 1.0)) - source.mean) / source.reach
-        movement = mixed(1.0, self.f0_range_kept, share) * own
-        if expected is not None and voiced.any():
-            movement += (1 - share) * self.predicted_f0_weight * _standardized(expected, voiced)
-        moved = np.clip(np.exp(target + reach * movement), _LOWEST, _HIGHEST)
+        own = (np.log(np.where(voiced, f0, 1.0)) - source.mean) / source.f0_range
+        movement = blend(1.0, self.f0_range_kept, weight) * own
+        if predicted is not None and voiced.any():
+            movement += (1 - weight) * self.predicted_f0_weight * _standardized(predicted, voiced)
+        moved = np.clip(np.exp(target + f0_range * movement), _LOWEST_F0, _HIGHEST_F0)
         return np.where(voiced, moved, 0.0).astype(np.float32)
 
-    def voiced(self, f0: Array, expected: Array, manner: Manner) -> Array:
-        """F0 (T,) that is voiced where the source is, or where ``expected``, a probability (T,), says that words are.
+    def convert_voicing(self, f0: Array, predicted: Array, style: SpeakingStyle) -> Array:
+        """Return F0 (T,) with voicing blended between the source's and the one predicted from the words.
 
-        It goes on through frames that the source did not voice. A whisper stays one, and so does the creak or the
-        breath of a ``manner`` that is a feeling's.
+        F0 is interpolated through frames that only the prediction voices. Whispered speech, which has no voiced frame,
+        and the voicing of emotional speech are kept.
+
+        Parameters
+        ----------
+        f0
+            F0 of the source (T,) in Hz.
+        predicted
+            Probability of voicing (T,).
+        style
+            Speaking style of the source.
         """
         voiced = f0 > 0
         if not voiced.any():
             return f0
-        amount = self.voicing * (1 - manner.emotion_weight(self.arousal_threshold))
-        decided = (1 - amount) * voiced + amount * expected > 0.5
+        amount = self.voicing * (1 - style.emotion_weight(self.arousal_threshold))
+        decided = (1 - amount) * voiced + amount * predicted > 0.5
         return np.where(decided, continuous_f0(f0), 0.0).astype(np.float32)
 
-    def effort(self, made: Samples, voiced: NDArray[np.bool_], manner: Manner) -> Samples:
-        """Samples with the vocal effort of a manner, as far as it is a feeling's."""
-        share = manner.emotion_weight(self.arousal_threshold)
-        found = None if share == 0 or manner.effort is None else balance(made, voiced)
-        if found is None:
-            return made
-        own = effort(found)
-        return raised(made, mixed(manner.effort, own, share) - own)
+    def convert_effort(self, samples: Samples, voiced: NDArray[np.bool_], style: SpeakingStyle) -> Samples:
+        """Return synthesized samples with the vocal effort of the source, as far as its style is emotional."""
+        weight = style.emotion_weight(self.arousal_threshold)
+        balance = None if weight == 0 or style.effort is None else spectral_balance(samples, voiced)
+        if balance is None:
+            return samples
+        own = vocal_effort(balance)
+        return change_effort(samples, blend(style.effort, own, weight) - own)
 
-    def places(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Where in the source every frame of a result of its length is from: growing, from the first to the last."""
-        still = np.arange(frames, dtype=np.float64)
-        inner = frames - 2 * _STILL
-        if self.rhythm == 0 or inner < 2 * _SLOWLY:
-            return still
-        knots = rng.normal(scale=self.rhythm, size=inner // _SLOWLY + 2)
-        tempo = np.exp(np.interp(np.arange(inner) / _SLOWLY, np.arange(len(knots)), knots))
-        along = np.concatenate([[0.0], np.cumsum(tempo)])
-        still[_STILL : _STILL + inner + 1] = _STILL + along * (inner / along[-1])
-        return still
-
-
-def stretched(places: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
-    """So many places along the same way."""
-    return np.interp(np.linspace(0, len(places) - 1, frames), np.arange(len(places)), places)
+    def draw_positions(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw a rhythm: the position in the source of every output frame, increasing, first and last unchanged."""
+        positions = np.arange(frames, dtype=np.float64)
+        inner = frames - 2 * _STEADY_ENDS
+        if self.rhythm == 0 or inner < 2 * _TEMPO_STEP:
+            return positions
+        knots = rng.normal(scale=self.rhythm, size=inner // _TEMPO_STEP + 2)
+        tempo = np.exp(np.interp(np.arange(inner) / _TEMPO_STEP, np.arange(len(knots)), knots))
+        elapsed = np.concatenate([[0.0], np.cumsum(tempo)])
+        positions[_STEADY_ENDS : _STEADY_ENDS + inner + 1] = _STEADY_ENDS + elapsed * (inner / elapsed[-1])
+        return positions
 
 
-def at_places(track: Array, places: NDArray[np.float64]) -> Array:
-    """Rows of a track (T, ...) at places between its frames: of F0 the nearest, of content a mean of two."""
-    if track.ndim == 1:  # between voiced and unvoiced there is nothing
-        return np.asarray(track[np.rint(places).astype(np.int64)])
-    return interpolated(track, places)
+def resample_positions(positions: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
+    """Return ``frames`` positions on the same path, evenly spaced: a change of the tempo."""
+    return np.interp(np.linspace(0, len(positions) - 1, frames), np.arange(len(positions)), positions)
 
 
-def with_loudness(made: Array, source: Array, amount: float) -> Array:
-    """Samples (N,) whose slow changes of loudness are those of the source, so far as ``amount``, 0 to 1, says.
+def at_positions(track: Array, positions: NDArray[np.float64]) -> Array:
+    """Return a track at fractional positions: F0 (T,) of the nearest frame, content (T, D) interpolated."""
+    if track.ndim == 1:  # values between voiced and unvoiced frames would be meaningless
+        return np.asarray(track[np.rint(positions).astype(np.int64)])
+    return interpolate(track, positions)
 
-    A source of another length is played at another tempo.
+
+def match_loudness(samples: Array, source: Array, amount: float) -> Array:
+    """Return the samples with the slow loudness changes of the source.
+
+    Parameters
+    ----------
+    samples
+        Synthesized speech (N,).
+    source
+        The source (M,); if it has another length, its loudness contour is stretched.
+    amount
+        0 keeps the loudness of ``samples``, 1 takes that of the source.
     """
-    frames, heard = len(made) // _FRAME, len(source) // _FRAME
-    if amount == 0 or min(frames, heard) < 2:
-        return made
-    wanted = np.interp(np.linspace(0, heard - 1, frames), np.arange(heard), _slow_level(source, heard))
-    gains = np.clip(amount * (wanted - _slow_level(made, frames)), -_MOST, _MOST)
-    at = (np.arange(len(made)) - (_FRAME - 1) / 2) / _FRAME
-    return np.asarray(made * 10 ** (np.interp(at, np.arange(frames), gains) / 20), dtype=np.float32)
+    frames, source_frames = len(samples) // _FRAME, len(source) // _FRAME
+    if amount == 0 or min(frames, source_frames) < 2:
+        return samples
+    wanted = np.interp(
+        np.linspace(0, source_frames - 1, frames), np.arange(source_frames), _slow_level(source, source_frames)
+    )
+    gains = np.clip(amount * (wanted - _slow_level(samples, frames)), -_LARGEST_GAIN, _LARGEST_GAIN)
+    position = (np.arange(len(samples)) - (_FRAME - 1) / 2) / _FRAME
+    return np.asarray(samples * 10 ** (np.interp(position, np.arange(frames), gains) / 20), dtype=np.float32)
 
 
 def _standardized(contour: Array, voiced: NDArray[np.bool_]) -> Array:
-    """About its mean where it is voiced, and of deviation 1, unless it hardly moves.
+    """Return the contour with mean 0 and deviation 1 over voiced frames; a nearly flat one stays flatter.
 
-    What is expected moves less than what is said, which nobody can quite foresee.
+    Predicted contours move less than real ones, since words do not determine F0 completely.
     """
     centered = contour - contour[voiced].mean()
-    return np.asarray(centered / max(_HARDLY, float(centered[voiced].std())), dtype=np.float32)
+    return np.asarray(centered / max(_LEAST_DEVIATION, float(centered[voiced].std())), dtype=np.float32)
 
 
 def _slow_level(samples: Array, frames: int) -> NDArray[np.float64]:
-    """Power in dB of every frame with those around it, relative to the whole; 40 dB below it at least."""
+    """Return the smoothed power of every frame in dB relative to the mean, not below -40 dB."""
     power = np.square(samples[: frames * _FRAME].reshape(frames, _FRAME), dtype=np.float64).mean(axis=1)
-    window = np.hanning(_SMOOTH + 2)[1:-1]
-    around = np.convolve(power, window)[_SMOOTH // 2 : _SMOOTH // 2 + frames]
-    share = np.convolve(np.ones(frames), window)[_SMOOTH // 2 : _SMOOTH // 2 + frames]
-    whole = max(float(power.mean()), 1e-30)
-    return np.asarray(10 * np.log10(np.maximum(around / share / whole, 1e-4)))
+    window = np.hanning(_WINDOW + 2)[1:-1]
+    smoothed = np.convolve(power, window)[_WINDOW // 2 : _WINDOW // 2 + frames]
+    weights = np.convolve(np.ones(frames), window)[_WINDOW // 2 : _WINDOW // 2 + frames]
+    mean = max(float(power.mean()), 1e-30)
+    return np.asarray(10 * np.log10(np.maximum(smoothed / weights / mean, 1e-4)))

@@ -1,8 +1,8 @@
-"""How natural the voices of a pool sound when a decoder speaks with them.
+"""Naturalness of the voices of a pool.
 
-Some embeddings, of a noisy recording or of a voice unlike those of the training, make a decoder speak badly. Therefore
-every voice of a pool says the same few sentences, those of its gender, through `veil`, and DNSMOS rates what is heard;
-`veil` then draws from the voices that sound best.
+Some embeddings, of noisy recordings or of voices unlike those of the training, make a decoder sound bad. To find them,
+`veil` converts the same few sentences to every voice of the same gender, and DNSMOS rates the result; `veil` then draws
+from the voices that sound best.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from voiceveil.models.naturalness import DNSMOS
 from voiceveil.run.cache import Cache
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
-from voiceveil.systems.resynthesis.pipeline import Engine, ResynthesisStream, engine_of
+from voiceveil.systems.resynthesis.loader import load_pipeline
+from voiceveil.systems.resynthesis.pipeline import Pipeline, ResynthesisStream
 from voiceveil.systems.resynthesis.pool import GENDERS, Embedding, Pool
-from voiceveil.systems.resynthesis.pseudo import PseudoSpeaker
+from voiceveil.systems.resynthesis.strategies import PseudoSpeaker
 from voiceveil.systems.resynthesis.veil import Veil
 
-__all__ = ["rated"]
+__all__ = ["rate_voices"]
 
 RATE = 16000
-#: Sentences of each gender, by as many speakers, and seconds of each: one window of DNSMOS, once they are doubled.
+#: Sentences of each gender, by as many speakers, and seconds of each: repeated once they fill a window of DNSMOS.
 SENTENCES, SECONDS = 4, 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Voice:
-    """A speaker of the pool, and the strategy in which everybody becomes that speaker."""
+    """A speaker of the pool, as the strategy that always draws this speaker."""
 
     row: int
     gender: str
@@ -47,56 +48,73 @@ class _Voice:
     needs_source_embedding: ClassVar[bool] = True
 
     def check(self, pool: Pool) -> None:
-        """Any will do."""
+        """Accept any pool."""
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
-        """That speaker."""
+        """Return the speaker."""
         return PseudoSpeaker(self.embedding, self.log_f0)
 
 
 @dataclass(frozen=True)
 class _Rating:
-    """The work of one process: a voice to its rating; ``cache`` keeps what is known already."""
+    """Function of worker processes: rates a voice; ``cache`` keeps ratings."""
 
     sentences: Mapping[str, Sequence[Samples]]
     cache: Path | None
 
     def __call__(self, voice: _Voice) -> float:
-        # as those who said the sentences spoke: the voice is to be heard, and not what is expected of words
+        # prosody of the sentences, not predicted from the words: the rating is to depend on the voice
         system = Veil(predicted_f0_weight=0.0, f0_range_kept=1.0, voicing=0.0, arousal_threshold=0.0)
         judge, sentences = DNSMOS(), self.sentences[voice.gender]
-        engine = replace(engine_of(system), strategy=voice)
+        pipeline = replace(load_pipeline(system), strategy=voice)
 
         def ratings() -> list[float]:
-            made = (_spoken(engine, samples, number) for number, samples in enumerate(sentences))
-            return [judge(Waveform(samples, RATE))["ovr"] for samples in made]
+            converted = (_convert(pipeline, samples, number) for number, samples in enumerate(sentences))
+            return [judge(Waveform(samples, RATE))["ovr"] for samples in converted]
 
-        what = f"voice 1 {judge.fingerprint()} {sorted(system.models().items())} {system.parameters()}"
+        version = f"voice 1 {judge.fingerprint()} {sorted(system.models().items())} {system.parameters()}"
         inputs = [voice.embedding, voice.log_f0, *sentences]
-        return float(np.mean(_opened(self.cache, os.getpid()).remember(what, inputs, ratings)))
+        return float(np.mean(_opened(self.cache, os.getpid()).remember(version, inputs, ratings)))
 
 
 @lru_cache(maxsize=1)
 def _opened(cache: Path | None, process: int) -> Cache:
-    """Return a database has to be opened by the process that uses it."""
+    """Return the cache, opened once by each process that uses it."""
     return Cache(cache)
 
 
-def _spoken(engine: Engine, samples: Samples, number: int) -> Samples:
-    """Return a sentence by an engine: with the same draws, of speed and tempo, for every voice."""
-    return ResynthesisStream(engine, np.random.default_rng(number)).convert_all(samples)
+def _convert(pipeline: Pipeline, samples: Samples, number: int) -> Samples:
+    """Convert sentence ``number`` with the same draws of speed and tempo for every voice."""
+    return ResynthesisStream(pipeline, np.random.default_rng(number)).convert_all(samples)
 
 
-def rated(
+def rate_voices(
     pool: Pool, utterances: Iterable[Utterance], *, cache: Path | None = None, jobs: int = 1, quiet: bool = True
 ) -> Pool:
-    """Return the pool with a rating of each voice: the mean of DNSMOS, overall, over the sentences of its gender.
+    """Return the pool with a rating of each voice: the mean overall DNSMOS over the sentences of its gender.
 
-    Sentences are the first five seconds of an utterance of each of four speakers of the gender; ``utterances`` are what
-    they are taken from. A voice takes about four seconds of computing.
+    A voice takes about four seconds of computing.
+
+    Parameters
+    ----------
+    pool
+        Speakers with embeddings of the encoder of `veil`.
+    utterances
+        Speech to take the sentences from: the first five seconds of an utterance of four speakers of each gender.
+    cache
+        SQLite file that keeps ratings.
+    jobs
+        Number of processes.
+    quiet
+        Show no progress.
+
+    Raises
+    ------
+    InputError
+        If the pool is of another encoder, or too few utterances are long enough.
     """
-    if pool.encoder != engine_of(Veil()).pool.encoder:
-        raise InputError("voices can be rated of the encoder that veil has, campplus, alone", fix="leave out --rate")
+    if pool.encoder != load_pipeline(Veil()).pool.encoder:
+        raise InputError("only voices of the encoder of veil, campplus, can be rated", fix="leave out --rate")
     listed = list(utterances)
     work = _Rating({gender: _sentences(listed, gender) for gender in GENDERS}, cache)
     columns = zip(pool.genders, pool.embeddings, pool.log_f0, strict=True)
@@ -112,14 +130,16 @@ def rated(
 
 
 def _sentences(utterances: Sequence[Utterance], gender: str) -> tuple[Samples, ...]:
-    """Return the beginnings of the first utterance that is long enough of each of the first speakers of a gender."""
-    found: dict[str | None, Samples] = {}
+    """Return the beginning of the first long enough utterance of each of the first speakers of a gender."""
+    sentences: dict[str | None, Samples] = {}
     for utterance in sorted((u for u in utterances if u.gender == gender), key=lambda u: u.id):
-        if len(found) < SENTENCES and utterance.speaker not in found:
+        if len(sentences) < SENTENCES and utterance.speaker not in sentences:
             whole = load(utterance.path, rate=RATE, start=utterance.start, duration=utterance.duration)
             if whole.duration >= SECONDS:
-                found[utterance.speaker] = whole.samples[: round(SECONDS * RATE)]
-    if len(found) < SENTENCES:
-        what = f"{len(found)} speakers of gender {gender} have an utterance of {SECONDS:g} s, {SENTENCES} are needed"
-        raise InputError(what, fix="add a corpus to --data, or leave out --rate")
-    return tuple(found.values())
+                sentences[utterance.speaker] = whole.samples[: round(SECONDS * RATE)]
+    if len(sentences) < SENTENCES:
+        problem = (
+            f"{len(sentences)} speakers of gender {gender} have an utterance of {SECONDS:g} s, {SENTENCES} are needed"
+        )
+        raise InputError(problem, fix="add a corpus to --data, or leave out --rate")
+    return tuple(sentences.values())

@@ -1,13 +1,12 @@
-"""How somebody speaks: how high, how lively, with how much effort; and whether that is a speaker's or a feeling's.
+"""Speaking style: mean F0, F0 range and vocal effort, and whether they are due to the speaker or to an emotion.
 
-Everybody has a manner of speaking, and is known by it: one has a high voice, another a lively one, a third a microphone
-that makes it sound raised. But who is angry or glad speaks higher, livelier and with more effort at once, and who is
-sad with less of all three. Over the speakers of LibriSpeech the three hardly go together (correlations of 0.1 to 0.3);
-over emotions they do. So a manner that is out of the ordinary in all three together is a feeling's, and any other is
-the speaker's.
+All three identify a speaker: some people have a high voice, some a lively one, and some a microphone that makes them
+sound as if they raised it. Emotions change the three together: anger and joy raise all of them, sadness lowers all of
+them. Between speakers of LibriSpeech the three hardly correlate (0.1 to 0.3). A recording in which all three are
+unusual in the same direction is therefore taken as emotional; any other deviation is taken as the speaker's own.
 
-Conventions: F0 (T,) in Hz with 0 for unvoiced; a manner is in deviations between speakers from what is usual, 0 for
-the usual itself.
+Conventions: F0 (T,) in Hz with 0 for unvoiced; styles are z-scores, that is, standard deviations between speakers from
+the mean of all speakers.
 """
 
 from __future__ import annotations
@@ -18,29 +17,37 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SPREAD", "TYPICAL", "Heights", "Manner", "Register", "mixed", "register_of"]
+__all__ = [
+    "DEVIATION_SPREAD",
+    "TYPICAL_DEVIATION",
+    "F0Population",
+    "F0Statistics",
+    "SpeakingStyle",
+    "blend",
+    "f0_statistics",
+]
 
-#: Deviation of ln F0 that all recordings get where it is leveled: the mean over LibriSpeech train-clean-5.
-TYPICAL = 0.2
-#: Deviation of the logarithm of that between recordings of different speakers.
-SPREAD = 0.3
+#: Standard deviation of ln F0 that all recordings get if F0 is leveled: the mean over LibriSpeech train-clean-5.
+TYPICAL_DEVIATION = 0.2
+#: Standard deviation, between recordings of different speakers, of the logarithm of that deviation.
+DEVIATION_SPREAD = 0.3
 
-#: Of what is ordinary: so far below it nothing of a manner stays, so far above it all.
+#: The emotion weight rises from 0 to 1 while arousal goes from 1 - _MARGIN to 1 + _MARGIN times the threshold.
 _MARGIN = 0.1
 
 
-class Manner(NamedTuple):
-    """Height (mean of ln F0), reach (logarithm of the deviation of ln F0) and vocal effort; None: it was not heard."""
+class SpeakingStyle(NamedTuple):
+    """Z-scores of mean ln F0, of the log standard deviation of ln F0, and of vocal effort; None: not measured."""
 
-    height: float | None = None
-    reach: float | None = None
+    mean_f0: float | None = None
+    f0_range: float | None = None
     effort: float | None = None
 
     @property
     def arousal(self) -> float:
-        """How far from the usual what was heard is together, as one deviation: the length along their diagonal."""
-        heard = [value for value in self if value is not None]
-        return abs(sum(heard)) / math.sqrt(max(1, len(heard)))
+        """Return the joint deviation from the mean: the absolute sum of the z-scores, scaled to unit variance."""
+        scores = [score for score in self if score is not None]
+        return abs(sum(scores)) / math.sqrt(max(1, len(scores)))
 
     def emotion_weight(self, arousal_threshold: float) -> float:
         """Return the weight of emotion, 0 (arousal well below the threshold) to 1 (well above)."""
@@ -49,44 +56,52 @@ class Manner(NamedTuple):
         return min(max((self.arousal / arousal_threshold - (1 - _MARGIN)) / (2 * _MARGIN), 0.0), 1.0)
 
 
-class Heights(NamedTuple):
-    """Mean and deviation of the means of ln F0 of speakers of one gender."""
+class F0Population(NamedTuple):
+    """Mean and standard deviation, over speakers of one gender, of their mean ln F0."""
 
-    usual: float
+    mean: float
     deviation: float
 
-    def deviations(self, mean: float) -> float:
-        """How far a mean of ln F0 is from the usual."""
-        return (mean - self.usual) / self.deviation
+    def z_score(self, log_f0: float) -> float:
+        """Return the z-score of a mean ln F0."""
+        return (log_f0 - self.mean) / self.deviation
 
-    def at(self, deviations: float) -> float:
-        """Return the mean of ln F0 that is so far from the usual."""
-        return self.usual + deviations * self.deviation
+    def from_z_score(self, score: float) -> float:
+        """Return the mean ln F0 that has this z-score."""
+        return self.mean + score * self.deviation
 
 
-class Register(NamedTuple):
-    """Mean and deviation of ln F0 over the voiced frames of a recording."""
+class F0Statistics(NamedTuple):
+    """Mean and standard deviation of ln F0 over the voiced frames of a recording."""
 
     mean: float
     deviation: float
 
     @property
-    def reach(self) -> float:
-        """The deviation, at least a quarter of the typical one: a monotone voice does not become a lively one."""
-        return max(self.deviation, TYPICAL / 4)
+    def f0_range(self) -> float:
+        """Return the deviation, at least a quarter of the typical one, so that a monotone voice stays monotone."""
+        return max(self.deviation, TYPICAL_DEVIATION / 4)
 
-    def manner(self, heights: Heights | None, effort: float | None) -> Manner:
-        """How somebody speaks with this register, among ``heights`` that are usual for the gender."""
-        height = None if heights is None else heights.deviations(self.mean)
-        return Manner(height, math.log(self.reach / TYPICAL) / SPREAD, effort)
+    def style(self, population: F0Population | None, effort: float | None) -> SpeakingStyle:
+        """Return the style of a recording with these statistics.
+
+        Parameters
+        ----------
+        population
+            Speakers of the same gender; None leaves ``mean_f0`` out.
+        effort
+            Vocal effort as a z-score, if it is known.
+        """
+        mean_f0 = None if population is None else population.z_score(self.mean)
+        return SpeakingStyle(mean_f0, math.log(self.f0_range / TYPICAL_DEVIATION) / DEVIATION_SPREAD, effort)
 
 
-def register_of(f0: NDArray[np.float32]) -> Register | None:
-    """None: nothing is voiced."""
-    logarithm = np.log(f0[f0 > 0])
-    return Register(float(logarithm.mean()), float(logarithm.std())) if logarithm.size else None
+def f0_statistics(f0: NDArray[np.float32]) -> F0Statistics | None:
+    """Return the statistics of an F0 contour, or None if no frame is voiced."""
+    log_f0 = np.log(f0[f0 > 0])
+    return F0Statistics(float(log_f0.mean()), float(log_f0.std())) if log_f0.size else None
 
 
-def mixed(own: float | None, other: float, share: float) -> float:
-    """A value of one's own manner to a share, of another's to the rest; of the other's alone, if none was heard."""
-    return other if own is None else share * own + (1 - share) * other
+def blend(own: float | None, other: float, weight: float) -> float:
+    """Return ``weight`` times ``own`` plus the rest of ``other``; ``other`` if ``own`` is None."""
+    return other if own is None else weight * own + (1 - weight) * other

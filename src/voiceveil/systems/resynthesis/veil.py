@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from voiceveil.systems.contract import register
 from voiceveil.systems.parameters import Range, parameter
 from voiceveil.systems.resynthesis.base import INTONATION, STRATEGY, Averaging
-from voiceveil.systems.resynthesis.prosody import Disguise
+from voiceveil.systems.resynthesis.prosody import ProsodyChange
 
 if TYPE_CHECKING:
-    from voiceveil.systems.resynthesis.pseudo import Strategy
+    from voiceveil.systems.resynthesis.strategies import Strategy
 
 __all__ = ["Veil"]
 
 #: Codes that a content vector is interpolated from.
 _CODES = 4
-#: Bottleneck strength at privacy 0, relative to ``bottleneck``: as in b1b.
-_LEAST = 0.85
+#: Bottleneck strength at privacy 0, relative to ``bottleneck``: that of b1b.
+_LEAST_BOTTLENECK = 0.85
 
 
 @register("veil")
@@ -119,11 +119,15 @@ class Veil(Averaging):
         """Return this system; at speaker level without steady voices, since a speaker keeps one voice."""
         return replace(self, steady_voices=0) if level == "speaker" else self
 
-    def disguise(self) -> Disguise:
+    def with_timing_kept(self) -> Veil:
+        """Return this system without changes of tempo and rhythm."""
+        return replace(self, tempo=0.0, rhythm=0.0)
+
+    def prosody(self) -> ProsodyChange:
         """Return the changes to prosody; all but the arousal threshold reach their full amount at privacy 0.5."""
         amount = self._amount
         slow, fast = (speed**amount for speed in self.speeds)
-        return Disguise(
+        return ProsodyChange(
             self.intonation,
             f0_range_kept=1 - amount * (1 - self.f0_range_kept),
             speeds=(slow, fast),
@@ -137,7 +141,7 @@ class Veil(Averaging):
 
     def synthesis(self) -> dict[str, float]:
         """Return how far content is replaced by codes, and how far their mean is removed."""
-        strength = self.bottleneck * (_LEAST + (1 - _LEAST) * self._amount)
+        strength = self.bottleneck * (_LEAST_BOTTLENECK + (1 - _LEAST_BOTTLENECK) * self._amount)
         return {
             "nearest": _CODES,
             "bottleneck_strength": strength,
@@ -146,7 +150,7 @@ class Veil(Averaging):
 
     @property
     def _amount(self) -> float:
-        """Fraction of the changes that are complete at privacy 0.5, 0 to 1."""
+        """Amount, 0 to 1, of the changes that are complete at privacy 0.5."""
         return min(1.0, 2 * self.privacy)
 
     @property

@@ -1,8 +1,8 @@
-"""Systems that were submitted to VoicePrivacy 2020 and resynthesize speech, each a declaration of its parts.
+"""Systems that were submitted to VoicePrivacy 2020 and resynthesize speech, each a declaration of its models.
 
 The overview of the challenge (Tomashenko et al. 2022, section 3.2, tables 4 and 5) describes them as changes to B1;
 here they are changes to ``b1b`` with the decoder that ships, or to ``b1a`` where a system treats the acoustic model and
-the waveform model differently. `docs/reference/vpc2020.md` says for each what was published and what we had to decide.
+the waveform model differently. `docs/reference/vpc2020.md` gives for each what was published and what we decided.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from voiceveil.systems.contract import register
 from voiceveil.systems.parameters import parameter
+from voiceveil.systems.resynthesis.b1 import B1a, B1b
 from voiceveil.systems.resynthesis.base import STRATEGY, Averaging, Resynthesis
-from voiceveil.systems.resynthesis.systems import B1a, B1b
 
 if TYPE_CHECKING:
     from voiceveil.systems.resynthesis.synthesis import LoadedStage
@@ -23,7 +23,7 @@ __all__ = ["A2", "O1", "M1c2", "M1c3", "M1c4", "O1c1"]
 
 @dataclass(frozen=True)
 class _Submission(Resynthesis):
-    """B1 with another strategy: the synthesis of b1b."""
+    """Base: the synthesis of b1b with another strategy."""
 
     stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
     shipped: ClassVar[str] = B1b.shipped
@@ -32,18 +32,18 @@ class _Submission(Resynthesis):
 @register("a1")
 @dataclass(frozen=True)
 class A1(_Submission):
-    """Both parts of an embedding, of high and of low variability, as regression models expect them of others (team A).
+    """The parts of an embedding of high and of low variability, each predicted from the other (team A).
 
     Published: the x-vector is decomposed by variability, and two regression models modify the parts. Our decisions: the
-    parts are dimensions; each model predicts one part from the other, ridge regression the high part, a mean over
-    neighbors in half of the pool the low part. F0 is taken as it is, as in the final A1.
+    parts are dimensions; each model predicts one part from the other: ridge regression the high part, a mean over
+    neighbors in half of the pool the low part. F0 is not changed, as in the final A1.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A1 (Mawalim et al.)"
     strategy: str = parameter("a1", STRATEGY)
     variability: float = parameter(0.5, "fraction of the variance that the dimensions of the high part hold", high=1)
-    neighbors: int = parameter(10, "speakers of the pool that the low part is averaged over", low=1)
-    strength: float = parameter(1.0, "1: as the models say; 0: the source as it is", low=0, high=1)
+    neighbors: int = parameter(10, "pool speakers that the low part is averaged over", low=1)
+    strength: float = parameter(1.0, "weight of the prediction: 0 keeps the embedding of the source", low=0, high=1)
 
 
 @register("a2")
@@ -51,9 +51,9 @@ class A1(_Submission):
 class A2(_Submission):
     """The least similar centroid of clusters, in a pool whose smallest singular values are zero (team A).
 
-    The matrix of x-vectors is decomposed and its singular values are modified; a threshold says what part of those that
-    are not zero is kept; the target is the least similar centroid. Our decisions: the matrix is that of the pool's
-    speakers of a gender, half of its singular values are kept, and k-means begins from speakers that the key draws.
+    Published: the matrix of x-vectors is decomposed and its singular values are modified; a threshold gives the
+    fraction of nonzero ones that is kept; the target is the least similar centroid. Our decisions: the matrix is that
+    of the pool's speakers of a gender, half of its singular values are kept, and k-means starts from random speakers.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A2 (Mawalim et al.)"
@@ -65,22 +65,22 @@ class A2(_Submission):
 @register("o1")
 @dataclass(frozen=True)
 class O1(_Submission):
-    """A voice that is nobody's, sampled so that pseudo-speakers differ as speakers do (team O).
+    """An artificial voice, sampled so that pseudo-speakers differ as speakers do (team O).
 
-    PCA of the pool, a Gaussian mixture in the principal coordinates, a sample of it, and the way back. Our decisions:
-    two components with diagonal covariances, whose variances are corrected for the small number of speakers.
+    Published: PCA of the pool; a sample of a Gaussian mixture in the principal coordinates is transformed back. Our
+    decisions: two components with diagonal covariances, whose variances are corrected for the small number of speakers.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, O1 (Turner et al.)"
     strategy: str = parameter("o1", STRATEGY)
     variance: float = parameter(0.95, "fraction of the pool's variance that the principal coordinates hold", high=1)
-    components: int = parameter(2, "of the Gaussian mixture", low=1)
+    components: int = parameter(2, "components of the Gaussian mixture", low=1)
 
 
 @register("o1c1")
 @dataclass(frozen=True)
 class O1c1(O1):
-    """As o1, but a voice that is too similar to the source is sampled again (team O, contrastive).
+    """Variant of o1: a voice that is too similar to the source is sampled again (team O, contrastive).
 
     Our decision: "too similar" is a cosine distance to the embedding of the utterance below ``dissimilarity``.
     """
@@ -93,11 +93,11 @@ class O1c1(O1):
 @register("m1")
 @dataclass(frozen=True)
 class M1(B1b):
-    """As b1b, with the encoder of an end-to-end recognizer (CTC and attention) as content (team M).
+    """Variant of b1b with the encoder of an end-to-end recognizer (CTC and attention) as content (team M).
 
-    Published: the sizes of ESPnet, which `voiceveil train ctc-attention --size paper` trains. What ships is a small
-    recognizer that stands on the second layer of Moonshine, and has learned, beside words, to make the content that
-    b1b's decoder knows. A recognizer of one's own needs a decoder of its content, unless it had the same teacher.
+    Published: the sizes of ESPnet, which `voiceveil train ctc-attention --size paper` trains. Shipped is a small
+    recognizer on top of the second layer of Moonshine that was also trained to imitate the content features of b1b's
+    decoder. A recognizer of your own needs a decoder trained on its content, unless it imitates the same features.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1 (Champion et al.)"
@@ -107,10 +107,10 @@ class M1(B1b):
 @register("m1c1")
 @dataclass(frozen=True)
 class M1c1(M1):
-    """As m1, with a recognizer that has learned to mask who speaks (team M, contrastive).
+    """Variant of m1 with a recognizer that was trained adversarially to hide the speaker (team M, contrastive).
 
-    It is trained by `voiceveil train ctc-attention-masked`: an adversary tells the speaker's embedding from the
-    content, and the encoder makes its answer useless.
+    It is trained by `voiceveil train ctc-attention-masked`: an adversary predicts the speaker embedding from the
+    content, and the encoder learns to prevent it.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c1 (Champion et al.)"
@@ -122,9 +122,9 @@ class M1c1(M1):
 @register("m1c2")
 @dataclass(frozen=True)
 class M1c2(_Submission):
-    """Copy-synthesis: the source's own embedding, so that nothing but the way through the networks hides it (team M).
+    """Copy-synthesis with the source's own embedding: shows what the networks alone change (team M).
 
-    A control, and no protection.
+    A control without protection.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c2 (Champion et al.)"
@@ -135,28 +135,28 @@ class M1c2(_Submission):
 @register("m1c3")
 @dataclass(frozen=True)
 class M1c3(B1a):
-    """As b1a, but the waveform model gets the embedding of the source (team M, contrastive)."""
+    """Variant of b1a whose waveform model gets the embedding of the source (team M, contrastive)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c3 (Champion et al.)"
-    unprotected: ClassVar[frozenset[str]] = frozenset({"nsf"})
+    source_speaker_stages: ClassVar[frozenset[str]] = frozenset({"nsf"})
 
 
 @register("m1c4")
 @dataclass(frozen=True)
 class M1c4(B1a):
-    """As b1a, but the acoustic model gets the embedding of the source (team M, contrastive)."""
+    """Variant of b1a whose acoustic model gets the embedding of the source (team M, contrastive)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, M1c4 (Champion et al.)"
-    unprotected: ClassVar[frozenset[str]] = frozenset({"am"})
+    source_speaker_stages: ClassVar[frozenset[str]] = frozenset({"am"})
 
 
 @register("k2")
 @dataclass(frozen=True)
 class K2(Resynthesis):
-    """One speaker of the pool, chosen under a budget of privacy; mel spectra and Griffin-Lim (team K).
+    """One speaker of the pool, chosen under a privacy budget; mel spectra and Griffin-Lim (team K).
 
     Published: the target is chosen by voice-indistinguishability, differential privacy with the angular distance; the
-    pool is the evaluation set itself; an acoustic model makes mel spectra, Griffin and Lim's algorithm the waveform.
+    pool is the evaluation set itself; an acoustic model predicts mel spectra, the Griffin-Lim algorithm the waveform.
     Our decisions: the exponential mechanism, a budget at which the choice is nearly always the nearest voice, and b1a's
     acoustic model, which takes content and F0, not filterbanks. The pool that ships is of other speakers; for that of
     the challenge, `voiceveil train pool` on the evaluation set, or `pool=evaluation` in `voiceveil evaluate`.
@@ -168,13 +168,13 @@ class K2(Resynthesis):
     unused_parameters: ClassVar[frozenset[str]] = frozenset({"bottleneck"})
     strategy: str = parameter("k2", STRATEGY)
     gender: Literal["same", "other", "random", "f", "m"] = parameter(
-        "random", "of the pseudo-speaker: any; seen from the source's; or the one that is named"
+        "random", "pseudo-speaker's gender: random, relative to the source (same, other), or fixed (f, m)"
     )
-    epsilon: float = parameter(100.0, "budget of privacy: 0 is a choice that ignores the source", low=0)
-    rounds: int = parameter(32, "of Griffin and Lim's algorithm", low=1)
+    epsilon: float = parameter(100.0, "privacy budget: 0 is a choice independent of the source", low=0)
+    rounds: int = parameter(32, "iterations of the Griffin-Lim algorithm", low=1)
 
-    def last_stages(self) -> tuple[LoadedStage, ...]:
-        """Griffin and Lim's algorithm."""
+    def final_stages(self) -> tuple[LoadedStage, ...]:
+        """Return the Griffin-Lim algorithm."""
         from voiceveil.dsp.griffin_lim import from_mel
         from voiceveil.systems.resynthesis.synthesis import LoadedStage
 
@@ -187,10 +187,10 @@ _AUTOENCODER = "folder that `voiceveil train autoencoder` wrote (default: the on
 @register("s1c1")
 @dataclass(frozen=True)
 class S1c1(_Submission):
-    """The source's embedding through an autoencoder that has unlearnt speaker and gender (team S, contrastive).
+    """The source's embedding through an autoencoder trained to remove speaker and gender (team S, contrastive).
 
     Published: an autoencoder with adversarial branches for speaker, gender and accent. Our decisions: see
-    :mod:`voiceveil.models.nets.autoencoder`. What ships has no branch for accent, as its data have no such labels.
+    :mod:`voiceveil.models.nets.autoencoder`. The shipped one has no branch for accent, for lack of labels.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1c1 (Espinoza-Cuadros et al.)"
@@ -202,7 +202,7 @@ class S1c1(_Submission):
 @register("s2c1")
 @dataclass(frozen=True)
 class S2c1(S1c1):
-    """As s1c1, with weights of the branches that were tuned (team S, contrastive): here twenty times those of s1c1."""
+    """Variant of s1c1 with tuned weights of the adversarial branches, twenty times as large (team S, contrastive)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2c1 (Espinoza-Cuadros et al.)"
     strategy: str = parameter("s2c1", STRATEGY)
@@ -211,7 +211,7 @@ class S2c1(S1c1):
 @register("s1")
 @dataclass(frozen=True)
 class S1(Averaging):
-    """b1b's average of far speakers through the autoencoder of s1c1 (team S)."""
+    """The average of distant speakers of b1b through the autoencoder of s1c1 (team S)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S1 (Espinoza-Cuadros et al.)"
     stages: ClassVar[dict[str, tuple[str, ...]]] = B1b.stages
@@ -223,7 +223,7 @@ class S1(Averaging):
 @register("s2")
 @dataclass(frozen=True)
 class S2(S1):
-    """b1b's average of far speakers through the autoencoder of s2c1 (team S)."""
+    """The average of distant speakers of b1b through the autoencoder of s2c1 (team S)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2 (Espinoza-Cuadros et al.)"
     strategy: str = parameter("s2", STRATEGY)

@@ -1,11 +1,11 @@
 """Baseline B2 of VoicePrivacy 2020, 2022 and 2024, and system D1 of 2020: McAdams' coefficient.
 
-The editions differ in three ways: how alpha is chosen, how frames at the edges are treated, and how the result is
-normalized. By default we cover the whole signal; ``edges=official`` reproduces the official code, which zeroes the
+The editions differ in the choice of alpha, the treatment of frames at the edges, and the normalization of the result.
+By default the whole signal is covered; ``edges=official`` reproduces the official code, which zeroes the
 last incomplete frame and, in 2020 and 2022, the first 10 ms as well.
 
 The official normalization needs the peak of the whole recording. With ``level=follow`` the output has the loudness of
-the input instead, as far as it is known at each moment: the form in which the systems run live.
+the input instead, as far as it is known at each moment, which live use needs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from voiceveil.dsp.loudness import LoudnessFollower
 from voiceveil.dsp.mcadams import McAdams, McAdamsStream
 from voiceveil.systems.contract import Anonymizer, Stream, register
 from voiceveil.systems.parameters import Range, parameter
+from voiceveil.systems.resources import Resource
 
 __all__ = ["B2", "D1", "B2of2020", "B2of2022"]
 
@@ -42,11 +43,19 @@ class B2(Anonymizer):
     preload: ClassVar[tuple[str, ...]] = ("voiceveil.systems.signal.preload",)
     attackers: ClassVar[tuple[str, ...]] = ("mcadams-inversion",)
     alpha: Range = parameter((0.5, 0.9), "McAdams' coefficient is drawn uniformly from this range", low=0.01, high=4)
-    edges: Edges = parameter("whole", "cover the whole signal, or lose its edges as the official code does")
-    level: Level = parameter("peak", "the recording's peak to full scale, or follow the input's loudness, as live")
+    edges: Edges = parameter(
+        "whole", "whole: transform the whole signal; official: zero its edges as the official code does"
+    )
+    level: Level = parameter(
+        "peak", "peak: normalize the peak to full scale; follow: the loudness of the input, for live use"
+    )
 
-    _skip_first: ClassVar[bool] = False  # official 2020 and 2022 code starts at frame 1
-    _double: ClassVar[bool] = False  # ... sums in float64 and clips angles
+    _skip_first: ClassVar[bool] = False  # the official code of 2020 and 2022 starts at frame 1,
+    _double: ClassVar[bool] = False  # sums in float64 and clips angles
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Return nothing: no part of the system is trained."""
+        return ()
 
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
         """Move the poles, then normalize the peak."""
@@ -60,16 +69,16 @@ class B2(Anonymizer):
         return self._normalized(raw, np.abs(raw).max())
 
     def stream(self, rng: np.random.Generator) -> Stream:
-        """The same block by block."""
+        """Return a stream that moves the poles block by block."""
         mcadams = self._mcadams(rng)
         return _FollowingStream(mcadams, self.rate) if self.level == "follow" else _B2Stream(self, mcadams)
 
     def latency(self) -> float | None:
-        """Return one frame, unless the peak of the whole recording is needed."""
+        """Return one frame in seconds, or None if the peak of the whole recording is needed."""
         return 0.020 if self.level == "follow" else None
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
-        """2024: one sequence, seeded with 'VPC2024' and begun afresh for every data set, or a seed from the speaker."""
+        """Return the generator of 2024: a sequence per data set, seeded with 'VPC2024', or a seed from the speaker."""
         if level == "speaker":
             return np.random.default_rng(_official_seed(utterance.speaker or ""))
         bits = np.random.PCG64(_official_seed("VPC2024"))
@@ -89,7 +98,7 @@ class B2(Anonymizer):
         return 1.0
 
     def _normalized(self, raw: NDArray[np.floating[Any]], peak: np.floating[Any] | float) -> Samples:
-        """2022 and 2024: peak to 32766, cut (not rounded) to 16-bit steps."""
+        """Normalize the peak to 32766 and truncate to 16-bit steps, as in 2022 and 2024."""
         if peak == 0:
             return raw.astype(np.float32)
         steps: NDArray[np.floating[Any]] = np.trunc(raw / raw.dtype.type(peak) * 32766)
@@ -106,7 +115,7 @@ class B2of2022(B2):
     _double: ClassVar[bool] = True
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
-        """Refused: they were drawn from Python's salted string hash, or from an unseeded generator."""
+        """Refuse official draws: they came from Python's salted string hash, or from an unseeded generator."""
         raise InputError(
             "the official draws of 2022 differ from run to run and cannot be reproduced",
             fix="use --seed or --key-file; --draws official works for b2 (2024)",
@@ -124,11 +133,11 @@ class B2of2020(B2):
     _double: ClassVar[bool] = True
 
     def official_rng(self, index: int, utterance: Utterance, level: str) -> np.random.Generator:
-        """Any generator will do: the official coefficient is a constant."""
+        """Return any generator: the official coefficient is a constant."""
         return np.random.default_rng(0)
 
     def _normalized(self, raw: NDArray[np.floating[Any]], peak: np.floating[Any] | float) -> Samples:
-        """2020: peak to 1, float32."""
+        """Normalize the peak to 1, float32, as in 2020."""
         return (raw / peak if peak else raw).astype(np.float32)
 
 
@@ -167,12 +176,12 @@ class _B2Stream:
 
 
 class _FollowingStream:
-    """Finished at once: what is pushed in comes out, at most one frame later, at the loudness of the input."""
+    """Returns samples at most one frame later, at the loudness of the input."""
 
     def __init__(self, mcadams: McAdams, rate: int) -> None:
         self._stream = McAdamsStream(mcadams, rate)
         self._waiting = np.zeros(0, dtype=np.float32)  # input whose output is not finished
-        self._follower = LoudnessFollower(rate // 100, rate, _usual_gain(mcadams, rate))
+        self._follower = LoudnessFollower(rate // 100, rate, _initial_gain(mcadams, rate))
 
     def push(self, samples: Samples) -> Samples:
         self._waiting = np.concatenate([self._waiting, samples])
@@ -189,11 +198,11 @@ class _FollowingStream:
         return self._follower.push(source, result.astype(np.float32))
 
 
-def _usual_gain(mcadams: McAdams, rate: int) -> float:
-    """What to begin with: the gain for noise with roughly the spectrum of speech (-6 dB an octave)."""
+def _initial_gain(mcadams: McAdams, rate: int) -> float:
+    """Return the initial gain: that for noise with roughly the spectrum of speech (-6 dB per octave)."""
     noise = np.fft.rfft(np.random.default_rng(0).standard_normal(rate // 4))
-    turn = np.exp(-1j * np.linspace(0, np.pi, len(noise)))
-    speechlike = np.fft.irfft(noise / (1 - 0.9 * turn))
+    phase = np.exp(-1j * np.linspace(0, np.pi, len(noise)))
+    speechlike = np.fft.irfft(noise / (1 - 0.9 * phase))
     samples = (0.05 * speechlike / speechlike.std()).astype(np.float32)
     return float(np.sqrt(np.square(samples).sum() / np.square(mcadams(samples, rate)).sum()))
 

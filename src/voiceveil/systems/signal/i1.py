@@ -1,20 +1,20 @@
 """I1 of VoicePrivacy 2020: formants, F0 and speaking rate of another speaker, by signal processing alone.
 
-The overview of the challenge (section 3.2.3) on Dubagunta et al. (2020): the playback speed is adjusted to shift
-formants linearly; individual formants are then shifted to targets chosen from randomly chosen speakers; F0 and speaking
-rate are adjusted by pitch-synchronous overlap-add; the F4 and F5 bands are exchanged with Hann filters; modulated pink
-noise is added in the F6 to F9 bands.
+As published (overview of the challenge, section 3.2.3, on Dubagunta et al. 2020): the playback speed is adjusted to
+shift formants linearly; individual formants are then shifted to targets chosen from randomly chosen speakers; F0 and
+speaking rate are adjusted by pitch-synchronous overlap-add; the F4 and F5 bands are exchanged with Hann filters;
+modulated pink noise is added in the F6 to F9 bands.
 
-What that left to us. The targets are those of one speaker of a table (`voices.tsv`, 120 LibriSpeech speakers, made by
-`scripts/measure_voices.py`), so that they fit each other; gender is not looked at. A formant is moved by warping the
-envelope of linear prediction between the medians of the source and the targets. Bands are exchanged by shifting the
-spectrum under two Hann windows that touch half-way. The noise has the power that speech has there, at every moment.
-Ratios are limited, lest speech become a caricature. Whispered speech gets all steps but the change of F0.
+Our decisions: all targets are those of one speaker of a table (`voices.tsv`, 120 LibriSpeech speakers, made by
+`scripts/measure_voices.py`), so that they are consistent; gender is ignored. Formants are moved by warping the LPC
+envelope between the medians of the source and the targets. Bands are exchanged by shifting the spectrum under two Hann
+windows that meet half-way. The noise follows the power of the speech in its band. All ratios are limited, to avoid
+caricatures. Whispered speech gets all steps except the change of F0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, ClassVar
@@ -23,20 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.audio import Samples, Waveform
-from voiceveil.dsp.formants import Voice, lpc_of_powers, measure, spacing
+from voiceveil.dsp.formants import Voice, lpc_from_power, measure_voice, resonance_spacing
+from voiceveil.dsp.pitch import PitchTrack
 from voiceveil.dsp.psola import overlap_add
 from voiceveil.systems.contract import Anonymizer, register
 from voiceveil.systems.parameters import Range, parameter
+from voiceveil.systems.resources import Resource, resources_of
 
-__all__ = ["I1", "exchanged", "pink_noise", "voices", "warped"]
+__all__ = ["I1", "pink_noise", "swap_bands", "target_voices", "warp_formants"]
 
 Array = NDArray[np.float64]
 
-#: Half a step of 16-bit PCM.
+#: Half a step of 16-bit PCM: a recording with a lower peak is silence.
 _SILENCE = 2.0**-16
 _POINTS, _HOP, _ORDER = 512, 128, 18
-#: The envelope is changed by no more than this factor, either way.
-_MOST = 6.0
+#: Largest factor by which the envelope is raised or lowered.
+_LARGEST_GAIN = 6.0
 
 
 @register("i1")
@@ -52,81 +54,117 @@ class I1(Anonymizer):
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2.3, I1 (Dubagunta et al.)"
     keeps_length: ClassVar[bool] = False
 
-    shift: Range = parameter((0.8, 1.25), "limits of the change of all formants, by playback speed", low=0.5, high=2)
-    pitch: Range = parameter((0.6, 1.7), "limits of the change of F0", low=0.25, high=4)
-    tempo: Range = parameter((0.85, 1.18), "limits of the change of speaking rate", low=0.5, high=2)
+    shift: Range = parameter((0.8, 1.25), "limits of the factor on all formants, by playback speed", low=0.5, high=2)
+    pitch: Range = parameter((0.6, 1.7), "limits of the factor on F0", low=0.25, high=4)
+    tempo: Range = parameter((0.85, 1.18), "limits of the factor on the speaking rate", low=0.5, high=2)
     noise: float = parameter(1.0, "power of the noise in the F6 to F9 bands, relative to the speech", low=0, high=10)
 
+    def with_timing_kept(self) -> I1:
+        """Return this system without a change of speaking rate."""
+        return replace(self, tempo=(1.0, 1.0))
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Return the corpus that the table of voices was measured on."""
+        return resources_of(["table of voices"])
+
     def transform(self, samples: Samples, rng: np.random.Generator) -> Samples:
-        """Return one speaker of the table, and all five steps."""
-        target = voices()[int(rng.integers(len(voices())))]
+        """Draw a target speaker and apply all steps."""
+        targets = target_voices()
+        target = targets[int(rng.integers(len(targets)))]
         if np.abs(samples).max() < _SILENCE:
             return np.zeros_like(samples)
-        voice, track = measure(samples, self.rate)
-        made = samples.astype(np.float64)
+        voice, track = measure_voice(samples, self.rate)
+        output = samples.astype(np.float64)
         if voice is not None and track is not None:
-            played = float(np.clip(spacing(target.formants) / spacing(voice.formants), *self.shift))
+            speed = float(np.clip(resonance_spacing(target.formants) / resonance_spacing(voice.formants), *self.shift))
             pitch = float(np.clip(target.f0 / voice.f0, *self.pitch)) if voice.f0 else 1.0
             tempo = float(np.clip(target.rate / voice.rate, *self.tempo))
-            fast, f0 = _played(samples, track.f0, track.first, track.step, played, self.rate)
-            made = overlap_add(fast, f0, self.rate, pitch=pitch / played, duration=played / tempo)
-            made = warped(made, [played * f for f in voice.formants], target.formants, self.rate)
-        made = exchanged(made, target.formants[3], target.formants[4], self.rate)
-        made = made + pink_noise(made, 10 * spacing(target.formants), self.rate, self.noise, rng)
-        made *= np.sqrt(np.mean(np.square(samples, dtype=np.float64)) / max(1e-12, float(np.mean(made**2))))
-        return np.asarray(made / max(1.0, float(np.abs(made).max()) / 0.999), dtype=np.float32)
+            fast, f0 = _change_speed(samples, track, speed, self.rate)
+            # At a tempo of 1 exactly as long as the recording: rounded rates would be 0.1 s off after an hour.
+            duration = len(samples) / len(fast) if self.tempo == (1.0, 1.0) else speed / tempo
+            output = overlap_add(fast, f0, self.rate, pitch=pitch / speed, duration=duration)
+            output = warp_formants(output, [speed * f for f in voice.formants], target.formants, self.rate)
+        output = swap_bands(output, target.formants[3], target.formants[4], self.rate)
+        output = output + pink_noise(output, 10 * resonance_spacing(target.formants), self.rate, self.noise, rng)
+        output *= np.sqrt(np.mean(np.square(samples, dtype=np.float64)) / max(1e-12, float(np.mean(output**2))))
+        return np.asarray(output / max(1.0, float(np.abs(output).max()) / 0.999), dtype=np.float32)
 
 
-def _played(
-    samples: Samples, f0: Array, first: float, step: float, speed: float, rate: int
+def _change_speed(
+    samples: Samples, track: PitchTrack, speed: float, rate: int
 ) -> tuple[NDArray[np.floating[Any]], Array]:
-    """Return a recording played so much faster, and its F0 at every sample."""
+    """Return a recording played ``speed`` times as fast, and its F0 at every sample in Hz."""
     fast = Waveform(samples, round(rate * speed)).resampled(rate).samples
-    frame = np.rint((np.arange(len(fast)) * speed / rate - first) / step).astype(np.int64)
-    return fast, speed * f0[np.clip(frame, 0, len(f0) - 1)] * ((frame >= 0) & (frame < len(f0)))
+    frame = np.rint((np.arange(len(fast)) * speed / rate - track.first) / track.step).astype(np.int64)
+    return fast, speed * track.f0[np.clip(frame, 0, len(track.f0) - 1)] * ((frame >= 0) & (frame < len(track.f0)))
 
 
-def warped(samples: NDArray[np.floating[Any]], before: Any, after: Any, rate: int) -> Array:
-    """Speech whose formants ``before`` (Hz) are ``after``: the envelopes of frames of 32 ms are stretched between."""
+def warp_formants(samples: NDArray[np.floating[Any]], before: Any, after: Any, rate: int) -> Array:
+    """Return speech with moved formants: the LPC envelopes of frames of 32 ms are warped.
+
+    Parameters
+    ----------
+    samples
+        Signal (n,) at ``rate`` Hz.
+    before, after
+        Formants of the signal and of the result in Hz.
+    rate
+        Sampling rate in Hz.
+    """
     from scipy.signal import istft, stft
 
     if len(samples) < _POINTS:
         return np.asarray(samples, dtype=np.float64)
     _, _, spectra = stft(samples.astype(np.float64), rate, nperseg=_POINTS, noverlap=_POINTS - _HOP)
-    envelope = 1 / np.abs(np.fft.rfft(lpc_of_powers(np.abs(spectra.T) ** 2, _ORDER), _POINTS, axis=1))
+    envelope = 1 / np.abs(np.fft.rfft(lpc_from_power(np.abs(spectra.T) ** 2, _ORDER), _POINTS, axis=1))
     frequencies = np.fft.rfftfreq(_POINTS, 1 / rate)
     edges = [0.0, *np.maximum.accumulate(after).tolist(), rate / 2]
     origin = np.interp(frequencies, edges, [0.0, *before, rate / 2]) * _POINTS / rate
     left = np.minimum(origin.astype(np.int64), _POINTS // 2 - 1)
     logarithm = np.log(envelope)
     moved = logarithm[:, left] + (origin - left) * (logarithm[:, left + 1] - logarithm[:, left])
-    gain = np.exp(np.clip(moved - logarithm, -np.log(_MOST), np.log(_MOST)))
-    _, made = istft(spectra * gain.T, rate, nperseg=_POINTS, noverlap=_POINTS - _HOP)
-    return np.asarray(made[: len(samples)], dtype=np.float64)
+    gain = np.exp(np.clip(moved - logarithm, -np.log(_LARGEST_GAIN), np.log(_LARGEST_GAIN)))
+    _, output = istft(spectra * gain.T, rate, nperseg=_POINTS, noverlap=_POINTS - _HOP)
+    return np.asarray(output[: len(samples)], dtype=np.float64)
 
 
-def exchanged(samples: NDArray[np.floating[Any]], low: float, high: float, rate: int) -> Array:
-    """Speech in which the bands about two formants (Hz) have changed places; Hann windows that touch half-way."""
+def swap_bands(samples: NDArray[np.floating[Any]], low: float, high: float, rate: int) -> Array:
+    """Return speech with the bands around two formants ``low`` and ``high`` (Hz) exchanged, under Hann windows."""
     spectrum = np.fft.rfft(samples)
     bins = np.arange(len(spectrum)) * rate / max(1, len(samples))
-    reach = (high - low) / 2
+    half_width = (high - low) / 2
     bands = [
-        np.where(np.abs(bins - f) < reach, 0.5 + 0.5 * np.cos(np.pi * (bins - f) / reach), 0.0) for f in (low, high)
+        np.where(np.abs(bins - f) < half_width, 0.5 + 0.5 * np.cos(np.pi * (bins - f) / half_width), 0.0)
+        for f in (low, high)
     ]
     shift = round((high - low) * len(samples) / rate)
-    made = spectrum * (1 - bands[0] - bands[1])
-    if shift and high + reach <= rate / 2:
-        made += np.roll(spectrum * bands[0], shift) + np.roll(spectrum * bands[1], -shift)
+    swapped = spectrum * (1 - bands[0] - bands[1])
+    if shift and high + half_width <= rate / 2:
+        swapped += np.roll(spectrum * bands[0], shift) + np.roll(spectrum * bands[1], -shift)
     else:
-        made = spectrum
-    return np.asarray(np.fft.irfft(made, len(samples)))
+        swapped = spectrum
+    return np.asarray(np.fft.irfft(swapped, len(samples)))
 
 
 def pink_noise(samples: Array, above: float, rate: int, power: float, rng: np.random.Generator) -> Array:
-    """Noise of 1/f spectrum above a frequency (Hz), with the envelope that the speech has there, times ``power``."""
+    """Return pink noise with the temporal envelope of the speech in its band.
+
+    Parameters
+    ----------
+    samples
+        Speech (n,).
+    above
+        Lower limit of the band in Hz.
+    rate
+        Sampling rate in Hz.
+    power
+        Power relative to the speech in the band.
+    rng
+        Source of the noise.
+    """
     bins = np.fft.rfftfreq(len(samples), 1 / rate)
     edge = np.clip((bins - above) / 400.0, 0, 1)
-    high = 0.5 - 0.5 * np.cos(np.pi * edge)  # the half of a Hann window
+    high = 0.5 - 0.5 * np.cos(np.pi * edge)  # half of a Hann window
     band = np.fft.irfft(np.fft.rfft(samples) * high, len(samples))
     white = np.fft.rfft(rng.standard_normal(len(samples)))
     pink = np.fft.irfft(white * high / np.sqrt(np.maximum(bins, 1.0)), len(samples))
@@ -137,8 +175,8 @@ def pink_noise(samples: Array, above: float, rate: int, power: float, rng: np.ra
 
 
 @lru_cache(maxsize=1)
-def voices() -> tuple[Voice, ...]:
-    """Return the speakers that targets are taken from."""
+def target_voices() -> tuple[Voice, ...]:
+    """Return the speakers of the table that targets are drawn from."""
     text = (files("voiceveil.systems.signal") / "voices.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines()[1:] if line]
     return tuple(Voice(float(f0), tuple(map(float, formants)), float(rate)) for _, f0, *formants, rate in rows)

@@ -1,4 +1,4 @@
-"""Imported for its effect: loads the compiled B2, so that workers that are forked afterwards have it already."""
+"""Imported for its effect: compiles McAdams' transformation once, before worker processes are forked."""
 
 from __future__ import annotations
 

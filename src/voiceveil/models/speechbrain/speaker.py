@@ -1,0 +1,194 @@
+"""``speechbrain:FOLDER`` as a speaker encoder: ASV_eval and ASV_eval^anon of the 2024 challenge.
+
+The folder is ``exp/asv_orig`` or ``exp/asv_anon<suffix>``, or one of their ``CKPT+<number>``. Audio is scaled to a
+peak of 1 and zeros at its ends are cut off, as in the challenge. (Its normalization to -30 LUFS comes before that
+scaling and so has no effect; for silence, of which it makes NaN, there is an error here.)
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from voiceveil.audio import Waveform
+from voiceveil.core.errors import InputError
+from voiceveil.core.files import read_text
+from voiceveil.models.pretrained import digest_files
+from voiceveil.models.speaker.encoders import Embedding, TrainingRecord, encoders
+from voiceveil.models.speechbrain import Mode
+from voiceveil.models.speechbrain.files import checkpoint, checkpoints, error_rate, read_labels, read_tensors
+from voiceveil.models.speechbrain.hyperparams import read_hyperparams, require
+
+__all__ = ["SpeechBrainEncoder"]
+
+_VERSION = 1
+_WEIGHTS, _SETTINGS = "embedding_model.ckpt", "hyperparams.yaml"
+#: Settings of each section that this program has code for; others are the challenge's by default.
+_FBANK = {"sample_rate": 16000, "deltas": False, "context": False, "n_fft": 400, "win_length": 25, "hop_length": 10}
+_NETWORK = {"kernel_sizes": [5, 3, 3, 3, 1], "dilations": [1, 2, 3, 4, 1], "global_context": True}
+
+
+@dataclass(frozen=True)
+class SpeechBrainEncoder:
+    """Embeddings of an ECAPA-TDNN that SpeechBrain trained.
+
+    Parameters
+    ----------
+    path : Path
+        Folder of the training.
+    mode : {"official", "correct"}
+        Last epoch, as the challenge's code, or the epoch with the lowest error rate on the development data.
+    """
+
+    path: Path
+    mode: Mode = "official"
+
+    family: ClassVar[str] = "speechbrain"
+    rate: ClassVar[int] = 16000
+    minimum: ClassVar[float] = 0.04  # seconds: five frames
+
+    @property
+    def name(self) -> str:
+        """Name in tables, e.g. ``speechbrain:exp/asv_orig``."""
+        return f"{_registered(self.mode)}:{self.path}"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the weights, e.g. ``exp/asv_orig/CKPT+10``."""
+        return checkpoint(Path(self.path), self.mode)
+
+    @property
+    def dimension(self) -> int:
+        """Length of an embedding: 192."""
+        return int(self._network().dimension)
+
+    def fingerprint(self) -> str:
+        """Return version and hash of the weights."""
+        weights = self.folder / _WEIGHTS
+        _require_file(weights)
+        return f"speechbrain encoder {_VERSION} {digest_files([weights])}"
+
+    def training(self) -> TrainingRecord:
+        """Return the record of ``voiceveil train asv``, or else what SpeechBrain's files tell of the training."""
+        root = self.folder.parent if self.folder.name.startswith("CKPT+") else self.folder
+        if (root / "record.json").is_file():
+            return TrainingRecord.read(root / "record.json")
+        labels, rows = root / "label_encoder.txt", root / "train.csv"
+        speakers = tuple(read_labels(labels)) if labels.is_file() else ()
+        error = error_rate(self.folder)
+        return TrainingRecord(
+            data="anonymized" if root.resolve().name.startswith("asv_anon") else "original",
+            speakers=len(speakers) or None,
+            utterances=_utterances(rows) if rows.is_file() else None,
+            accuracy=None if error is None or not 0 <= error <= 1 else 1 - error,
+            speaker_ids=speakers,
+        )
+
+    def check(self) -> None:
+        """Raise an ``InputError`` now, before the work begins, if the weights cannot be used."""
+        self._network()
+
+    def __call__(self, wave: Waveform) -> Embedding:
+        """Return the embedding (192,), float32, of one utterance at 16 kHz."""
+        import torch
+
+        from voiceveil.models.speechbrain.fbank import fbank, subtract_sentence_mean
+
+        samples = wave.samples
+        peak = float(np.abs(samples).max(initial=0.0))
+        if not np.isfinite(peak):
+            raise InputError("a sample is not finite", fix="repair the recording")
+        samples = np.trim_zeros(samples)
+        if len(samples) < self.minimum * self.rate:
+            what = f"{len(samples) / self.rate:.3f} s of audio besides digital silence, but {self.minimum} s are needed"
+            raise InputError(what, fix="leave the utterance out")
+        network = self._network()
+        with torch.inference_mode():
+            features = fbank(torch.from_numpy(samples / np.float32(peak))[None], network.first.conv.in_channels)
+            embedding = network(subtract_sentence_mean(features))[0]
+        return np.asarray(embedding.numpy(), dtype=np.float32)
+
+    def _network(self) -> Any:
+        if find_spec("torch") is None:
+            raise InputError("an encoder of SpeechBrain needs torch", fix="pip install 'voiceveil[asv]'")
+        weights = self.folder / _WEIGHTS
+        _require_file(weights)
+        status = weights.stat()
+        return _loaded(weights, settings_file(weights.parent), (status.st_size, status.st_mtime_ns))
+
+
+def settings_file(folder: Path) -> Path:
+    """Return the ``hyperparams.yaml`` of a checkpoint.
+
+    The challenge's code copies it into the last checkpoint when it evaluates; until then, and for other checkpoints,
+    that of another checkpoint or of the training says the same about the network.
+    """
+    beside = checkpoints(folder.parent) if folder.name.startswith("CKPT+") else []
+    for candidate in (folder, *beside, folder.parent):
+        if (candidate / _SETTINGS).is_file():
+            return candidate / _SETTINGS
+    raise InputError(f"the model has no {_SETTINGS}", where=folder, fix="copy it from the challenge's archive")
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        fix = f"give a folder with {path.name}, e.g. exp/asv_orig of the challenge"
+        raise InputError(f"the model has no {path.name}", where=path.parent, fix=fix)
+
+
+@lru_cache(maxsize=2)
+def _loaded(weights: Path, settings: Path, stamp: tuple[int, int]) -> Any:
+    """Return the network; ``stamp`` changes when the file of its weights does."""
+    import torch
+
+    from voiceveil.models.speechbrain.ecapa import build
+
+    torch.set_num_threads(1)  # one thread a process, many processes
+    _check_settings(settings)
+    try:
+        return build(read_tensors(weights))
+    except InputError:
+        raise
+    except (ValueError, RuntimeError, KeyError, IndexError, TypeError) as error:
+        reason = (str(error).splitlines() or [""])[-1].strip()
+        fix = "copy it again from the challenge's archive, or train it again"
+        raise InputError(f"the weights are not of an ECAPA-TDNN: {reason}", where=weights, fix=fix) from error
+
+
+def _check_settings(path: Path) -> None:
+    """Raise an ``InputError`` if the network or its features are not those of the challenge but for their size."""
+    settings = read_hyperparams(path)
+    sections = {name: settings.get(name) for name in ("embedding_model", "mean_var_norm", "compute_features")}
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise InputError(f"the settings have no section {name}", where=path, fix="give the challenge's ASV folder")
+    require(sections["embedding_model"] or {}, _NETWORK, path, "embedding_model")
+    require(sections["mean_var_norm"] or {}, {"norm_type": "sentence", "std_norm": False}, path, "mean_var_norm")
+    require(sections["compute_features"] or {}, _FBANK, path, "compute_features")
+
+
+def _utterances(path: Path) -> int:
+    """Return how many recordings the rows of ``train.csv`` are of."""
+    rows = csv.DictReader(read_text(path).splitlines())
+    return len({row.get("wav") for row in rows})
+
+
+def _registered(mode: Mode) -> str:
+    return "speechbrain" if mode == "official" else f"speechbrain-{mode}"
+
+
+def _make(argument: str | None, mode: Mode) -> SpeechBrainEncoder:
+    name = _registered(mode)
+    if not argument:
+        raise InputError(f"the encoder {name} needs a folder", fix=f"write {name}:FOLDER, e.g. {name}:exp/asv_orig")
+    return SpeechBrainEncoder(Path(argument), mode)
+
+
+encoders.register("speechbrain")(partial(_make, mode="official"))
+encoders.register("speechbrain-correct")(partial(_make, mode="correct"))

@@ -1,0 +1,107 @@
+"""Device, processes and files of a training, which its weights do not depend on.
+
+A training writes ``model.safetensors`` and ``record.json``, and ``checkpoint.safetensors`` while it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.errors import InputError
+from voiceveil.core.output_guard import refuse_overlap
+from voiceveil.run.outputs import recorded, refuse_inputs
+
+__all__ = ["TrainingRun", "check_device", "check_output", "recorded_training", "training_files", "write_record"]
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """Device, processes and files of a training.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu``, ``cuda`` or ``cuda:1``.
+    threads, jobs : int
+        Threads of the training, and processes that extract features.
+    features : Path, optional
+        Keeps the features for later trainings: a folder for speaker encoders, a SQLite file for other networks.
+        By default they are in the output folder; those of speaker encoders are removed at the end.
+    checkpoint_every : float
+        Seconds between checkpoints.
+    overwrite : bool
+        Replace another training in the folder.
+    quiet : bool
+        Show no progress.
+    """
+
+    device: str = "cpu"
+    threads: int = 1
+    jobs: int = 1
+    features: Path | None = None
+    checkpoint_every: float = 120.0
+    overwrite: bool = False
+    quiet: bool = True
+
+
+def check_device(device: str, threads: int = 1) -> None:
+    """Raise ``InputError`` if torch is missing or has no such device, or there are fewer threads than one."""
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError("training needs torch", fix="pip install 'voiceveil[asv]'") from error
+    if threads < 1:
+        raise InputError(f"{threads} threads", fix="use --threads 1 or more")
+    name, _, number = device.partition(":")
+    if name not in ("cpu", "cuda") or (number and not number.isdigit()) or (name == "cpu" and number):
+        raise InputError(f"unknown device {device!r}", fix="use cpu, cuda or cuda:1")
+    if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise InputError(f"no device {device!r} here: torch sees {torch.cuda.device_count()}", fix="use --device cpu")
+
+
+def check_output(
+    out: Path, corpora: Iterable[str | Path], *, features: Path | None = None, models: Iterable[Path] = ()
+) -> None:
+    """Raise ``InputError`` if a training would write into its own input.
+
+    Parameters
+    ----------
+    out
+        Output folder.
+    corpora
+        Training speech, as the user names it.
+    features
+        File or folder of features, if it is not in ``out``.
+    models
+        Folders of models that the training starts from.
+    """
+    named = list(corpora)
+    for folder in filter(None, (out, features)):
+        refuse_inputs(folder, named)
+    refuse_overlap(out, [model for model in models if model.is_dir()])
+
+
+@contextmanager
+def recorded_training(out: Path, *, overwrite: bool = False) -> Iterator[None]:
+    """Keep a ledger of the files of a training in ``out``; files that no training wrote are refused."""
+    with recorded(out, None, lambda: training_files(out), overwrite=overwrite):
+        yield
+
+
+def training_files(out: Path) -> list[Path]:
+    """Return the files that a training writes into its folder."""
+    names = ("model.safetensors", "record.json", "checkpoint.safetensors")
+    official = ("train.csv", "dev.csv", "label_encoder.txt", "train_log.txt")
+    return [*(out / name for name in (*names, *official)), *sorted(out.glob("CKPT+*/*"))]
+
+
+def write_record(out: Path, record: dict[str, Any]) -> None:
+    """Write ``record.json``."""
+    with atomic_path(out / "record.json") as part:
+        part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
