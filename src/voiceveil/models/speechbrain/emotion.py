@@ -17,10 +17,10 @@ from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.emotion.neural import PretrainedRecognizer, emotion_models
-from voiceveil.models.pretrained import digest_files
 from voiceveil.models.speechbrain import Mode
-from voiceveil.models.speechbrain.files import checkpoint, read_labels, read_tensors
+from voiceveil.models.speechbrain.files import read_labels, read_tensors
 from voiceveil.models.speechbrain.hyperparams import read_hyperparams, require
+from voiceveil.models.speechbrain.model_folder import SpeechBrainModel, folder_argument
 from voiceveil.models.speechbrain.wav2vec2 import check_wav2vec2, load_wav2vec2, wav2vec2_configuration
 
 if TYPE_CHECKING:
@@ -28,61 +28,45 @@ if TYPE_CHECKING:
 
 __all__ = ["SpeechBrainEmotionModel", "emotion_model_folds"]
 
-_VERSION = 1
 _FEWEST = 400  # samples that make one row
-_LABELS = ("label_encoder.ckpt", "label_encoder.txt")  # the official loader's order
 _FOLD = re.compile(r"fold_(.+)")
 _FIX = "give exp/ser of the challenge, with fold_1 to fold_5"
 _SEED = 0  # of the pooling's noise
 
 
 @dataclass(frozen=True)
-class SpeechBrainEmotionModel:
+class SpeechBrainEmotionModel(SpeechBrainModel):
     """Emotions by the model of one fold.
 
-    Parameters
-    ----------
-    path : Path
-        Folder of the fold, e.g. ``exp/ser/fold_1``.
-    mode : {"official", "correct"}
-        With the noise that SpeechBrain adds to the mean over time (here always the same), or without.
-    device : str
-        Where the network runs.
+    ``path`` is the folder of the fold, e.g. ``exp/ser/fold_1``. The mode ``official`` has the noise that SpeechBrain
+    adds to the mean over time (here always the same), ``correct`` has none.
     """
 
-    path: Path
-    mode: Mode = "official"
-    device: str = "cpu"
-
-    rate: ClassVar[int] = 16000
     minimum: ClassVar[float] = _FEWEST / 16000
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the weights, e.g. ``exp/ser/fold_1/CKPT+1``."""
-        return checkpoint(Path(self.path), self.mode)
+    kind: ClassVar[str] = "emotion model"
+    example: ClassVar[str] = "exp/ser"
+    file_names: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("hyperparams.yaml",),
+        ("wav2vec2.ckpt",),
+        ("model.ckpt",),
+        ("label_encoder.ckpt", "label_encoder.txt"),  # the official loader's order
+    )
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Emotions in the order of the model's outputs."""
-        return tuple(read_labels(_files(self.folder)[-1]))
-
-    def fingerprint(self) -> str:
-        """Return version and hash of the files."""
-        return f"speechbrain emotion model {_VERSION} {digest_files(_files(self.folder))} {self.mode}"
-
-    def check(self) -> None:
-        """Raise an ``InputError`` now, before the work begins, if the model cannot be used."""
-        self._model()
+        return tuple(read_labels(self.files[-1]))
 
     def __call__(self, wave: Waveform) -> dict[str, float]:
         """Return emotion -> probability of one utterance."""
         check_audio(wave, self.rate, _FEWEST)
         return self._model().probabilities(wave, _SEED if self.mode == "official" else None)
 
+    def _variant(self) -> list[str]:
+        return [self.mode]
+
     def _model(self) -> _Model:
-        files = _files(self.folder)
-        return _loaded(files[0].parent, self.device, tuple(path.stat().st_mtime_ns for path in files))
+        return _loaded(tuple(self.files), self.device, self._stamps())
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,26 +130,15 @@ def emotion_model_folds(path: Path, mode: Mode) -> dict[str, SpeechBrainEmotionM
         raise InputError("no folder fold_1 to fold_5 with emotion models", where=path, fix=_FIX)
     models = {fold: SpeechBrainEmotionModel(entry, mode) for fold, entry in matches if entry.is_dir()}
     for model in models.values():  # what is missing is found before the work begins
-        settings, *_, labels = _files(model.folder)
+        settings, *_, labels = model.files
         check_wav2vec2(read_hyperparams(settings), settings)
         read_labels(labels)
     return models
 
 
-def _files(folder: Path) -> list[Path]:
-    files = [folder / name for name in ("hyperparams.yaml", "wav2vec2.ckpt", "model.ckpt")]
-    labels = [folder / name for name in _LABELS if (folder / name).is_file()]
-    for path in files:
-        if not path.is_file():
-            raise InputError(f"the emotion model has no {path.name}", where=folder, fix=_FIX)
-    if not labels:
-        raise InputError(f"the emotion model has no {' or '.join(_LABELS)}", where=folder, fix=_FIX)
-    return [*files, labels[0]]
-
-
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, device: str, stamps: tuple[int, ...]) -> _Model:
-    path, weights, head, label_file = _files(folder)
+def _loaded(files: tuple[Path, ...], device: str, stamps: tuple[int, ...]) -> _Model:
+    path, weights, head, label_file = files
     settings = read_hyperparams(path)
     pooling = settings.get("avg_pool")
     if isinstance(pooling, dict):
@@ -181,10 +154,7 @@ def _loaded(folder: Path, device: str, stamps: tuple[int, ...]) -> _Model:
 
 
 def _make(argument: str, mode: Mode) -> PretrainedRecognizer:
-    name = "speechbrain" if mode == "official" else f"speechbrain-{mode}"
-    if not argument:
-        raise InputError(f"the emotion model {name} needs a folder", fix=f"write {name}:FOLDER, e.g. {name}:exp/ser")
-    folds = emotion_model_folds(Path(argument), mode)
+    folds = emotion_model_folds(folder_argument(argument, mode, SpeechBrainEmotionModel), mode)
     return PretrainedRecognizer(folds, "official" if mode == "official" else "published")
 
 

@@ -27,10 +27,10 @@ from voiceveil.corpus import Utterance
 from voiceveil.models.asr.ctc import collapse
 from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.asr.text_normalization import Normalization
-from voiceveil.models.pretrained import digest_files
 from voiceveil.models.speechbrain import Mode
-from voiceveil.models.speechbrain.files import checkpoint, read_labels, read_tensors
+from voiceveil.models.speechbrain.files import read_labels, read_tensors
 from voiceveil.models.speechbrain.hyperparams import TAG, read_hyperparams, require
+from voiceveil.models.speechbrain.model_folder import SpeechBrainModel, folder_argument
 from voiceveil.models.speechbrain.wav2vec2 import check_wav2vec2, load_wav2vec2, wav2vec2_configuration
 
 if TYPE_CHECKING:
@@ -38,50 +38,39 @@ if TYPE_CHECKING:
 
 __all__ = ["SpeechBrainRecognizer"]
 
-_VERSION = 1
 _BATCH = 8
 _FEWEST = 400  # samples that make one row
-_FILES = ("hyperparams.yaml", "wav2vec2.ckpt", "asr.ckpt", "tokenizer.ckpt")
 _SLOPE = 0.01  # of the leaky ReLU
 
 
 @dataclass(frozen=True)
-class SpeechBrainRecognizer:
+class SpeechBrainRecognizer(SpeechBrainModel):
     """Words by the recognizer in a folder such as ``exp/asr``.
+
+    The mode ``official`` reads sets as the challenge's code does, ``correct`` each utterance by itself.
 
     Parameters
     ----------
-    path : Path
-        The folder.
-    mode : {"official", "correct"}
-        In sets as the challenge's code reads them, or each utterance by itself.
     padded : int
         Samples to which audio is padded with zeros: the length of its batch. 0: not padded.
-    device : str
-        Where the network runs.
     """
 
-    path: Path
-    mode: Mode = "official"
     padded: int = 0
-    device: str = "cpu"
 
-    rate: ClassVar[int] = 16000
     minimum: ClassVar[float] = _FEWEST / 16000
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the weights."""
-        return checkpoint(Path(self.path), self.mode)
+    kind: ClassVar[str] = "recognizer"
+    example: ClassVar[str] = "exp/asr"
+    file_names: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("hyperparams.yaml",),
+        ("wav2vec2.ckpt",),
+        ("asr.ckpt",),
+        ("tokenizer.ckpt",),
+    )
 
     @property
     def normalization(self) -> Normalization:
         """How transcripts are compared with references: ``official`` counts two spaces as an inserted word."""
         return "official" if self.mode == "official" else "plain"
-
-    def fingerprint(self) -> str:
-        """Return version, hash of the files, and the length of padded audio."""
-        return f"speechbrain recognizer {_VERSION} {digest_files(_files(self.folder))} {self.padded}"
 
     def in_set(self, utterances: Sequence[Utterance]) -> dict[str, SpeechBrainRecognizer]:
         """Return utterance id -> the recognizer that pads it to the length of its batch.
@@ -101,17 +90,15 @@ class SpeechBrainRecognizer:
         check_audio(wave, self.rate, _FEWEST)
         return self._model().text(wave.samples, self.padded)
 
-    def check(self) -> None:
-        """Raise an ``InputError`` now, before the work begins, if the model cannot be used."""
-        self._model()
-
     def _samples(self, utterance: Utterance) -> int:
         seconds = info(utterance.path).duration - utterance.start if utterance.duration is None else utterance.duration
         return round(seconds * self.rate)
 
+    def _variant(self) -> list[str]:
+        return [str(self.padded)]
+
     def _model(self) -> _Model:
-        files = _files(self.folder)
-        return _loaded(files[0].parent, self.device, tuple(path.stat().st_mtime_ns for path in files))
+        return _loaded(tuple(self.files), self.device, self._stamps())
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +132,9 @@ class _Model:
         return "".join(self.characters[token] for token in collapse(best[:kept], self.blank))
 
 
-def _files(folder: Path) -> list[Path]:
-    files = [folder / name for name in _FILES]
-    for path in files:
-        if not path.is_file():
-            fix = "give exp/asr of the challenge, with " + ", ".join(_FILES)
-            raise InputError(f"the recognizer has no {path.name}", where=folder, fix=fix)
-    return files
-
-
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, device: str, stamps: tuple[int, ...]) -> _Model:
-    path, weights, head, tokenizer = _files(folder)
+def _loaded(files: tuple[Path, ...], device: str, stamps: tuple[int, ...]) -> _Model:
+    path, weights, head, tokenizer = files
     settings = read_hyperparams(path)
     require(settings, {"sample_rate": 16000}, path, "hyperparams")
     activation = settings.get("activation")
@@ -194,11 +172,8 @@ def _layers(path: Path) -> list[tuple[Tensor, Tensor]]:
 
 
 def _make(model: str, *, online: bool = False, mode: Mode) -> Recognizer:
-    name = "speechbrain" if mode == "official" else f"speechbrain-{mode}"
-    if not model:
-        raise InputError(f"the recognizer {name} needs a folder", fix=f"write {name}:FOLDER, e.g. {name}:exp/asr")
-    recognizer = SpeechBrainRecognizer(Path(model), mode)
-    settings, *_, tokenizer = _files(recognizer.folder)
+    recognizer = SpeechBrainRecognizer(folder_argument(model, mode, SpeechBrainRecognizer), mode)
+    settings, *_, tokenizer = recognizer.files
     check_wav2vec2(read_hyperparams(settings), settings)
     read_labels(tokenizer)
     return recognizer

@@ -19,60 +19,43 @@ import numpy as np
 from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
-from voiceveil.models.pretrained import digest_files
 from voiceveil.models.speaker.encoders import Embedding, TrainingRecord, encoders
 from voiceveil.models.speechbrain import Mode
-from voiceveil.models.speechbrain.files import checkpoint, checkpoints, error_rate, read_labels, read_tensors
+from voiceveil.models.speechbrain.files import checkpoints, error_rate, read_labels, read_tensors
 from voiceveil.models.speechbrain.hyperparams import read_hyperparams, require
+from voiceveil.models.speechbrain.model_folder import SpeechBrainModel, folder_argument, registered_name
 
 __all__ = ["SpeechBrainEncoder"]
 
-_VERSION = 1
-_WEIGHTS, _SETTINGS = "embedding_model.ckpt", "hyperparams.yaml"
+_SETTINGS = "hyperparams.yaml"
 #: Settings of each section that this program has code for; others are the challenge's by default.
 _FBANK = {"sample_rate": 16000, "deltas": False, "context": False, "n_fft": 400, "win_length": 25, "hop_length": 10}
 _NETWORK = {"kernel_sizes": [5, 3, 3, 3, 1], "dilations": [1, 2, 3, 4, 1], "global_context": True}
 
 
 @dataclass(frozen=True)
-class SpeechBrainEncoder:
+class SpeechBrainEncoder(SpeechBrainModel):
     """Embeddings of an ECAPA-TDNN that SpeechBrain trained.
 
-    Parameters
-    ----------
-    path : Path
-        Folder of the training.
-    mode : {"official", "correct"}
-        Last epoch, as the challenge's code, or the epoch with the lowest error rate on the development data.
+    The mode ``official`` takes the last epoch, as the challenge's code, ``correct`` the epoch with the lowest error
+    rate on the development data.
     """
 
-    path: Path
-    mode: Mode = "official"
-
     family: ClassVar[str] = "speechbrain"
-    rate: ClassVar[int] = 16000
     minimum: ClassVar[float] = 0.04  # seconds: five frames
+    kind: ClassVar[str] = "encoder"
+    example: ClassVar[str] = "exp/asv_orig"
+    file_names: ClassVar[tuple[tuple[str, ...], ...]] = (("embedding_model.ckpt",),)
 
     @property
     def name(self) -> str:
         """Name in tables, e.g. ``speechbrain:exp/asv_orig``."""
-        return f"{_registered(self.mode)}:{self.path}"
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the weights, e.g. ``exp/asv_orig/CKPT+10``."""
-        return checkpoint(Path(self.path), self.mode)
+        return f"{registered_name(self.mode)}:{self.path}"
 
     @property
     def dimension(self) -> int:
         """Length of an embedding: 192."""
-        return int(self._network().dimension)
-
-    def fingerprint(self) -> str:
-        """Return version and hash of the weights."""
-        weights = self.folder / _WEIGHTS
-        _require_file(weights)
-        return f"speechbrain encoder {_VERSION} {digest_files([weights])}"
+        return int(self._model().dimension)
 
     def training(self) -> TrainingRecord:
         """Return the record of ``voiceveil train asv``, or else what SpeechBrain's files tell of the training."""
@@ -90,10 +73,6 @@ class SpeechBrainEncoder:
             speaker_ids=speakers,
         )
 
-    def check(self) -> None:
-        """Raise an ``InputError`` now, before the work begins, if the weights cannot be used."""
-        self._network()
-
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the embedding (192,), float32, of one utterance at 16 kHz."""
         import torch
@@ -108,19 +87,17 @@ class SpeechBrainEncoder:
         if len(samples) < self.minimum * self.rate:
             what = f"{len(samples) / self.rate:.3f} s of audio besides digital silence, but {self.minimum} s are needed"
             raise InputError(what, fix="leave the utterance out")
-        network = self._network()
+        network = self._model()
         with torch.inference_mode():
-            features = fbank(torch.from_numpy(samples / np.float32(peak))[None], network.first.conv.in_channels)
-            embedding = network(subtract_sentence_mean(features))[0]
-        return np.asarray(embedding.numpy(), dtype=np.float32)
+            scaled = torch.from_numpy(samples / np.float32(peak))[None].to(self.device)
+            embedding = network(subtract_sentence_mean(fbank(scaled, network.first.conv.in_channels)))[0]
+        return np.asarray(embedding.cpu().numpy(), dtype=np.float32)
 
-    def _network(self) -> Any:
+    def _model(self) -> Any:
         if find_spec("torch") is None:
             raise InputError("an encoder of SpeechBrain needs torch", fix="pip install 'voiceveil[asv]'")
-        weights = self.folder / _WEIGHTS
-        _require_file(weights)
-        status = weights.stat()
-        return _loaded(weights, settings_file(weights.parent), (status.st_size, status.st_mtime_ns))
+        weights = self.files[0]
+        return _loaded(weights, settings_file(weights.parent), self.device, self._stamps())
 
 
 def settings_file(folder: Path) -> Path:
@@ -136,15 +113,9 @@ def settings_file(folder: Path) -> Path:
     raise InputError(f"the model has no {_SETTINGS}", where=folder, fix="copy it from the challenge's archive")
 
 
-def _require_file(path: Path) -> None:
-    if not path.is_file():
-        fix = f"give a folder with {path.name}, e.g. exp/asv_orig of the challenge"
-        raise InputError(f"the model has no {path.name}", where=path.parent, fix=fix)
-
-
 @lru_cache(maxsize=2)
-def _loaded(weights: Path, settings: Path, stamp: tuple[int, int]) -> Any:
-    """Return the network; ``stamp`` changes when the file of its weights does."""
+def _loaded(weights: Path, settings: Path, device: str, stamps: tuple[int, ...]) -> Any:
+    """Return the network; ``stamps`` change when the file of its weights does."""
     import torch
 
     from voiceveil.models.speechbrain.ecapa import build
@@ -152,7 +123,7 @@ def _loaded(weights: Path, settings: Path, stamp: tuple[int, int]) -> Any:
     torch.set_num_threads(1)  # one thread a process, many processes
     _check_settings(settings)
     try:
-        return build(read_tensors(weights))
+        return build(read_tensors(weights)).to(device)
     except InputError:
         raise
     except (ValueError, RuntimeError, KeyError, IndexError, TypeError) as error:
@@ -179,15 +150,8 @@ def _utterances(path: Path) -> int:
     return len({row.get("wav") for row in rows})
 
 
-def _registered(mode: Mode) -> str:
-    return "speechbrain" if mode == "official" else f"speechbrain-{mode}"
-
-
 def _make(argument: str | None, mode: Mode) -> SpeechBrainEncoder:
-    name = _registered(mode)
-    if not argument:
-        raise InputError(f"the encoder {name} needs a folder", fix=f"write {name}:FOLDER, e.g. {name}:exp/asv_orig")
-    return SpeechBrainEncoder(Path(argument), mode)
+    return SpeechBrainEncoder(folder_argument(argument, mode, SpeechBrainEncoder), mode)
 
 
 encoders.register("speechbrain")(partial(_make, mode="official"))
