@@ -7,8 +7,6 @@ takes i-vectors, this one takes embeddings of CAM++.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,28 +16,26 @@ from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import FRAME, ContentEncoder, content_encoders
+from voiceveil.models.content.trained import TrainedContent, weights_file
 from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["BottleneckContent"]
 
-KIND = "TDNN-F"
-
 
 @dataclass(frozen=True)
-class BottleneckContent:
+class BottleneckContent(TrainedContent):
     """Layer ``prefinal-l`` of the TDNN-F in ``file``, a vector every 10 ms; ``speaker`` names its speaker encoder."""
 
-    file: Path
     speaker: str = "campplus"
 
-    rate: ClassVar[int] = 16000
+    weights_kind: ClassVar[str] = "TDNN-F"
     hop: ClassVar[float] = float(FRAME)
     offset: ClassVar[float] = FRAME / 2
     minimum: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
-        trained_with = str(self._record["parts"].get("speaker"))
+        trained_with = str(self.record["parts"].get("speaker"))
         given = encoder(self.speaker).fingerprint()
         if trained_with != given:
             problem = f"trained with another speaker encoder: {trained_with!r}, not {given!r}"
@@ -48,7 +44,7 @@ class BottleneckContent:
     @property
     def dimension(self) -> int:
         """Length of a vector: 256 in the challenges."""
-        return int(self._record["size"]["bottleneck"])
+        return int(self.record["size"]["bottleneck"])
 
     def fingerprint(self) -> str:
         """Return the hash of the weights, and the fingerprint of the speaker encoder."""
@@ -63,32 +59,20 @@ class BottleneckContent:
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         inputs = (hires_mfcc(wave.samples), l2_normalized(encoder(self.speaker)(wave)))
         with torch.inference_mode():
-            hidden = self._network.bottleneck(*(torch.from_numpy(x[None]) for x in inputs))[0]
+            hidden = self.network.bottleneck(*(torch.from_numpy(x[None]) for x in inputs))[0]
         return np.asarray(hidden.numpy(), dtype=np.float16)
 
-    @property
-    def _network(self) -> Any:
-        return _load(self.file, self.file.stat().st_mtime_ns)[0]
+    @staticmethod
+    def build(size: dict[str, Any]) -> Any:
+        """Return the TDNN-F of a size."""
+        from voiceveil.models.nets.tdnnf import Tdnnf, TdnnfSize
 
-    @property
-    def _record(self) -> dict[str, Any]:
-        return _load(self.file, self.file.stat().st_mtime_ns)[1]
-
-
-@lru_cache(maxsize=1)
-def _load(file: Path, modified: int) -> tuple[Any, dict[str, Any]]:
-    """Return the network and the record of a file, loaded again if it is modified."""
-    from voiceveil.models.checkpoint import load_network
-    from voiceveil.models.nets.tdnnf import Tdnnf, TdnnfSize
-
-    return load_network(file, KIND, lambda record: Tdnnf(TdnnfSize(**record["size"])))
+        return Tdnnf(TdnnfSize(**size))
 
 
 @content_encoders.register("bottleneck")
 def _bottleneck(folder: str) -> ContentEncoder:
-    file = Path(folder) / "model.safetensors" if Path(folder).is_dir() else Path(folder)
-    if not folder or not file.is_file():
-        problem = "there is no trained TDNN-F here" if folder else "content encoder bottleneck has no default weights"
-        fix = "write bottleneck:FOLDER, with a folder that `voiceveil train tdnnf` wrote"
-        raise InputError(problem, where=folder or None, fix=fix)
-    return BottleneckContent(file)
+    fix = "write bottleneck:FOLDER, with a folder that `voiceveil train tdnnf` wrote"
+    if not folder:
+        raise InputError("content encoder bottleneck has no default weights", fix=fix)
+    return BottleneckContent(weights_file(folder, "TDNN-F", fix))

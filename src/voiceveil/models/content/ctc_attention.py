@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,24 +16,21 @@ from voiceveil.audio import Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import FRAME, ContentEncoder, content_encoder, content_encoders
+from voiceveil.models.content.trained import TrainedContent, weights_file
 from voiceveil.models.weights import store
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["CtcAttentionContent"]
 
-KIND = "CTC/attention recogniser"  # the spelling in files of weights
-
 
 @dataclass(frozen=True)
-class CtcAttentionContent:
+class CtcAttentionContent(TrainedContent):
     """The last layer of the encoder in ``file``.
 
     Its input are MFCC, for a vector every 40 ms, or the features of another content encoder, with a vector for each.
     """
 
-    file: Path
-
-    rate: ClassVar[int] = 16000
+    weights_kind: ClassVar[str] = "CTC/attention recogniser"  # the spelling in files of weights
 
     def __post_init__(self) -> None:
         # In the record, "hears" is the name of the content encoder of the input, "heard" its fingerprint.
@@ -47,7 +42,7 @@ class CtcAttentionContent:
     @property
     def dimension(self) -> int:
         """Length of a vector: 1,024 in the published size."""
-        return int(self._record["size"]["width"])
+        return int(self.record["size"]["width"])
 
     @property
     def hop(self) -> float:
@@ -84,7 +79,7 @@ class CtcAttentionContent:
         inner = self._inner
         inputs = hires_mfcc(wave.samples) if inner is None else inner(wave).astype(np.float32)
         with torch.inference_mode():
-            content = self._network.content(torch.from_numpy(inputs[None]), torch.tensor([len(inputs)]))[0]
+            content = self.network.content(torch.from_numpy(inputs[None]), torch.tensor([len(inputs)]))[0]
         return np.asarray(content.numpy(), dtype=np.float16)
 
     @property
@@ -95,24 +90,14 @@ class CtcAttentionContent:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        return dict(self._record["parts"])
+        return dict(self.record["parts"])
 
-    @property
-    def _network(self) -> Any:
-        return _load(self.file, self.file.stat().st_mtime_ns)[0]
+    @staticmethod
+    def build(size: dict[str, Any]) -> Any:
+        """Return the recognizer of a size."""
+        from voiceveil.models.nets.ctc_attention import CtcAttention, CtcAttentionSize
 
-    @property
-    def _record(self) -> dict[str, Any]:
-        return _load(self.file, self.file.stat().st_mtime_ns)[1]
-
-
-@lru_cache(maxsize=2)
-def _load(file: Path, modified: int) -> tuple[Any, dict[str, Any]]:
-    """Return the network and the record of a file, loaded again if it is modified."""
-    from voiceveil.models.checkpoint import load_network
-    from voiceveil.models.nets.ctc_attention import CtcAttention, CtcAttentionSize
-
-    return load_network(file, KIND, lambda record: CtcAttention(CtcAttentionSize(**record["size"])))
+        return CtcAttention(CtcAttentionSize(**size))
 
 
 @content_encoders.register("ctc-attention")
@@ -126,8 +111,5 @@ def _ctc_attention_masked(folder: str) -> ContentEncoder:
 
 
 def _from_folder(folder: str) -> ContentEncoder:
-    file = Path(folder) / "model.safetensors" if Path(folder).is_dir() else Path(folder)
-    if not file.is_file():
-        fix = "give a folder that `voiceveil train ctc-attention` wrote"
-        raise InputError("there is no trained recognizer here", where=folder, fix=fix)
-    return CtcAttentionContent(file)
+    fix = "give a folder that `voiceveil train ctc-attention` wrote"
+    return CtcAttentionContent(weights_file(folder, "recognizer", fix))
