@@ -26,7 +26,7 @@ from voiceveil.models.asr.recognition import Recognizer, recognizers
 from voiceveil.models.asr.segmentation import PiecewiseRecognizer
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["PocketSphinx", "model_folder"]
+__all__ = ["MIN_SAMPLES", "PocketSphinx", "model_folder"]
 
 #: The files of the model in pocketsphinx 5.1.1 and their hashes: language model, dictionary, acoustic model.
 FILES = {
@@ -42,7 +42,7 @@ FILES = {
 }
 _INSTALL = "pip install 'voiceveil[sphinx]'"
 #: Samples in a frame of cepstra: 25.625 ms.
-_MIN_SAMPLES = 410
+MIN_SAMPLES = 410
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PocketSphinx(PiecewiseRecognizer):
     hmms: int = 3000
     words: int = 20
 
-    min_samples: ClassVar[int] = _MIN_SAMPLES
+    min_samples: ClassVar[int] = MIN_SAMPLES
 
     def fingerprint(self) -> str:
         """Return the version of the package, the hash of the model, the version (1) of this module, and the options."""
