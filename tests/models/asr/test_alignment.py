@@ -22,7 +22,9 @@ from voiceveil.models.asr.pronunciation import best_chunks, pronunciations
 def recordings() -> list[tuple[Waveform, str]]:
     """Two short utterances with their transcripts."""
     utterances = [u for u in read_kaldi(SPEECH / "demo_enrolls").utterances if u.text]
-    loaded = sorted(((load(u.path, rate=16000), str(u.text)) for u in utterances[:8]), key=lambda pair: pair[0].duration)
+    loaded = sorted(
+        ((load(u.path, rate=16000), str(u.text)) for u in utterances[:8]), key=lambda pair: pair[0].duration
+    )
     return loaded[:2]
 
 
