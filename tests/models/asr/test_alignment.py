@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -121,7 +123,7 @@ def test_letters_get_the_most_probable_phones() -> None:
     """Against all ways of dividing the phones among the letters."""
     scores = {("p", ("F",)): -1.0, ("h", ()): -0.5, ("p", ("P",)): -0.3, ("h", ("F",)): -6.0, ("i", ("AY",)): -1.0}
 
-    def score(word: str, chunks: tuple[tuple[str, ...], ...]) -> float:
+    def score(word: str, chunks: Sequence[tuple[str, ...]]) -> float:
         default = -8.0
         return sum(
             scores.get((letter, chunk), default - 4 * abs(len(chunk) - 1))
@@ -134,5 +136,5 @@ def test_letters_get_the_most_probable_phones() -> None:
             for cuts in itertools.combinations_with_replacement(range(len(phones) + 1), len(word) - 1)
         ]
         ways = [way for way in ways if all(len(chunk) <= 2 for chunk in way)]
-        assert best_chunks(word, phones, scores) == list(max(ways, key=lambda way: score(word, way)))
+        assert best_chunks(word, phones, scores) == list(max(ways, key=partial(score, word)))
     assert best_chunks("a", ["X", "Y", "Z"], {}) is None

@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from voiceveil.audio import Samples, Waveform, to_int16
+from voiceveil.audio import Waveform, to_int16
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.pocketsphinx import MIN_SAMPLES, model_folder
 from voiceveil.models.asr.pronunciation import pronunciations
@@ -109,7 +110,7 @@ def _letters(word: str) -> str:
 _Entry = tuple[str, list[tuple[str, int, int]]]
 
 
-def _search(pcm: Samples, words: list[str]) -> list[_Entry] | None:
+def _search(pcm: NDArray[np.int16], words: list[str]) -> list[_Entry] | None:
     """Return the words on the best path, with fillers; None if there is no path."""
     decoder = _decoder()
     for word in dict.fromkeys(words):
