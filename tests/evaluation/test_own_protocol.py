@@ -15,6 +15,7 @@ from tests.support.small_challenge import ATTACKERS, WORDS
 from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
+from voiceveil.evaluation.model_choice import ModelChoice
 from voiceveil.evaluation.protocol import (
     Emotion,
     Legal,
@@ -216,6 +217,7 @@ def test_documented_example_and_keys_are_true(tmp_path: Path) -> None:
         RankingRules,
         Official,
         Legal,
+        ModelChoice,
     )
     names = [field.name for table in tables for field in fields(table)]
     assert [name for name in (*names, *METRICS) if not re.search(rf"[`\[]{name}\b", page)] == []

@@ -178,6 +178,22 @@ class Attacker(ABC):
         """Return the score of each trial, shape (trials,), in the order of the list."""
 
     @property
+    def compares_voices(self) -> bool:
+        """True if ``compare`` works: it compares single utterances, not only enrolled speakers with trials."""
+        return False
+
+    @property
+    def encoder_family(self) -> str:
+        """Kind of network that its embeddings come from, e.g. ``ecapa``; "" without embeddings."""
+        return "" if self.encoder is None else self.encoder.family
+
+    def compare(self, first: Corpus, second: Corpus, context: RunContext) -> Floats:
+        """Return the score (n, m) of each of n utterances with each of m others; ``fit`` is called before."""
+        raise InputError(
+            f"the attacker {self.name} scores trials only", fix="name one that compares voices, e.g. campplus"
+        )
+
+    @property
     def backend(self) -> str:
         """Name of the back-end, e.g. ``cosine``; may be known only after ``fit``."""
         return ""

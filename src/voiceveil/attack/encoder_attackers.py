@@ -49,6 +49,11 @@ class EmbeddingAttacker(Attacker):
     encoder: SpeakerEncoder = field()
 
     @property
+    def compares_voices(self) -> bool:
+        """True: any two embeddings can be compared."""
+        return True
+
+    @property
     def minimum(self) -> float:
         """Shortest utterance in seconds."""
         return self.encoder.minimum
@@ -141,6 +146,12 @@ class EncoderAttacker(EmbeddingAttacker):
         if self._scorer is None:
             raise RuntimeError(f"{self.name}: call fit before score")
         return _score(trial_set, condition, context, self.encoder, self._scorer, trunk=False)
+
+    def compare(self, first: Corpus, second: Corpus, context: RunContext) -> Floats:
+        """Return the back-end's score (n, m) of each utterance of ``first`` with each of ``second``."""
+        if self._scorer is None:
+            raise RuntimeError(f"{self.name}: call fit before compare")
+        return _compare(first, second, context, self.encoder, self._scorer, trunk=False)
 
     def work(
         self,
@@ -237,6 +248,13 @@ class AdaptedAttacker(EmbeddingAttacker):
         trunk = self.adapted.candidate.on_trunk
         return _score(trial_set, condition, context, self.encoder, self.adapted.scorer, trunk=trunk)
 
+    def compare(self, first: Corpus, second: Corpus, context: RunContext) -> Floats:
+        """Return the chosen back-end's score (n, m) of each utterance of ``first`` with each of ``second``."""
+        if self.adapted is None:
+            raise RuntimeError(f"{self.name}: call fit before compare")
+        trunk = self.adapted.candidate.on_trunk
+        return _compare(first, second, context, self.encoder, self.adapted.scorer, trunk=trunk)
+
     def work(
         self,
         sets: Sequence[TrialSet],
@@ -311,3 +329,10 @@ def _score(
     enrollment, trial = trial_set.speech(condition)
     enrolled = enroll(embed(enrollment, encoder, context, trunk=trunk), trial_set.enrollment)
     return score_trials(trial_set.trials, enrolled, embed(trial, encoder, context, trunk=trunk), scorer)
+
+
+def _compare(
+    first: Corpus, second: Corpus, context: RunContext, encoder: SpeakerEncoder, scorer: Scorer, *, trunk: bool
+) -> Floats:
+    rows, columns = (embed(corpus, encoder, context, trunk=trunk).vectors for corpus in (first, second))
+    return scorer(rows, np.ones(len(rows), dtype=np.int64), columns)

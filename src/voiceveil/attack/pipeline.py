@@ -331,7 +331,7 @@ def _row(attacker: Attacker, scored: _Scored, out: Path | None, options: AttackO
         trial_set.gender,
         estimate(scored.trials, "eer", resamples=options.resamples, seed=options.seed),
         scored.trials,
-        "" if attacker.encoder is None else attacker.encoder.family,
+        attacker.encoder_family,
         attacker.backend,
         attacker.llr,
         path,

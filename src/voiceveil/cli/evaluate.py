@@ -79,18 +79,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--recognizers",
-        default="moonshine",
         metavar="LIST",
         help="speech recognizers for the WER: moonshine, pocketsphinx, models, or speechbrain:exp/asr of the 2024 "
         "challenge; rankings use the first "
-        "(default: moonshine)",
+        "(default: those of the protocol, or moonshine)",
+    )
+    parser.add_argument(
+        "--anonymized-recognizers",
+        metavar="LIST",
+        help="recognizers of the anonymized speech, e.g. one that `voiceveil train asr` trained on anonymized speech; "
+        "--recognizers are then for the original speech alone (default: as --recognizers)",
     )
     parser.add_argument(
         "--emotion-models",
-        default="functionals",
         metavar="LIST",
         help="emotion recognizers: functionals, pretrained models, or speechbrain:exp/ser of the 2024 challenge; "
-        "rankings use the first (default: functionals)",
+        "rankings use the first (default: those of the protocol, or functionals)",
+    )
+    parser.add_argument(
+        "--similarity",
+        metavar="ATTACKER",
+        help="attacker that compares voices for DeID and G_VD, as in --attackers (default: that of the protocol, or "
+        "campplus)",
+    )
+    parser.add_argument(
+        "--similarity-scoring",
+        choices=("cosine", "plda"),
+        help="how it compares embeddings (default: that of the protocol, or cosine)",
+    )
+    parser.add_argument(
+        "--pitch-tracker",
+        metavar="NAME",
+        help="autocorrelation, praat, swift or yaapt (default: that of the protocol, or autocorrelation)",
     )
     add_former_name(parser, "--recogniser", "--recognizers")
     add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
@@ -121,8 +141,12 @@ def run(args: argparse.Namespace) -> int:
             options=EvaluationOptions(
                 train=args.train,
                 emotion=args.emotion,
-                recognizers=_listed(args.recognizers) or (),
-                emotion_models=_listed(args.emotion_models) or (),
+                recognizers=_listed(args.recognizers),
+                anonymized_recognizers=_listed(args.anonymized_recognizers),
+                emotion_models=_listed(args.emotion_models),
+                similarity=args.similarity,
+                similarity_scoring=args.similarity_scoring,
+                pitch_tracker=args.pitch_tracker,
                 key_file=args.key_file,
                 key_namespace=args.key_namespace,
                 cache=args.cache,

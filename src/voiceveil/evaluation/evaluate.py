@@ -93,10 +93,9 @@ class Evaluation:
 
     def task_setup(self) -> TaskSetup:
         """Return the setup of the tasks, with the attackers that the data allow."""
-        options = self.settings.options
         usable = usable_attackers(self.attackers, self.inventory)
-        models = tuple(options.recognizers), tuple(options.emotion_models)
-        return TaskSetup(self.inventory, self.settings.data, TaskOptions(usable, *models, options.report))
+        options = TaskOptions(usable, self.settings.models, self.settings.options.report)
+        return TaskSetup(self.inventory, self.settings.data, options)
 
 
 @dataclass(frozen=True, eq=False)

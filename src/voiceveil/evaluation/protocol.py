@@ -22,6 +22,7 @@ from voiceveil.attack.sets import Condition
 from voiceveil.core.documents import build, read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
+from voiceveil.evaluation.model_choice import ModelChoice
 from voiceveil.evaluation.protocol_checks import check_protocol
 from voiceveil.metrics.catalog import metric_info
 from voiceveil.metrics.challenge import Membership
@@ -244,6 +245,7 @@ class Protocol:
     official: Official | None = None
     resources: AllowedResources | None = None
     legal: Legal | None = None
+    models: ModelChoice = field(default_factory=ModelChoice)
     #: Systems of the challenge with their settings, e.g. ``k2 pool=evaluation``: the meaning of ``--system all``.
     systems: tuple[str, ...] = ()
 

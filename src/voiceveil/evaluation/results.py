@@ -223,6 +223,10 @@ class _Info:
     training: list[str] = field(default_factory=list)
     attackers: list[str] = field(default_factory=list)
     recognizers: list[str] = field(default_factory=list)
+    anonymized_recognizers: list[str] = field(default_factory=list)
+    similarity: str = ""
+    similarity_scoring: str = ""
+    pitch_tracker: str = ""
     emotion_models: list[str] = field(default_factory=list)
     seed: Any = None
     suffix: str = ""

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from voiceveil.core.terminal import print_lines
+from voiceveil.evaluation.model_choice import ModelChoice
 from voiceveil.evaluation.protocol import Protocol
 from voiceveil.run.executor import Jobs
 
@@ -22,10 +24,21 @@ class EvaluationOptions:
     ----------
     train, emotion : sequence of str
         Sets that the attackers train on, and sets with emotion labels, instead of those of the protocol.
-    recognizers : sequence of str
-        Speech recognizers, see :func:`voiceveil.transcribe`. The first one counts in rankings and official files.
-    emotion_models : sequence of str
-        Emotion recognizers: ``functionals``, or pretrained models. The first one counts in rankings.
+    recognizers : sequence of str, optional
+        Speech recognizers, see :func:`voiceveil.transcribe`. The first one counts in rankings and official files
+        (default: those of the protocol, or ``moonshine``).
+    anonymized_recognizers : sequence of str, optional
+        Recognizers of the anonymized speech, e.g. one that was trained on anonymized speech (default: ``recognizers``).
+        If they are given, ``recognizers`` recognize the original speech alone.
+    emotion_models : sequence of str, optional
+        Emotion recognizers: ``functionals``, or pretrained models. The first one counts in rankings
+        (default: those of the protocol, or ``functionals``).
+    similarity : str, optional
+        The attacker that compares voices for DeID and G_VD (default: that of the protocol, or ``campplus``).
+    similarity_scoring : {"cosine", "plda"}, optional
+        How it compares embeddings (default: that of the protocol, or ``cosine``).
+    pitch_tracker : str, optional
+        ``autocorrelation``, ``praat``, ``swift`` or ``yaapt`` (default: that of the protocol, or ``autocorrelation``).
     key_file : path, optional
         Secret key file: only those who have it can repeat the run.
     key_namespace : str, optional
@@ -45,8 +58,12 @@ class EvaluationOptions:
 
     train: Sequence[str] = ()
     emotion: Sequence[str] = ()
-    recognizers: Sequence[str] = ("moonshine",)
-    emotion_models: Sequence[str] = ("functionals",)
+    recognizers: Sequence[str] | None = None
+    anonymized_recognizers: Sequence[str] | None = None
+    emotion_models: Sequence[str] | None = None
+    similarity: str | None = None
+    similarity_scoring: Literal["cosine", "plda"] | None = None
+    pitch_tracker: str | None = None
     key_file: str | Path | None = None
     key_namespace: str | None = None
     cache: str | Path | None = None
@@ -96,6 +113,19 @@ class EvaluationSettings:
         options = self.options
         is_default = options.key_file is not None and options.key_namespace is None
         return self.data.resolve().name if is_default else options.key_namespace
+
+    @property
+    def models(self) -> ModelChoice:
+        """The models of the protocol, or those that the options name instead."""
+        options = self.options
+        return self.protocol.models.updated(
+            recognizers=options.recognizers,
+            anonymized_recognizers=options.anonymized_recognizers,
+            emotion_models=options.emotion_models,
+            similarity=options.similarity,
+            similarity_scoring=options.similarity_scoring,
+            pitch_tracker=options.pitch_tracker,
+        )
 
     def results_folder(self, system: str) -> Path:
         """Return the folder of the results of a system."""

@@ -1,9 +1,10 @@
 """Official names of evaluators: which of our models appears under which name in the challenges' files.
 
 The challenges' files have two attackers, ``ASV_eval``, trained on original speech, and ``ASV_eval^anon``, trained on
-anonymized speech, one speech recognizer and one emotion recognizer. Our evaluators are other models with other figures.
-:func:`labels_of` assigns the names, :func:`as_published` returns the figures that the files show, and :func:`note_text`
-the note beside the files. An attacker that was not trained on anonymized speech is never ``ASV_eval^anon``.
+anonymized speech, one emotion recognizer, and one speech recognizer, ``ASR_eval``; in 2022 that of anonymized speech is
+``ASR_eval^anon``. Our evaluators are other models with other figures. :func:`labels_of` assigns the names,
+:func:`as_published` returns the figures that the files show, and :func:`note_text` the note beside the files. An
+attacker that was not trained on anonymized speech is never ``ASV_eval^anon``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,23 @@ class Labels:
     anonymized: str  # ASV_eval^anon
     words: str  # ASR_eval
     emotions: str  # SER_eval
+    anonymized_words: str = ""  # ASR_eval^anon: of anonymized speech, if it is another one than ASR_eval
 
     def as_dict(self) -> dict[str, str]:
         """Return official name -> our attacker or recognizer."""
-        names = ("ASV_eval", "ASV_eval^anon", "ASR_eval", "SER_eval")
-        return dict(zip(names, (self.original, self.anonymized, self.words, self.emotions), strict=True))
+        names = {
+            "ASV_eval": self.original,
+            "ASV_eval^anon": self.anonymized,
+            "ASR_eval": self.words,
+            "SER_eval": self.emotions,
+        }
+        return {**names, "ASR_eval^anon": self.anonymized_words} if self.anonymized_words else names
+
+    def shows(self, figure: Figure) -> bool:
+        """Return True if a WER or UAR is by the recognizer whose figures the official files have."""
+        if figure.metric == "uar":
+            return figure.model == self.emotions
+        return figure.model == ((figure.condition == "a" and self.anonymized_words) or self.words)
 
 
 def labels_of(results: Results, official: Official) -> Labels:
@@ -60,8 +73,9 @@ def labels_of(results: Results, official: Official) -> Labels:
     strongest = min(sorted(semi), key=weakness, default="")
     wanted = encoder.get(strongest)
     original = min(plain, key=lambda name: (encoder[name] != wanted, otherness(name)), default="")
-    models = {metric: next((f.model for f in results.find(metric)), "") for metric in ("wer", "uar")}
-    return Labels(original, strongest, models["wer"], models["uar"])
+    words, emotions = (next((f.model for f in results.find(metric)), "") for metric in ("wer", "uar"))
+    of_anonymized = next((f.model for f in results.find("wer", condition="a")), words)
+    return Labels(original, strongest, words, emotions, of_anonymized if of_anonymized != words else "")
 
 
 def stand_ins(names: Mapping[str, str], official: Official) -> list[str]:
@@ -73,7 +87,7 @@ def stand_ins(names: Mapping[str, str], official: Official) -> list[str]:
     >>> stand_ins({"ASR_eval": "speechbrain:exp/asr", "SER_eval": "functionals"}, own)
     ['SER_eval: functionals']
     """
-    kinds = {"ASV_eval": "asv", "ASV_eval^anon": "asv", "ASR_eval": "asr", "SER_eval": "ser"}
+    kinds = {"ASV_eval": "asv", "ASV_eval^anon": "asv", "ASR_eval": "asr", "ASR_eval^anon": "asr", "SER_eval": "ser"}
     return [
         f"{name}: {model}"
         for name, model in names.items()
@@ -91,8 +105,8 @@ def _published(results: Results, labels: Labels) -> Iterator[Figure]:
         if figure.split not in _SPLITS:  # a set of the user's own, which no file of the challenge has a row for
             continue
         if figure.metric in ("wer", "uar"):  # of several recognizers the files have the first
-            if figure.model in (labels.words, labels.emotions):
-                yield figure
+            if labels.shows(figure):
+                yield _decoded_by(figure, labels)
             continue
         if not figure.attacker:
             yield figure
@@ -109,6 +123,14 @@ def _published(results: Results, labels: Labels) -> Iterator[Figure]:
         yield named
 
 
+def _decoded_by(figure: Figure, labels: Labels) -> Figure:
+    """Return a WER or UAR; one by ``ASR_eval^anon`` with the folder that tells it in the challenge's files."""
+    if figure.metric != "wer" or figure.condition != "a" or not labels.anonymized_words:
+        return figure
+    folder = f"asr_eval_anon/{figure.model.replace(' ', '-')}/wer"
+    return replace(figure, detail={**figure.detail, "decoded": folder})
+
+
 def note_text(results: Results, labels: Labels, title: str, official: Official) -> str:
     """Return the note that lies beside the official files: what their layout has no place for.
 
@@ -118,6 +140,7 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
         "ASV_eval": official.asv,
         "ASV_eval^anon": official.asv,
         "ASR_eval": official.asr,
+        "ASR_eval^anon": official.asr,
         "SER_eval": official.ser,
     }
     method = next((f.detail["official"]["method"] for f in results.find("eer") if "official" in f.detail), "")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from voiceveil.evaluation.model_choice import ModelChoice
 from voiceveil.evaluation.protocol_checks import known_metric
 from voiceveil.evaluation.results import Figure
 from voiceveil.evaluation.tasks import all_tasks
@@ -131,6 +132,12 @@ def command(data: ReportData) -> str:
     if info.get("attackers"):
         parts.append(f"--attackers {quote(','.join(info['attackers']))}")
     parts.append(f"--recognizers {quote(','.join(info.get('recognizers') or ['moonshine']))}")
+    defaults = vars(ModelChoice() if data.protocol is None else data.protocol.models)
+    for option in ("anonymized_recognizers", "similarity", "similarity_scoring", "pitch_tracker"):
+        value = info.get(option)
+        if value and value != (list(defaults[option]) if isinstance(value, list) else defaults[option]):
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            parts.append(f"--{option.replace('_', '-')} {quote(text)}")
     if info.get("emotion_models", ["functionals"]) != ["functionals"]:
         parts.append(f"--emotion-models {quote(','.join(info['emotion_models']))}")
     if info.get("seed") is not None:

@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from voiceveil.attack.attacker import ModelWork, SpeechPart
-from voiceveil.attack.sets import SIDES
+from voiceveil.attack.sets import SIDES, Side
 from voiceveil.core.checks import Check
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.evaluation.details import Column, Similarity
 from voiceveil.evaluation.inventory import Inventory
+from voiceveil.evaluation.model_choice import ModelChoice
 from voiceveil.evaluation.protocol import Recognition, Verification
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics import WordErrors
@@ -67,17 +68,14 @@ class TaskOptions:
     ----------
     attackers : tuple of str
         Names of attackers that the data allow; see :mod:`voiceveil.attack.registry`.
-    recognizers : tuple of str
-        Speech recognizers. The first one counts in rankings and in official files.
-    emotion_models : tuple of str
-        Emotion recognizers: ``functionals``, or pretrained models. The first one counts.
+    models : ModelChoice
+        Recognizers, pitch tracker and so on.
     details : bool
         Also measure what only a report shows.
     """
 
     attackers: tuple[str, ...] = ()
-    recognizers: tuple[str, ...] = ("moonshine",)
-    emotion_models: tuple[str, ...] = ("functionals",)
+    models: ModelChoice = field(default_factory=ModelChoice)
     details: bool = True
 
 
@@ -309,10 +307,10 @@ def place(entry: Verification, gender: str, **fields: str) -> dict[str, Any]:
     return {"dataset": entry.dataset, "split": entry.split, "subset": entry.subset, "gender": gender, **fields}
 
 
-def recognition_parts(inventory: Inventory) -> list[SpeechPart]:
-    """Return the original and the anonymized speech whose words are recognized."""
+def recognition_parts(inventory: Inventory, sides: Sequence[Side] = SIDES) -> list[SpeechPart]:
+    """Return the original and the anonymized speech, or that of some ``sides``, whose words are recognized."""
     ids = {name: inventory.recognition_ids(entry, name) for entry in inventory.recognition for name in entry.sets}
-    return [SpeechPart(name, side, ids[name]) for name in ids for side in SIDES]
+    return [SpeechPart(name, side, ids[name]) for name in ids for side in sides]
 
 
 def both_sides(corpora: Mapping[str, Corpus], names: Iterable[str]) -> Iterator[SpeechPart]:

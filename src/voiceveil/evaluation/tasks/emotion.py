@@ -61,11 +61,11 @@ class EmotionTask(Task):
 
     def progress(self, setup: TaskSetup) -> str:
         """Return the line for the user."""
-        return f"recognizing emotions: {', '.join(setup.options.emotion_models)}"
+        return f"recognizing emotions: {', '.join(setup.options.models.emotion_models)}"
 
     def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
         """Yield each model, on the labeled utterances that it judges or learns from."""
-        for spec in setup.options.emotion_models:
+        for spec in setup.options.models.emotion_models:
             recognizer = None if spec == FUNCTIONALS else models.pretrained_recognizer(spec)
             work: dict[str, ModelWork] = {}
             for entry in setup.inventory.emotion:
@@ -82,7 +82,7 @@ class EmotionTask(Task):
     def run(self, context: TaskContext) -> TaskResult:
         """Recognize the emotions of both sides of each set."""
         figures = []
-        for spec in context.setup.options.emotion_models:
+        for spec in context.setup.options.models.emotion_models:
             for entry in context.inventory.emotion:
                 original = _corpus(entry, context.setup)
                 folds = models.emotion_folds(original)

@@ -24,8 +24,6 @@ from voiceveil.run.cache import Cache
 
 __all__ = ["PitchTask"]
 
-_TRACKER = "autocorrelation"
-
 
 @tasks.register("pitch")
 class PitchTask(Task):
@@ -43,6 +41,10 @@ class PitchTask(Task):
         """Return True if there are trial sets, and the protocol or a report asks for pitch."""
         return bool(setup.inventory.verification) and (setup.requests(self.metrics) or setup.options.details)
 
+    def check(self, setup: TaskSetup) -> None:
+        """Raise an ``InputError`` if the tracker is not known, or its package is not installed."""
+        models.tracker(setup.options.models.pitch_tracker)
+
     def progress(self, setup: TaskSetup) -> str:
         """Return the line for the user."""
         return "comparing pitch"
@@ -50,15 +52,16 @@ class PitchTask(Task):
     def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
         """Yield the pitch tracker, on all trial sets."""
         names = [trials.set for _, trials in setup.inventory.trial_sets()]
-        yield ModelWork(_TRACKER, models.tracker(_TRACKER), list(both_sides(setup.inventory.corpora, names)))
+        tracker = setup.options.models.pitch_tracker
+        yield ModelWork(tracker, models.tracker(tracker), list(both_sides(setup.inventory.corpora, names)))
 
     def run(self, context: TaskContext) -> TaskResult:
         """Track both sides of each set."""
-        figures, columns = [], {}
+        figures, columns, tracker = [], {}, context.setup.options.models.pitch_tracker
         for entry, trials in context.inventory.trial_sets():
             pair = context.inventory.corpora[trials.set], context.anonymized[trials.set]
-            result = models.evaluate_pitch(*pair, context.run, tracker=_TRACKER)
-            where = place(entry, trials.gender, condition="oa", model=_TRACKER)
+            result = models.evaluate_pitch(*pair, context.run, tracker=tracker)
+            where = place(entry, trials.gender, condition="oa", model=tracker)
             figures.append(figure("pitch_correlation", result.rho, where, {"std": result.std, "set": trials.set}))
             columns[trials.set] = {
                 id: {
@@ -73,10 +76,10 @@ class PitchTask(Task):
     def section(self, results: Results) -> Section:
         """Return the table of pitch correlations."""
         rows = [
-            (" ".join(filter(None, [rho.dataset, rho.subset, rho.gender])), rho)
+            (" ".join(filter(None, [rho.dataset, rho.subset, rho.gender])), rho.model, rho)
             for rho in results.find("pitch_correlation")
         ]
-        columns = ("set", "pitch correlation [95%]")
+        columns = ("set", "tracker", "pitch correlation [95%]")
         return Section(
             "pitch", "Pitch", SectionTable(columns, tuple(rows)), missing="" if rows else "No pitch was tracked."
         )

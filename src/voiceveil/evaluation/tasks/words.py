@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from voiceveil import models
 from voiceveil.attack.attacker import ModelWork
+from voiceveil.attack.sets import SIDES
 from voiceveil.corpus import Utterance
 from voiceveil.evaluation.details import Column
 from voiceveil.evaluation.results import Results
@@ -46,7 +48,7 @@ class WordsTask(Task):
 
     def check(self, setup: TaskSetup) -> None:
         """Raise an ``InputError`` if a recognizer is not known."""
-        for spec in setup.options.recognizers:
+        for spec in setup.options.models.all_recognizers:
             models.recognizer(spec)
 
     def check_data(self, setup: TaskSetup) -> None:
@@ -56,29 +58,33 @@ class WordsTask(Task):
 
     def progress(self, setup: TaskSetup) -> str:
         """Return the line for the user."""
-        return f"recognizing words: {', '.join(setup.options.recognizers)}"
+        return f"recognizing words: {', '.join(setup.options.models.all_recognizers)}"
 
     def work(self, setup: TaskSetup, cache: Cache) -> Iterator[ModelWork]:
-        """Yield each recognizer, on all recognition sets."""
-        for spec in setup.options.recognizers:
-            yield ModelWork(spec, models.recognizer(spec), recognition_parts(setup.inventory))
+        """Yield each recognizer, on the original or anonymized speech of all recognition sets that it is for."""
+        chosen = setup.options.models
+        for spec in chosen.all_recognizers:
+            sides = [side for side in SIDES if spec in chosen.recognizers_of(side)]
+            yield ModelWork(spec, models.recognizer(spec), recognition_parts(setup.inventory, sides))
 
     def run(self, context: TaskContext) -> TaskResult:
         """Transcribe both sides of each set, and compare with the references."""
         figures, word_errors = [], {}
         columns: dict[str, dict[str, dict[str, str]]] = {}
-        for spec in context.setup.options.recognizers:
-            recognizer = models.recognizer(spec)
-            is_first = spec == context.setup.options.recognizers[0]
+        by_condition = [context.setup.options.models.recognizers_of(condition) for condition in CONDITIONS]
+        for rank, pair in enumerate(zip_longest(*by_condition)):
             for entry in context.inventory.recognition:
-                for condition in CONDITIONS:
+                for condition, spec in zip(CONDITIONS, pair, strict=True):
+                    if spec is None:  # there are more recognizers of the other condition
+                        continue
+                    recognizer = models.recognizer(spec)
                     speech = context.recognition_speech(entry, condition)
                     utterances = [u for listed in speech.values() for u in listed]
                     transcripts = models.transcribe(utterances, recognizer, context.run)
                     result = models.word_error_rate(utterances, transcripts, normalization=normalization_of(recognizer))
                     place = {"dataset": entry.dataset, "split": entry.split, "condition": condition, "model": spec}
                     figures.append(figure("wer", result.wer, place, _counts(result.errors)))
-                    if is_first:
+                    if rank == 0:
                         word_errors[entry.dataset, condition] = result.errors
                         for name, listed in speech.items():
                             rows = columns.setdefault(name, {})
