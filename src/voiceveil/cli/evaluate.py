@@ -77,6 +77,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"see `voiceveil attack --help` (default: {','.join(DEFAULT_ATTACKERS)} and those made for the system)",
     )
+    _add_models(parser)
+    add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
+    add_executor(parser)
+    add_cache(parser, "intermediate results", "a file in OUT")
+    add_key(parser, corpus="the name of DATA without its folder, for all sets")
+    add_overwrite(parser, "start again where other results are, replace existing files (never the data)")
+    parser.add_argument("--no-report", action="store_true", help="write no report.html and no details for it")
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="print what would be done, how long it takes and what is missing, and do nothing",
+    )
+    add_progress(parser)
+    add_json(parser, "the results")
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    """Declare the models that measure; without them those of the protocol do."""
     parser.add_argument(
         "--recognizers",
         metavar="LIST",
@@ -113,19 +131,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="autocorrelation, praat, swift or yaapt (default: that of the protocol, or autocorrelation)",
     )
     add_former_name(parser, "--recogniser", "--recognizers")
-    add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
-    add_executor(parser)
-    add_cache(parser, "intermediate results", "a file in OUT")
-    add_key(parser, corpus="the name of DATA without its folder, for all sets")
-    add_overwrite(parser, "start again where other results are, replace existing files (never the data)")
-    parser.add_argument("--no-report", action="store_true", help="write no report.html and no details for it")
-    parser.add_argument(
-        "--plan",
-        action="store_true",
-        help="print what would be done, how long it takes and what is missing, and do nothing",
-    )
-    add_progress(parser)
-    add_json(parser, "the results")
 
 
 def run(args: argparse.Namespace) -> int:
