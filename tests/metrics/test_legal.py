@@ -349,7 +349,7 @@ def common_voice(each: int) -> tuple[NDArray[np.float32], list[str], NDArray[np.
 
 @pytest.mark.slow
 def test_linkability_of_the_paper_takes_seconds() -> None:
-    """4,949 tests, 22,024 enrolled speakers, eleven N' at once; the public code takes 470 s for one draw of one."""
+    """4,949 tests, 22,024 enrolled speakers, eleven N' at once; the withdrawn code takes 470 s for one draw of one."""
     many, many_ids, few, few_ids = common_voice(1)
     start = time.process_time()
     result = metrics.linkability(utterance_embeddings(few, few_ids), utterance_embeddings(many, many_ids))

@@ -128,6 +128,31 @@ def test_vectors_and_scores_agree() -> None:
         assert rates[0] == rates[1]
 
 
+def test_the_value_at_an_n_does_not_depend_on_the_other_n() -> None:
+    """Members, shuffles and control have a stream for each N; a shared one made the value depend on the list of N."""
+    test, test_ids, enroll, enroll_ids = voices(10, speakers=60, each=8, noise=1.5)
+    sides = utterance_embeddings(test, test_ids), utterance_embeddings(enroll, enroll_ids)
+    protocol = SinglingOutProtocol(draws=2)
+    whole = metrics.singling_out(*sides, protocol, sizes=[5, 20, 33, 60])
+    for k, size in enumerate(whole.sizes):
+        for others in ([], [2], [59]):
+            alone = metrics.singling_out(*sides, protocol, sizes=[*others, size])
+            at = alone.sizes.index(size)
+            for name in ("value", "chance", "interval"):
+                np.testing.assert_allclose(getattr(alone, name)[at], getattr(whole, name)[k], rtol=1e-12)
+            np.testing.assert_array_equal(alone.components[:, at], whole.components[:, k])
+            np.testing.assert_array_equal(alone.control[:, at], whole.control[:, k])
+
+
+def test_the_value_of_a_speaker_does_not_depend_on_who_else_attacks() -> None:
+    test, test_ids, enroll, enroll_ids = voices(10, speakers=40, each=8, noise=1.5)
+    sides = utterance_embeddings(test, test_ids), utterance_embeddings(enroll, enroll_ids)
+    protocol = SinglingOutProtocol(draws=3, most_enrolled=20)
+    whole = metrics.singling_out(*sides, protocol)
+    few = metrics.singling_out(*sides, protocol, only=whole.speakers[5:9])
+    np.testing.assert_array_equal(few.components, whole.components[5:9])
+
+
 def test_extremes_of_separated_and_equal_voices() -> None:
     test, test_ids, enroll, enroll_ids = voices(8, speakers=40, each=10, noise=0.01)
     apart = metrics.singling_out(
@@ -322,7 +347,7 @@ def test_chance_equals_the_sums_of_its_formula(n: int, total: int, rank: int) ->
 
 @pytest.mark.slow
 def test_singling_out_of_the_paper_takes_less_than_a_minute() -> None:
-    """495 enrolled speakers, N = 22,024, 10 folds, 5 draws; the public code would take hours."""
+    """495 enrolled speakers, N = 22,024, 10 folds, 5 draws; the withdrawn code would take hours."""
     many, many_ids, few, few_ids = common_voice(10)
     start = time.process_time()
     result = metrics.singling_out(

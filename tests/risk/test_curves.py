@@ -109,6 +109,21 @@ def curves(one: RiskAttack, plan: RiskPlan, length: int) -> tuple[Curve, Curve, 
     return (measure_singling_out(one, plan, length), *measure_linking(one, plan, length))
 
 
+def test_points_do_not_depend_on_the_other_n() -> None:
+    whole = curves(attack(0.4), RiskPlan(lengths=(2,), sizes=(7, 20, 31, 60), draws=2), 2)
+    alone = curves(attack(0.4), RiskPlan(lengths=(2,), sizes=(31,), draws=2), 2)
+    for curve, point in zip(whole, alone, strict=True):
+        for name in ("value", "low", "high", "chance", *(["control"] if curve.control is not None else [])):
+            assert getattr(point, name)[0] == pytest.approx(getattr(curve, name)[2], rel=1e-12), (curve.metric, name)
+
+
+def test_drawn_linkability_does_not_depend_on_the_other_n() -> None:
+    scores, names_ = np.random.default_rng(5).normal(size=(30, 30)), names(30, 1)
+    whole = metrics.linkability_from_scores(scores, names_, names_, sizes=[2, 10, 25], draws=5)
+    alone = metrics.linkability_from_scores(scores, names_, names_, sizes=[10], draws=5)
+    assert whole.value[1] == alone.value[0]
+
+
 def test_drawn_and_exact_linkability_agree() -> None:
     a, b = SMALL.draw(0.45)
     tests = legal.draw_conversations(b, 1, most=1, rng=np.random.default_rng(1))
@@ -243,7 +258,7 @@ def test_embedding_world_has_the_sizes_of_the_paper() -> None:
 
 
 def test_equals_the_official_small_case() -> None:
-    """The figures of the public code's own functions; those of its Singling Out are in test_metrics_legal."""
+    """The figures of the authors' withdrawn code; those of its Singling Out are in tests/metrics/test_singling.py."""
     case = np.load(GOLDEN / "legal.npz")
     tests, enrolled = legal.unit_rows(case["test"]), legal.unit_rows(case["enroll"])
     own = np.arange(60)

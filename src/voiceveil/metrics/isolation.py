@@ -143,8 +143,8 @@ def _chance(n: int, total: int, r: int) -> Chance:
 def isolated(test: ArrayLike, calibration: ArrayLike, *, rank: int = OFFICIAL_RANK) -> NDArray[np.bool_]:
     """Return whether the predicate of each enrolled speaker isolates one test x-vector, (e,).
 
-    This is the inner function of the public code's first version, which takes the 9th and 10th score whatever the
-    number of x-vectors.
+    This is the inner function of the first code that the authors published, and have withdrawn; it takes the 9th and
+    10th score whatever the number of x-vectors.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ n - 1 others are at least as similar as the own speaker (the *rivals*), a random
 with probability C(n - 1 - r, N' - 1) / C(n - 1, N' - 1): one pass over the scores gives the exact expectation over all
 draws, for all N' at once. With ``draws`` it is estimated as in the paper. Chance is 1 / N'.
 
-The public code's ``compute_with_speaker_counts`` draws enrolled speakers but keeps the row numbers, so that it
-compares with the wrong speaker; it has no counterpart here.
+``compute_with_speaker_counts`` of the first code that the authors published, and have withdrawn, draws enrolled
+speakers but keeps the row numbers, so that it compares with the wrong speaker; it has no counterpart here.
 """
 
 from __future__ import annotations
@@ -179,11 +179,11 @@ def _result(
     if draws is None:
         components = np.stack([link_probabilities(rivals, enrolled, size) for size in sizes], axis=1)
     elif draws >= 1:
-        # The number of rivals in a draw of N' - 1 others is hypergeometric; each test has draws of its own.
-        rng = np.random.default_rng([seed, 1])
+        # The number of rivals in a draw of N' - 1 others is hypergeometric; each test and each N' has draws of its own.
+        streams = {size: np.random.default_rng([seed, 1, size]) for size in sizes}
         links = [
             rng.hypergeometric(rivals, enrolled - 1 - rivals, size - 1, size=(draws, len(rivals))) == 0
-            for size in sizes
+            for size, rng in streams.items()
         ]
         components = np.stack([linked.mean(axis=0) for linked in links], axis=1)
     else:

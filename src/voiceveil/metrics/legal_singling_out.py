@@ -13,14 +13,16 @@ In this case footnote 4 takes the (K - 1)-th and the K-th score. When speakers d
 * ``"published"`` (default): K of the enrolled speaker, as in the authors' code;
 * ``"balanced"``: the mean number of calibration x-vectors of the N speakers, rounded, with which the mean of the
   predicate is 1/N, as section 2.1 demands;
-* ``"official"``: always the 9th and 10th score, as the first version of the public code.
+* ``"official"``: always the 9th and 10th score, as in the first code that the authors published.
 
-With K = 10 for everybody all are the same. That first version has other differences: its folds drop a random tenth of
-the calibration x-vectors and never change the test; its inner function is
-:func:`~voiceveil.metrics.isolation.isolated`.
+With K = 10 for everybody all are the same. That first code, which the authors have withdrawn (their version 2.0.0
+replaces it, as it did not implement the paper), has other differences: its folds drop a random tenth of the calibration
+x-vectors and never change the test; its inner function is :func:`~voiceveil.metrics.isolation.isolated`.
 
 The x-vectors are drawn once for each draw, not once for each draw and enrolled speaker, and the N speakers of a smaller
-N are among those of a larger one: this makes curves smooth and does not change expectations.
+N are among those of a larger one: this makes curves smooth and does not change expectations. Members and shuffles have
+random streams of their own for each draw, enrolled speaker and N: the value at an N does not depend on which other N
+are asked for, nor that of a speaker on which other speakers attack.
 """
 
 from __future__ import annotations
@@ -196,7 +198,10 @@ def _exact_cosines(vector: Vectors, tests: Vectors, columns: Ints) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """The enrolled speakers, and a function that draws the test data with ``rng``, whose seed is ``seed``."""
+    """The enrolled speakers, and a function that draws the test data.
+
+    ``rng``, whose seed is ``seed``, draws utterances and enrolled speakers, and nothing that depends on the N.
+    """
 
     enrolled: Sequence[str]
     draw: Callable[[], _Draw]
@@ -222,7 +227,7 @@ class _Data:
 def _run(
     data: _Data, protocol: SinglingOutProtocol, sizes: Sequence[int] | None, only: Collection[str] | None
 ) -> SinglingOut:
-    rng, draws = data.rng, protocol.draws
+    draws = protocol.draws
     split = data.draw()
     column = {speaker: s for s, speaker in enumerate(split.speakers)}
     chosen = data.attackers(split, protocol.most_enrolled, only)
@@ -234,9 +239,11 @@ def _run(
     for number in range(draws):
         split = split if number == 0 else data.draw()
         for attacker, row in enumerate(split.rows(chosen)):
-            others = rng.permutation(len(split.speakers) - 1)
+            stream = [data.seed, number, int(chosen[attacker])]
+            others = np.random.default_rng([*stream, 0]).permutation(len(split.speakers) - 1)
             members = np.r_[own[attacker], others + (others >= own[attacker])]
             for k, size in enumerate(curve):
+                rng = np.random.default_rng([*stream, size])  # sizes are 2 or more
                 rate, chance, closed = row_isolation(row, members[:size], split.counts, protocol, rng)
                 rates[attacker, k] += rate / draws
                 chances[k] += chance / (draws * len(chosen))
