@@ -63,6 +63,9 @@ class RiskOptions:
         SQLite file that keeps embeddings (biometric data) for the next call.
     progress : bool
         Show progress on the standard error output.
+    recipient, means : str
+        Who is to have the data, and the means that they are reasonably likely to use, for the report (default: anybody,
+        with the means of the attackers).
     """
 
     amounts: tuple[float, float] = (2.0, 3.0)
@@ -71,6 +74,8 @@ class RiskOptions:
     encoders: Mapping[str, str] = field(default_factory=dict)
     cache: str | Path | None = None
     progress: bool = False
+    recipient: str = ""
+    means: str = ""
 
 
 @dataclass(frozen=True)
@@ -322,6 +327,8 @@ def _about(settings: RiskSettings, command: str) -> dict[str, Any]:
         "numpy": np.__version__,
         "command": command,
     }
+    stated = {"recipient": settings.options.recipient, "means": settings.options.means}
+    about |= {name: text for name, text in stated.items() if text}
     for name, path in (("protocol", settings.protocol), ("labels", settings.labels)):
         if path is not None and path.is_file():
             about[name] = {"file": path.name, "sha256": sha256_file(path)}

@@ -92,7 +92,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", type=Path, metavar="HTML", help="write a report for decision makers as one HTML file"
     )
-    add_overwrite(parser, "replace the file of --report if there is one")
+    parser.add_argument("--csv", type=Path, metavar="CSV", help="write every point of every curve as one CSV file")
+    parser.add_argument("--recipient", default="", metavar="TEXT", help="who is to have the data, for the report")
+    parser.add_argument(
+        "--means",
+        default="",
+        metavar="TEXT",
+        help="means that the recipient is reasonably likely to use, for the report (default: those of the attackers)",
+    )
+    add_overwrite(parser, "replace the files of --report and --csv if there are any")
     add_jobs(parser)
     add_executor(parser)
     add_progress(parser)
@@ -161,13 +169,20 @@ def run(args: argparse.Namespace) -> int:
                 encoders=_pairs(args.encoder, "--encoder"),
                 cache=args.cache,
                 progress=not (args.quiet or args.json),
+                recipient=args.recipient,
+                means=args.means,
             ),
         )
-        if args.report is not None:
-            settings.refuse_report(args.report, overwrite=args.overwrite)
+        if args.csv is not None and args.csv.suffix.lower() != ".csv":
+            raise InputError("--csv writes CSV", where=args.csv, fix="give a name that ends in .csv")
+        for output in (args.report, args.csv):
+            if output is not None:
+                settings.refuse_report(output, overwrite=args.overwrite)
         risk = assess_settings(settings, command=_command())
     if args.report is not None:
         risk.report(args.report, overwrite=args.overwrite)
+    if args.csv is not None:
+        risk.save(args.csv, overwrite=args.overwrite)
     print(risk.to_json() if args.json else risk)
     print_checks(risk.checks)
     return 0 if risk.acceptable else 1

@@ -10,6 +10,7 @@ from .legal_linkability import Linkability, linkability, linkability_from_scores
 from .legal_singling_out import SinglingOut, singling_out, singling_out_from_scores
 from .measures import MEASURES, Measure
 from .pitch import pitch_correlation
+from .rank_disclosure import RankDisclosure, rank_disclosure_from_scores, rank_llr
 from .scored_trials import ScoredTrials
 from .similarity import SimilarityMatrix, deid, diagonal_dominance, gvd, similarity_matrix
 from .subjective import (
@@ -35,6 +36,7 @@ __all__ = [
     "Linkability",
     "Measure",
     "MetricInfo",
+    "RankDisclosure",
     "RatingTest",
     "ScoredTrials",
     "SimilarityMatrix",
@@ -71,6 +73,8 @@ __all__ = [
     "normalized_ranks",
     "pav_llr",
     "pitch_correlation",
+    "rank_disclosure_from_scores",
+    "rank_llr",
     "rating_det",
     "similarity_matrix",
     "singling_out",

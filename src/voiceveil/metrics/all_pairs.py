@@ -81,6 +81,8 @@ class AllPairs:
     ----------
     rivals, control
         (t,): number of enrolled speakers at least as similar as the own, or the claimed, speaker.
+    ties
+        (t,): number of the rivals that are exactly as similar as the own speaker.
     eer
         (k,), a fraction.
     trials
@@ -88,6 +90,7 @@ class AllPairs:
     """
 
     rivals: Ints
+    ties: Ints
     control: Ints
     eer: Floats
     trials: TrialCounts
@@ -135,7 +138,7 @@ def score_all_pairs(
     bin_of = np.searchsorted(edges, np.arange(_CELLS), side="right").astype(np.int32)
     fine = np.zeros((len(sizes) + 1, _CELLS), dtype=np.int32)
     coarse = np.zeros((len(test), len(sizes) + 1, len(edges) + 1), dtype=np.int32)
-    rivals, control = np.empty(len(test), dtype=np.int64), np.empty(len(test), dtype=np.int64)
+    rivals, ties, control = (np.empty(len(test), dtype=np.int64) for _ in range(3))
     level = np.searchsorted(np.asarray(sizes) - 1, np.arange(len(enrolled) - 1), side="right").astype(np.int64)
     position, first = rng.permutation(len(enrolled)), rng.integers(len(enrolled), size=len(test))
     step = max(1, legal.BLOCK_BYTES // (4 * len(enrolled)))
@@ -143,18 +146,18 @@ def score_all_pairs(
     for start in range(0, len(test), step):
         block = slice(start, start + step)
         scores = test[block] @ enrolled.T
-        rivals[block] = count_rivals(scores, test[block], enrolled, own[block], tolerance)
+        rivals[block], ties[block] = count_rivals(scores, test[block], enrolled, own[block], tolerance)
         order, histograms = _NontargetOrder(position, first[block], level), _Histograms(fine, coarse[block], bin_of)
         _count_trials(scores, own[block], order, histograms)
         scores[np.arange(len(scores)), own[block]] = -2.0  # remove the true speaker
-        control[block] = count_rivals(scores, test[block], enrolled, claimed[block], tolerance)
+        control[block] = count_rivals(scores, test[block], enrolled, claimed[block], tolerance)[0]
     own_bins = np.zeros((len(test), len(edges) + 1), dtype=np.int32)
     own_bins[np.arange(len(test)), bin_of[targets]] = 1
     target = np.bincount(targets, minlength=_CELLS).astype(np.float64)
     counts = np.cumsum(fine, axis=0, dtype=np.float64)[:-1]
     eer = np.array([kernels.rocch_eer(target, row) if row.any() else np.nan for row in counts])
     nontarget = np.cumsum(coarse, axis=1, dtype=np.int32)[:, :-1]
-    return AllPairs(rivals, control, eer, TrialCounts(edges, own_bins, nontarget))
+    return AllPairs(rivals, ties, control, eer, TrialCounts(edges, own_bins, nontarget))
 
 
 def _cell(score: Vectors) -> Ints:

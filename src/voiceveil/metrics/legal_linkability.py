@@ -218,13 +218,15 @@ def _rivals(test: Vectors, enrolled: Vectors, own: NDArray[np.intp]) -> Ints:
     tolerance = legal.score_tolerance(test.shape[1])
     for start in range(0, len(test), step):
         block = slice(start, start + step)
-        rivals[block] = count_rivals(test[block] @ enrolled.T, test[block], enrolled, own[block], tolerance)
+        rivals[block] = count_rivals(test[block] @ enrolled.T, test[block], enrolled, own[block], tolerance)[0]
     return rivals
 
 
 @njit(cache=True, nogil=True)
-def count_rivals(scores: Vectors, test: Vectors, enrolled: Vectors, own: NDArray[np.intp], tolerance: float) -> Ints:
-    """Return the number of enrolled speakers at least as similar to each test as the one in column ``own``, (tests,).
+def count_rivals(
+    scores: Vectors, test: Vectors, enrolled: Vectors, own: NDArray[np.intp], tolerance: float
+) -> tuple[Ints, Ints]:
+    """Return the numbers of other speakers at least, and exactly, as similar to each test as the one in ``own``.
 
     Parameters
     ----------
@@ -236,15 +238,22 @@ def count_rivals(scores: Vectors, test: Vectors, enrolled: Vectors, own: NDArray
         (tests,): a column of each test.
     tolerance
         Largest error of ``scores``.
+
+    Returns
+    -------
+    rivals, ties
+        (tests,): ties are among the rivals.
     """
-    rivals = np.zeros(len(scores), dtype=np.int64)
+    rivals, ties = np.zeros(len(scores), dtype=np.int64), np.zeros(len(scores), dtype=np.int64)
     for i in range(len(scores)):
         row = scores[i]
         surely_above, surely_below = row[own[i]] + 2 * tolerance, row[own[i]] - 2 * tolerance
         exact = exact_cosine(test[i], enrolled[own[i]])
         for j in range(len(row)):
-            if row[j] > surely_above or (
-                row[j] >= surely_below and j != own[i] and exact_cosine(test[i], enrolled[j]) >= exact
-            ):
+            if row[j] > surely_above:
                 rivals[i] += 1
-    return rivals
+            elif row[j] >= surely_below and j != own[i]:
+                cosine = exact_cosine(test[i], enrolled[j])
+                rivals[i] += cosine >= exact
+                ties[i] += cosine == exact
+    return rivals, ties

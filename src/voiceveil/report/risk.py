@@ -6,6 +6,7 @@ then the plots of the paper's Figure 1, then how to repeat it. It informs a lega
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.risk_figures import STYLES, risk_svg
 from voiceveil.report.summary import UNKNOWN, percent
 from voiceveil.risk.assessment import Assessment
+from voiceveil.risk.assumptions import state_assumptions
 from voiceveil.risk.curves import METRICS, Curve
 from voiceveil.risk.sets import ATTACKERS
 
@@ -75,6 +77,8 @@ def render(assessment: Assessment, title: str = "") -> str:
         rows=_figures(assessment),
         attackers=[(name, STYLES[name], ATTACKERS[name], about) for name, about in assessment.attackers.items()],
         tables=[(TITLES[metric], _table(assessment, metric)) for metric in METRICS],
+        evidence=_evidence(assessment),
+        assumptions=state_assumptions(assessment.attackers, assessment.plan.lengths, assessment.about),
         titles=TITLES,
         limits=LIMITS,
     )
@@ -171,8 +175,34 @@ def _table(assessment: Assessment, metric: str) -> list[dict[str, Any]]:
             "value": percent(float(curve.value[at]), float(curve.low[at]), float(curve.high[at])),
             "chance": f"{100 * curve.chance[at]:.2f}%",
             "control": "–" if curve.control is None else f"{100 * curve.control[at]:.2f}%",
+            "maximum": "–" if curve.maximum is None else percent(float(curve.maximum[at])),
         }
         for curve in assessment.curves
         if curve.metric == metric
         for at, size in enumerate(curve.sizes)
     ]
+
+
+def _evidence(assessment: Assessment) -> list[dict[str, Any]]:
+    """Return the cells of the evidence in ranks, of each attacker and length, as likelihood ratios."""
+    return [
+        {
+            "attacker": curve.attacker,
+            "length": curve.length,
+            "speakers": ranks.candidates,
+            "top": f"{_times(ranks.top)} [{_times(ranks.low)}, {_times(ranks.high)}]",
+            "worst": _times(ranks.worst),
+            "rank": ranks.rank,
+            "floor": _times(ranks.floor),
+        }
+        for curve in assessment.curves
+        if (ranks := curve.disclosure) is not None
+    ]
+
+
+def _times(llr: float) -> str:
+    """Return a log10 likelihood ratio as a ratio of two digits."""
+    if math.isinf(llr):
+        return "∞" if llr > 0 else "0"
+    ratio = 10**llr
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"

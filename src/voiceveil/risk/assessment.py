@@ -16,6 +16,7 @@ import numpy as np
 
 from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
+from voiceveil.risk.assumptions import state_assumptions
 from voiceveil.risk.checks import check_attacks
 from voiceveil.risk.curves import METRICS, Curve, Metric, RiskPlan, measure_linking, measure_singling_out
 from voiceveil.risk.extrapolation import Extrapolation, extrapolate_length, extrapolate_speakers
@@ -153,6 +154,7 @@ class Assessment:
             },
             "sets": self.sets,
             "attackers": {name: dict(about) for name, about in self.attackers.items()},
+            "assumptions": state_assumptions(self.attackers, self.plan.lengths, self.about).as_dict(),
             "plan": self.plan.as_dict(),
             "curves": [curve.as_dict() for curve in self.curves],
             "inference": [inference.as_dict() for inference in self.inferences],

@@ -27,6 +27,7 @@ from voiceveil.metrics.isolation import Rank, SinglingOutProtocol
 from voiceveil.metrics.legal import Floats
 from voiceveil.metrics.legal_linkability import link_probabilities, own_columns
 from voiceveil.metrics.legal_singling_out import SinglingOut, singling_out
+from voiceveil.metrics.rank_disclosure import RankDisclosure, rank_disclosure
 from voiceveil.risk.sets import AttackPart, RiskAttack
 
 __all__ = ["METRICS", "Curve", "Metric", "RiskPlan", "measure_linking", "measure_singling_out"]
@@ -101,6 +102,8 @@ class Curve:
         Tested speakers.
     components : array of shape (speakers, k), optional
         Contribution of each speaker to the value; None for 1 - EER.
+    disclosure : RankDisclosure, optional
+        Evidence in the ranks of speakers among all enrolled ones; only of Linkability.
     """
 
     attacker: str
@@ -114,6 +117,15 @@ class Curve:
     control: Floats | None
     speakers: tuple[str, ...] = ()
     components: Floats | None = None
+    disclosure: RankDisclosure | None = None
+
+    @property
+    def maximum(self) -> Floats | None:
+        """Rates of the worst protected speaker, shape (k,); None for 1 - EER.
+
+        The law protects each person and not the average. The highest of many uncertain rates is too high by luck.
+        """
+        return None if self.components is None else np.asarray(self.components.max(axis=0))
 
     def at(self, size: int | None = None) -> int:
         """Return the index of the N that is nearest to ``size`` (None: the largest)."""
@@ -129,6 +141,8 @@ class Curve:
             "speakers": list(self.sizes),
             **{name: [round(float(x), 6) for x in column] for name, column in columns.items()},
             "control": None if self.control is None else [round(float(x), 6) for x in self.control],
+            "maximum": None if self.maximum is None else [round(float(x), 6) for x in self.maximum],
+            "rank_llr": None if self.disclosure is None else self.disclosure.as_dict(),
             "probes": len(self.speakers),
         }
 
@@ -206,11 +220,14 @@ def measure_linking(attack: RiskAttack, plan: RiskPlan, length: int) -> tuple[Cu
     weights = np.array([len(result.speakers) for result in results])
     eer = np.average([result.eer for result in results], axis=0, weights=weights)
     spread = _eer_limits(results, eer, weights, plan.seed)
+    above, ties = (np.concatenate(counts) for counts in zip(*((r.above, r.ties) for r in results), strict=True))
+    tested = tuple(name for result in results for name in result.speakers * plan.draws)
+    disclosure = rank_disclosure(above, ties, len(names), tested, seed=plan.seed)
     chance = 1 / np.array(sizes)
     half = np.full(len(sizes), 0.5)
     linked = Curve(
         attack.name, "linkability", length, sizes, components.mean(axis=0), limits[:, 0], limits[:, 1], chance, control,
-        speakers, components,
+        speakers, components, disclosure,
     )  # fmt: skip
     return linked, Curve(
         attack.name, "one_minus_eer", length, sizes, 1 - eer, 1 - spread[:, 1], 1 - spread[:, 0], half, None, speakers
@@ -219,13 +236,18 @@ def measure_linking(attack: RiskAttack, plan: RiskPlan, length: int) -> tuple[Cu
 
 @dataclass(frozen=True, eq=False)
 class _Linked:
-    """Results of one part: ``linked`` and ``control`` (tests, k); ``eer`` (k,), and its trials."""
+    """Results of one part: ``linked`` and ``control`` (tests, k); ``eer`` (k,), and its trials.
+
+    ``above`` and ``ties`` (draws * tests,): enrolled speakers more, and exactly as, similar as the own one.
+    """
 
     speakers: tuple[str, ...]
     linked: Floats
     control: Floats
     eer: Floats
     trials: all_pairs.TrialCounts
+    above: legal.Ints
+    ties: legal.Ints
 
 
 def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ...]) -> _Linked | None:
@@ -257,6 +279,8 @@ def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ..
         np.mean([_linked(entry.control, n - 1, sizes) for entry in results], axis=0),
         np.mean([entry.eer for entry in results], axis=0),
         trials,
+        np.concatenate([entry.rivals - entry.ties for entry in results]),
+        np.concatenate([entry.ties for entry in results]),
     )
 
 

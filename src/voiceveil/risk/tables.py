@@ -11,7 +11,7 @@ from voiceveil.risk.assessment import Assessment, LimitVerdict
 __all__ = ["assessment_records", "assessment_table"]
 
 _CRITERIA = {"singling_out": "Singling Out", "linkability": "Linkability", "one_minus_eer": "1 - EER"}
-_COLUMNS = ("criterion", "attacker", "L", "N", "value [95%]", "chance", "control")
+_COLUMNS = ("criterion", "attacker", "L", "N", "value [95%]", "chance", "control", "worst speaker")
 
 
 def assessment_records(assessment: Assessment) -> list[dict[str, Any]]:
@@ -27,6 +27,7 @@ def assessment_records(assessment: Assessment) -> list[dict[str, Any]]:
             "high": float(curve.high[at]),
             "chance": float(curve.chance[at]),
             "control": None if curve.control is None else float(curve.control[at]),
+            "maximum": None if curve.maximum is None else float(curve.maximum[at]),
         }
         for curve in assessment.curves
         for at, size in enumerate(curve.sizes)
@@ -42,6 +43,7 @@ def assessment_records(assessment: Assessment) -> list[dict[str, Any]]:
             "high": inference.high,
             "chance": inference.baseline,
             "control": inference.control,
+            "maximum": None,
         }
         for inference in assessment.inferences
     ]
@@ -65,6 +67,7 @@ def assessment_table(assessment: Assessment) -> Table:
             f"{100 * record['value']:.1f} [{100 * record['low']:.1f}, {100 * record['high']:.1f}]",
             f"{100 * record['chance']:.2f}",
             "" if record["control"] is None else f"{100 * record['control']:.2f}",
+            "" if record["maximum"] is None else f"{100 * record['maximum']:.1f}",
         ))  # fmt: skip
     notes = ["", *check_lines(assessment.checks), *(f"warning: {text}" for text in assessment.warnings)]
     notes += [_verdict_line(verdict, judged=not assessment.checks) for verdict in assessment.verdicts]
