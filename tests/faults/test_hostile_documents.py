@@ -73,9 +73,9 @@ def _manifest(path: Path) -> None:
 
 
 def _finished_training(path: Path) -> None:
-    from voiceveil.training.asv import _finished
+    from voiceveil.training.training_run import finished_training
 
-    _finished(path.parent, {"model": "ecapa", "seed": 1}, False)
+    finished_training(path.parent, {"model": "ecapa", "seed": 1}, "checkpoint", overwrite=False)
 
 
 def _begun_training(path: Path) -> None:

@@ -58,7 +58,7 @@ def training_run(args: argparse.Namespace) -> TrainingRun:
         device=args.device,
         threads=args.threads,
         jobs=args.jobs,
-        features=args.features,
+        features=getattr(args, "features", None),
         checkpoint_every=args.checkpoint_every,
         overwrite=args.overwrite,
         quiet=args.quiet,

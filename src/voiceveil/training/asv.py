@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from voiceveil.core.atomic_files import RECORDS
-from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.locking import exclusive_lock
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.models.checkpoint import read_record
 from voiceveil.models.speaker.networks import speaker_model
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
@@ -31,7 +29,7 @@ from voiceveil.training.asv_data import TrainingSet, collect, digest, divide, us
 from voiceveil.training.asv_recipes import AsvRecipe, recipe_for
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND, Trainer
 from voiceveil.training.feature_store import open_store
-from voiceveil.training.training_run import TrainingRun, check_device, training_files, write_record
+from voiceveil.training.training_run import TrainingRun, check_device, finished_training, write_record
 
 __all__ = ["AsvSettings", "train_asv"]
 
@@ -107,7 +105,7 @@ def train_asv(
         "seed": settings.seed,
     }
     with exclusive_lock(out, "another training"):
-        finished = _finished(out, recorded, run.overwrite)
+        finished = finished_training(out, recorded, CHECKPOINT_KIND, overwrite=run.overwrite)
         if finished is not None:
             return finished
         folder = out / RECORDS / "features" if run.features is None else run.features
@@ -171,28 +169,3 @@ def _recipe(settings: AsvSettings) -> AsvRecipe:
     if not 0.2 <= recipe.shortest <= 60:
         raise InputError(f"--seconds-per-chunk {recipe.shortest:g}", fix="use 0.2 to 60 s")
     return recipe
-
-
-def _finished(out: Path, settings: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """Return the record if this training is complete; the files of another training are refused, or removed."""
-    record, checkpoint = out / "record.json", out / "checkpoint.safetensors"
-    if overwrite:
-        for path in training_files(out):
-            path.unlink(missing_ok=True)
-            if path.parent != out:
-                with suppress(OSError):  # not the last file of this checkpoint
-                    path.parent.rmdir()
-    before: dict[str, Any] = {}
-    if record.exists():
-        before = read_json(record, nan=True, fix="use --overwrite")
-        if not isinstance(before, dict) or not isinstance(before.get("settings", {}), dict):
-            raise InputError("not a training record", where=record, fix="use --overwrite")
-    elif checkpoint.exists():
-        before = read_record(checkpoint, CHECKPOINT_KIND)
-    if not before:
-        return None
-    changed = [name for name, value in settings.items() if before.get("settings", {}).get(name) != value]
-    if changed:
-        message = f"another training is here; it differs in {', '.join(changed)}"
-        raise InputError(message, where=out, fix="use another --out, or --overwrite to train anew")
-    return before if record.exists() else None

@@ -29,8 +29,9 @@ from voiceveil.models.speechbrain.fbank import fbank, subtract_sentence_mean
 from voiceveil.run.progress import Progress
 from voiceveil.training.asv_recipes import AsvRecipe, reaches_peak
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND
-from voiceveil.training.official_asv_files import remove_superseded, write_checkpoint, write_labels, write_text
+from voiceveil.training.official_asv_files import remove_superseded, write_encoder
 from voiceveil.training.official_asv_rows import Row, RowSplit, csv_text, read_chunk, row_order
+from voiceveil.training.speechbrain_folder import labels_text, write_text
 from voiceveil.training.training_run import TrainingRun
 
 __all__ = ["MARGIN", "SCALE", "OfficialTrainer", "aam_logits", "make_optimizer", "training_step"]
@@ -151,7 +152,7 @@ class OfficialTrainer:
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / "train.csv", csv_text(self.split.train))
         write_text(out / "dev.csv", csv_text(self.split.dev))
-        write_labels(out / "label_encoder.txt", self.split.speakers)
+        write_text(out / "label_encoder.txt", labels_text(self.split.speakers))
 
     def _epoch(self, out: Path, progress: Progress) -> None:
         state, saved = self.state, time.monotonic()
@@ -194,7 +195,7 @@ class OfficialTrainer:
         )  # the log has the one before the last
         row = {"epoch": state.epoch, "rate": rate, "loss": state.loss_sum / max(state.batch, 1), "dev_loss": loss}
         state.curve.append({**row, "error_rate": errors})
-        write_checkpoint(out, state.epoch, self.model.network, self.model.classifier, errors)
+        write_encoder(out, state.epoch, self.model.network, self.model.classifier, errors)
         remove_superseded(out)
         lines = [_log_line(entry) for entry in state.curve]
         write_text(out / "train_log.txt", "".join(f"{line}\n" for line in lines))

@@ -1,43 +1,26 @@
-"""Folder of the official training of ASV_eval, as SpeechBrain and the challenge's scripts write and read it.
+"""Folder of the official training of ASV_eval (see :mod:`voiceveil.training.speechbrain_folder`).
 
     CKPT+<epoch>/   embedding_model.ckpt  classifier.ckpt  counter.ckpt  CKPT.yaml  hyperparams.yaml
     label_encoder.txt  train.csv  dev.csv  train_log.txt
 
 Two checkpoints are kept: that of the lowest error rate on the development data, and the last one, which is evaluated.
-The optimizer's state is not among them: ``checkpoint.safetensors`` has it, from which this program resumes.
 """
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from voiceveil.core.atomic_files import atomic_path
 from voiceveil.models.nets.ecapa import EcapaTdnn
 from voiceveil.models.speechbrain.ecapa import to_speechbrain
 from voiceveil.models.speechbrain.files import checkpoints, error_rate
+from voiceveil.training.speechbrain_folder import keep_checkpoints, write_checkpoint
 
-__all__ = ["hyperparams_text", "remove_superseded", "write_checkpoint", "write_labels", "write_text"]
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name, and rename it."""
-    with atomic_path(path) as part:
-        part.write_text(text, encoding="utf-8")
+__all__ = ["hyperparams_text", "remove_superseded", "write_encoder"]
 
 
-def write_labels(path: Path, labels: Sequence[str]) -> None:
-    """Write the numbers of labels in SpeechBrain's format."""
-    lines = [f"{label!r} => {number}" for number, label in enumerate(labels)]
-    write_text(path, "\n".join([*lines, "================", "'starting_index' => 0", ""]))
-
-
-def write_checkpoint(out: Path, epoch: int, network: EcapaTdnn, classifier: Tensor, errors: float) -> Path:
+def write_encoder(out: Path, epoch: int, network: EcapaTdnn, classifier: Tensor, errors: float) -> Path:
     """Write ``CKPT+<epoch>`` into a training's folder and return it.
 
     Parameters
@@ -53,26 +36,18 @@ def write_checkpoint(out: Path, epoch: int, network: EcapaTdnn, classifier: Tens
     errors : float
         Error rate on the development data, a fraction.
     """
-    folder = out / f"CKPT+{epoch}"
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in to_speechbrain(network).items()}
-    for name, tensors in (("embedding_model", state), ("classifier", {"weight": classifier.detach().cpu()})):
-        with atomic_path(folder / f"{name}.ckpt") as part:
-            torch.save(tensors, part)
-    write_text(folder / "counter.ckpt", str(epoch))
-    write_text(folder / "hyperparams.yaml", hyperparams_text(network, len(classifier)))
-    lines = ["# yamllint disable", f"ErrorRate: {errors}", "end-of-epoch: true", f"unixtime: {time.time()}", ""]
-    write_text(folder / "CKPT.yaml", "\n".join(lines))
-    return folder
+    tensors = {"embedding_model": to_speechbrain(network), "classifier": {"weight": classifier}}
+    texts = {"hyperparams.yaml": hyperparams_text(network, len(classifier))}
+    return write_checkpoint(out, epoch, tensors, texts, {"ErrorRate": errors})
 
 
 def remove_superseded(out: Path) -> None:
     """Remove all checkpoints of a training but the last one and that of the lowest error rate."""
     numbered = checkpoints(out)
     rates = {path: rate for path in numbered if (rate := error_rate(path)) is not None}
-    kept = {numbered[0], min(rates, key=rates.__getitem__, default=numbered[0])}  # of equal ones the latest
-    for path in set(numbered) - kept:
-        shutil.rmtree(path)
+    keep_checkpoints(
+        out, [numbered[0], min(rates, key=rates.__getitem__, default=numbered[0])]
+    )  # of equal ones the latest
 
 
 def hyperparams_text(network: EcapaTdnn, speakers: int) -> str:

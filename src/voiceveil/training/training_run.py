@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from voiceveil.core.atomic_files import atomic_path
+from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap
+from voiceveil.models.checkpoint import read_record
 from voiceveil.run.outputs import recorded, refuse_inputs
 
-__all__ = ["TrainingRun", "check_device", "check_output", "recorded_training", "training_files", "write_record"]
+__all__ = [
+    "TrainingRun", "check_device", "check_output", "finished_training", "recorded_training", "training_files",
+    "write_record",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,10 +100,61 @@ def recorded_training(out: Path, *, overwrite: bool = False) -> Iterator[None]:
 
 
 def training_files(out: Path) -> list[Path]:
-    """Return the files that a training writes into its folder."""
+    """Return the files that a training writes into its folder, and into the folders of its folds."""
     names = ("model.safetensors", "record.json", "checkpoint.safetensors")
     official = ("train.csv", "dev.csv", "label_encoder.txt", "train_log.txt")
-    return [*(out / name for name in (*names, *official)), *sorted(out.glob("CKPT+*/*"))]
+    folders = [out, *sorted(out.glob("fold_*"))]
+    files = [folder / name for folder in folders for name in (*names, *official)]
+    written = [path for folder in folders for path in sorted(folder.glob("CKPT+*/**/*")) if not path.is_dir()]
+    return [*files, *written]
+
+
+def finished_training(out: Path, settings: dict[str, Any], kind: str, *, overwrite: bool) -> dict[str, Any] | None:
+    """Return the record of a training if it is complete, else None: then it begins, or goes on from its checkpoint.
+
+    Parameters
+    ----------
+    out
+        Output folder.
+    settings
+        Everything that the weights depend on, as the record and the checkpoint have it under ``settings``.
+    kind
+        Kind of the checkpoint.
+    overwrite
+        Remove the files of an earlier training.
+
+    Raises
+    ------
+    InputError
+        If the files of another training are there.
+    """
+    record, checkpoint = out / "record.json", out / "checkpoint.safetensors"
+    if overwrite:
+        _remove_files(out)
+    before: dict[str, Any] = {}
+    if record.exists():
+        before = read_json(record, nan=True, fix="use --overwrite")
+        if not isinstance(before, dict) or not isinstance(before.get("settings", {}), dict):
+            raise InputError("not a training record", where=record, fix="use --overwrite")
+    elif checkpoint.exists():
+        before = read_record(checkpoint, kind)
+    if not before:
+        return None
+    changed = [name for name, value in settings.items() if before.get("settings", {}).get(name) != value]
+    if changed:
+        message = f"another training is here; it differs in {', '.join(changed)}"
+        raise InputError(message, where=out, fix="use another --out, or --overwrite to train anew")
+    return before if record.exists() else None
+
+
+def _remove_files(out: Path) -> None:
+    """Remove the files of a training, and the folders that are empty then."""
+    files = training_files(out)
+    for path in files:
+        path.unlink(missing_ok=True)
+    for folder in sorted({parent for path in files for parent in path.parents if out in parent.parents}, reverse=True):
+        with suppress(OSError):  # not empty: somebody else has files there
+            folder.rmdir()
 
 
 def write_record(out: Path, record: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint", "checkpoints", "error_rate", "read_labels", "read_tensors"]
 
 _NUMBERED = re.compile(r"CKPT\+(\d{1,9})")
-_ERROR_RATE = re.compile(r"^ErrorRate: *([0-9.eE+-]+)$", re.MULTILINE)
+_ERROR_RATE = re.compile(r"^(?:ErrorRate|error_rate): *([0-9.eE+-]+)$", re.MULTILINE)  # of ASV_eval, of SER_eval
 _LABEL = re.compile(r"""((['"]).{0,200}\2) => (\d{1,9})""")
 _MOST_LABELS = 100_000
 _LARGEST_TEXT = 1 << 24  # bytes
