@@ -154,3 +154,30 @@ def tiny_emotion(folder: Path) -> Path:
     transformers.Wav2Vec2ForSequenceClassification(config).save_pretrained(folder)
     transformers.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
     return folder
+
+
+def tiny_wav2vec2(folder: Path, *, seed: int = 0, dropout: float = 0.1) -> Path:
+    """Save a wav2vec 2.0 of 2 layers without an output layer, built like facebook/wav2vec2-base."""
+    import torch
+
+    hf = _transformers()
+    folder.mkdir(parents=True)
+    hf.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=False).save_pretrained(folder)
+    config = hf.Wav2Vec2Config(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        conv_dim=[8] * 7,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+        feat_extract_norm="group",
+        do_stable_layer_norm=False,
+        layerdrop=0.0,
+        hidden_dropout=dropout,
+        attention_dropout=dropout,
+        feat_proj_dropout=dropout,
+    )
+    torch.manual_seed(seed)
+    hf.Wav2Vec2Model(config).save_pretrained(folder)
+    return folder

@@ -1,4 +1,4 @@
-"""Train networks: speaker encoders (asv), recognizers (asr), and the parts of resynthesis with its pool of speakers."""
+"""Train networks: speaker encoders (asv), recognizers of words (asr) and emotions (ser), the parts of resynthesis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from types import ModuleType
 
-from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_network, train_pool
+from voiceveil.cli import train_asr, train_asv, train_autoencoder, train_network, train_pool, train_ser
 from voiceveil.training.network_recipes import NETWORK_RECIPES
 from voiceveil.training.training_run import check_output, recorded_training
 
@@ -16,6 +16,7 @@ __all__ = ["EXAMPLES", "add_arguments", "run"]
 _KINDS: dict[str, tuple[str, ModuleType]] = {
     "asv": (train_asv.HELP, train_asv),
     "asr": (train_asr.HELP, train_asr),
+    "ser": (train_ser.HELP, train_ser),
     "pool": (train_pool.HELP, train_pool),
     "autoencoder": (train_autoencoder.HELP, train_autoencoder),
     **{name: (recipe.help, train_network) for name, recipe in NETWORK_RECIPES.items()},

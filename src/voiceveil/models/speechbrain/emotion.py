@@ -26,7 +26,7 @@ from voiceveil.models.speechbrain.wav2vec2 import check_wav2vec2, load_wav2vec2,
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["SpeechBrainEmotionModel", "emotion_model_folds"]
+__all__ = ["SpeechBrainEmotionModel", "emotion_model_folds", "pooling_noise"]
 
 _FEWEST = 400  # samples that make one row
 _FOLD = re.compile(r"fold_(.+)")
@@ -103,15 +103,19 @@ class _Model:
 def _noise(size: int, seed: int, layers: int) -> Tensor:
     """Return what SpeechBrain adds to a mean when torch is seeded before each utterance: 1e-5 to 9e-5, shape (size,).
 
-    Normal noise, mapped linearly. Each of the network's layers has drawn a number before, to decide on dropping it.
+    Each of the network's layers has drawn a number before, to decide on dropping it.
     """
     import torch
 
     generator = torch.Generator().manual_seed(seed)
     for _ in range(layers):
         torch.rand([], generator=generator)
-    noise = torch.randn(size, generator=generator)
-    noise = noise - noise.min()
+    return pooling_noise(torch.randn(size, generator=generator))
+
+
+def pooling_noise(normal: Tensor) -> Tensor:
+    """Return what SpeechBrain adds to a mean: normal noise, mapped linearly to 1e-5 to 9e-5."""
+    noise = normal - normal.min()
     return 1e-5 * (9 - 8 * noise / noise.max())
 
 

@@ -1,7 +1,8 @@
 """The wav2vec 2.0 network inside ASR_eval and SER_eval.
 
 Its weights are in ``wav2vec2.ckpt``; its configuration is that of the hub model which ``hyperparams.yaml`` names, in a
-folder or in the cache of the challenge's checkout. For the two hub models of the challenge it is known here.
+folder or in the cache of the challenge's checkout. For the two hub models of the challenge it is known here. A training
+here leaves a copy of the configuration in the folder ``wav2vec2`` beside the weights.
 
 Conventions: samples at 16 kHz, shape (B, N); hidden states (B, T, D), one row every 20 ms. As in SpeechBrain, the
 waveform is normalized to zero mean and unit variance, with 1e-5 added to the variance, so that results depend a little
@@ -24,8 +25,10 @@ from voiceveil.models.speechbrain.hyperparams import require
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Wav2Vec2", "check_wav2vec2", "load_wav2vec2", "wav2vec2_configuration"]
+__all__ = ["CONFIGURATION", "Wav2Vec2", "check_wav2vec2", "load_wav2vec2", "wav2vec2_configuration"]
 
+#: Folder beside the weights in which a training here leaves the configuration.
+CONFIGURATION = "wav2vec2"
 _INSTALL = "pip install 'voiceveil[transformers]'"
 _EPSILON = 1e-5
 _DEEPEST = 4  # folders between a checkpoint and the checkout: exp/ser/fold_1/CKPT+1
@@ -66,18 +69,22 @@ _KNOWN: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Wav2Vec2:
-    """The network of ``transformers`` in evaluation mode, between SpeechBrain's two normalizations."""
+    """The network of ``transformers`` between SpeechBrain's two normalizations."""
 
     network: Any
     normalize_wave: bool
 
-    def __call__(self, samples: Tensor) -> Tensor:
-        """Return the hidden states (B, T, D) of samples (B, N); nothing is masked."""
+    def __call__(self, samples: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the hidden states (B, T, D) of samples (B, N).
+
+        ``mask`` (B, N) is False where samples are padding, which attention then leaves out; the evaluators have none.
+        The normalizations are over the padding too.
+        """
         from torch.nn.functional import layer_norm
 
         if self.normalize_wave:
             samples = layer_norm(samples, samples.shape[1:], eps=_EPSILON)
-        hidden = self.network(samples).last_hidden_state
+        hidden = self.network(samples, attention_mask=mask).last_hidden_state
         return layer_norm(hidden, hidden.shape[1:], eps=_EPSILON)
 
 
@@ -89,8 +96,9 @@ def wav2vec2_configuration(settings: Mapping[str, Any], path: Path) -> tuple[dic
     settings : mapping
         Content of ``hyperparams.yaml``.
     path : Path
-        That file: ``config.json`` is searched for in the folder that ``wav2vec2.source`` names, relative to the folder
-        of the file, those above it and the working directory, and in the cache ``wav2vec2.save_path`` there.
+        That file: ``config.json`` is searched for in the folder ``wav2vec2`` beside it, in the folder that
+        ``wav2vec2.source`` names, relative to the folder of the file, those above it and the working directory, and in
+        the cache ``wav2vec2.save_path`` there.
 
     Raises
     ------
@@ -149,6 +157,7 @@ def load_wav2vec2(path: Path, configuration: tuple[Mapping[str, Any], bool], dev
 
 def _candidates(source: str, save_path: str, folder: Path) -> Iterator[Path]:
     """Yield folders in which the configuration may be, in the checkout of the challenge and the working directory."""
+    yield folder / CONFIGURATION
     for root in (folder, *list(folder.parents)[:_DEEPEST], Path.cwd()):
         yield root / source
         snapshots = root / save_path / f"models--{source.replace('/', '--')}" / "snapshots"
