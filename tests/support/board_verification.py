@@ -11,7 +11,8 @@ from scipy.signal import resample
 from tests.support.board_world import submission, tar
 from tests.support.small_challenge import Bumps
 from voiceveil.apps.board.contest import Contest, create_contest
-from voiceveil.apps.board.leaderboard import BoardRow, latest, tables
+from voiceveil.apps.board.entries import board_entries
+from voiceveil.apps.board.leaderboard import BoardRow, tables
 from voiceveil.apps.board.lists import open_set
 from voiceveil.apps.board.scoring import score_submission
 from voiceveil.apps.board.store import Store
@@ -94,7 +95,7 @@ class Board:
         return self.line(team).status
 
     def line(self, team: str = "A") -> BoardRow:
-        entries = latest(self.contest, self.store.scored(), self.store.verifications(), time.time())
+        entries = board_entries(self.contest, self.store, time.time())
         shown = [line for table in tables(self.contest, entries) for line in table.lines]
         (found,) = [line for line in shown if line.name == f"{team}/s"]
         return found

@@ -9,13 +9,13 @@ import pytest
 from tests.support.board_world import make_lists
 from voiceveil.apps.board.administration import (
     add_team,
+    list_board,
     new_contest,
     remove_submission,
     revoke_team,
     revoke_team_token,
     running_board,
     set_up_contest,
-    submission_entries,
 )
 from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.board.store import Store
@@ -93,10 +93,10 @@ def test_submissions_are_listed_and_removed(folder: Path) -> None:
     add_team(folder, "A", url=URL, days=2)
     id = store.begin(Contest.load(folder), "A", "b2")
     store.score(id, "0" * 64, [])
-    (entry,) = submission_entries(folder)
+    (entry,) = list_board(folder).entries
     assert (entry.submission.id, entry.status()) == (id, "scores as submitted, not verified")
     remove_submission(folder, id, "withdrawn")
-    assert submission_entries(folder) == []
+    assert [e.submission.state for e in list_board(folder).entries] == ["removed"]
     with pytest.raises(InputError, match="no scored submission 'nobody'"):
         remove_submission(folder, "nobody", "x")
 

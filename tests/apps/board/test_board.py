@@ -22,7 +22,8 @@ from tests.support.listen_world import running
 from voiceveil import metrics
 from voiceveil.apps.board.app import open_board, team_token
 from voiceveil.apps.board.contest import Contest, create_contest
-from voiceveil.apps.board.leaderboard import latest, tables
+from voiceveil.apps.board.entries import board_entries
+from voiceveil.apps.board.leaderboard import tables
 from voiceveil.apps.board.scoring import ATTACKER, score_submission
 from voiceveil.apps.board.store import LimitReached, Store
 from voiceveil.apps.web.database import open_database
@@ -158,13 +159,13 @@ def test_ranks_within_conditions_with_ties_by_interval(data: Path, tmp_path: Pat
     rates = {"A": (0.25, 0.10), "B": (0.26, 0.11), "C": (0.25, 0.30), "D": (0.45, 0.5), "E": (0.05, 0.01)}
     for team, (eer, wer) in rates.items():
         store.score(store.begin(contest, team, "s"), "", figures(eer, wer))
-    shown = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
+    shown = tables(contest, board_entries(contest, store, time.time()))
     by_title = {table.title: [(line.place, line.name, line.tied_with) for line in table.lines] for table in shown}
     assert by_title["EER from 20 to 30%"] == [(1, "A/s", ("B/s",)), (2, "B/s", ("A/s",)), (3, "C/s", ())]
     assert by_title["EER from 40 to 100%"] == [(1, "D/s", ())]
     assert by_title["Not ranked: EER below 10%"] == [(None, "E/s", ())]
     store.score(store.begin(contest, "C", "s"), "", figures(0.25, 0.05))  # the last one of a system counts
-    shown = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
+    shown = tables(contest, board_entries(contest, store, time.time()))
     assert shown[1].lines[0].name == "C/s"
 
 
@@ -214,8 +215,8 @@ def test_board_is_frozen_in_the_hidden_period(data: Path, tmp_path: Path) -> Non
     before, inside, after = begin.timestamp() - 9, begin.timestamp() + 9, end.timestamp()
     store.score(store.begin(contest, "A", "s", now=before), "", figures(0.25, 0.20))
     store.score(store.begin(contest, "A", "s", now=inside), "", figures(0.25, 0.10))
-    assert latest(contest, store.scored(), store.verifications(), inside + 1)["A/s"].figures[2].value == 0.20
-    assert latest(contest, store.scored(), store.verifications(), after)["A/s"].figures[2].value == 0.10
+    assert board_entries(contest, store, inside + 1)["A/s"].figures[2].value == 0.20
+    assert board_entries(contest, store, after)["A/s"].figures[2].value == 0.10
     with pytest.raises(InputError, match="only one of hidden_from and hidden_until"):
         contest_of(data, hidden_from=begin)
 
@@ -334,11 +335,7 @@ def test_edition_2022_is_scored(tmp_path: Path) -> None:
     ]  # fmt: skip
     store = Store(open_database(tmp_path / "b.sqlite"))
     store.score(store.begin(contest, "A", "s"), "", found)
-    (line,) = [
-        line
-        for table in tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
-        for line in table.lines
-    ]
+    (line,) = [line for table in tables(contest, board_entries(contest, store, time.time())) for line in table.lines]
     assert line.name == "A/s"
 
 
@@ -369,7 +366,7 @@ def test_contest_with_a_protocol_of_its_own(tmp_path: Path, capsys: pytest.Captu
         store.score(store.begin(contest, "A", system), "", judged(contest, archive, tmp_path))
     shown = {
         table.title: [line.name for line in table.lines]
-        for table in tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
+        for table in tables(contest, board_entries(contest, store, time.time()))
     }
     assert list(shown) == ["EER from 0 to 5%", "EER from 5 to 100%", "Not ranked: the team has better systems"]
     assert shown["EER from 0 to 5%"] + shown["EER from 5 to 100%"] == ["A/good"]
@@ -398,7 +395,7 @@ def test_tdsv_challenge_is_scored(tmp_path: Path) -> None:
         assert found[0].value == pytest.approx(again.overall.min_dcf.value)
         costs[team] = found[0].value
         store.score(store.begin(contest, team, "s"), "", found)
-    (table,) = tables(contest, latest(contest, store.scored(), store.verifications(), time.time()))
+    (table,) = tables(contest, board_entries(contest, store, time.time()))
     assert [line.name for line in table.lines] == ["B/s", "A/s"]
     assert costs["B"] < costs["A"]
     with pytest.raises(InputError, match="119 scores for 120 trials"):
@@ -447,7 +444,7 @@ def test_board_commands_manage_a_contest(data: Path, tmp_path: Path, capsys: pyt
     assert not Path(folder).exists()
     assert main(command) == 0
     contest = Contest.load(Path(folder))
-    assert (contest.title, contest.daily, contest.total, contest.data) == ('A "title"', 2, 10, data.resolve())
+    assert (contest.title, contest.daily, contest.total, contest.data) == ('A "title"', 0, 0, data.resolve())
     assert main(["board", "team", folder, "Team A", "--url", "https://x.org/"]) == 0
     out = capsys.readouterr().out
     token = search(r"token: (\S+)", out)

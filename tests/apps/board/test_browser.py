@@ -77,6 +77,19 @@ def test_team_uploads_archives_and_sees_its_rank(browser: Browser, tmp_path: Pat
         assert page.get_by_role("heading", level=1).inner_text() == "Leaderboard"
         assert page.evaluate("document.querySelector('img.plane').naturalWidth") > 300
         look(page)
+        page.goto(f"{address}/rules")
+        assert page.get_by_text("at most 2 a day and 10 in all").is_visible()
+        look(page)
+        page.goto(f"{address}/team/{team_token(seal, 'Us', time.time() + 600)}")
+        page.get_by_label("Name of the described system").fill("ours")
+        page.get_by_label("Description", exact=True).fill("Our system.\nhttps://example.org/paper.pdf")
+        page.get_by_role("button", name="Save the description").click()
+        page.locator("details summary").wait_for()
+        look(page)
+        page.goto(address)
+        page.get_by_role("link", name="Us/ours").click()
+        assert page.get_by_role("link", name="https://example.org/paper.pdf").is_visible()
+        look(page)
         page.goto(f"{address}/team/none")
         look(page)
         assert [line for line in complaints if "403" not in line] == []

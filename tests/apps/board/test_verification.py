@@ -206,7 +206,7 @@ def test_organizer_removes_a_submission(
     folder = str(place.folder)
     assert main(["board", "verify", folder]) == 0
     assert "1 submission(s) verified" in capsys.readouterr().out
-    assert main(["board", "submissions", folder]) == 0
+    assert main(["board", "list", folder]) == 0
     listed = capsys.readouterr().out
     assert listed.startswith(name)
     assert listed.endswith("A/b2  verified\n")

@@ -23,7 +23,8 @@ from tests.support.listen_world import running
 from tests.support.small_challenge import make_set, spoken
 from voiceveil.apps.board.app import open_board
 from voiceveil.apps.board.contest import Contest, create_contest
-from voiceveil.apps.board.leaderboard import latest, tables
+from voiceveil.apps.board.entries import board_entries
+from voiceveil.apps.board.leaderboard import tables
 from voiceveil.apps.board.lists import check_data, open_set
 from voiceveil.apps.board.store import Store
 from voiceveil.apps.board.worker import run_worker
@@ -52,7 +53,7 @@ def test_unverified_systems_are_ranked_by_the_rule(data: Path, tmp_path: Path) -
     bad = store.begin(first, "bad", "s")
     store.score(bad, "", dev(0.5, 0.0), verify=True)  # type: ignore[arg-type]
     store.end_verification(bad, "rejected", "the audio is noise")
-    entries = latest(first, store.scored(), store.verifications(), time.time())
+    entries = board_entries(first, store, time.time())
 
     def shown(contest: Contest) -> dict[str, list[tuple[int | None, str]]]:
         return {t.title: [(line.place, line.name) for line in t.lines] for t in tables(contest, entries) if t.lines}

@@ -4,6 +4,8 @@ Conventions: a team comes with a signed token, as a link (``/team/<token>``, whi
 ``Authorization: Bearer <token>`` for scripts. An upload is the archive itself as the body of ``POST /submit``; it is
 streamed into a file in ``incoming`` of the contest's folder and scored, one submission at a time. Refused archives are
 deleted at once; archives to verify wait for :mod:`voiceveil.apps.board.worker`; of others only the figures are kept.
+A description is a text of UTF-8 as the body of ``POST /describe``. Nothing of an upload is held in memory but the piece
+that has just arrived.
 """
 
 from __future__ import annotations
@@ -25,23 +27,29 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from voiceveil.apps.board.contest import Contest
-from voiceveil.apps.board.leaderboard import BoardEntry, latest, ranking, shown_in_figure, tables
+from voiceveil.apps.board.entries import all_entries, board_entries
+from voiceveil.apps.board.leaderboard import figure_ranking, tables
 from voiceveil.apps.board.lists import check_data
+from voiceveil.apps.board.rules import rules_of
 from voiceveil.apps.board.scoring import score_submission
 from voiceveil.apps.board.store import LimitReached, Store
 from voiceveil.apps.board.worker import put_in_queue
 from voiceveil.apps.web.database import Unavailable, open_database
 from voiceveil.apps.web.guard import SecurityHeaders, form_mark, is_ours
-from voiceveil.apps.web.limits import RateLimit, Workers
+from voiceveil.apps.web.limits import RateLimit, Workers, read_body
 from voiceveil.apps.web.pages import Pages
 from voiceveil.apps.web.tokens import BadToken, Revocations, Seal, read_key
 from voiceveil.core.errors import InputError, OutputError
+from voiceveil.metrics.catalog import METRICS
 
 __all__ = ["NAME", "BoardApp", "open_board", "team_token"]
 
 #: Names of teams and systems: letters, digits and a few signs that need no escaping.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}")
 _COOKIE = "board"
+_TITLES = {name: info.title for name, info in METRICS.items()} | {"min_dcf": "min DCF"}
+_LONGEST_DESCRIPTION = 20_000  # bytes
+_SPARE = 1 << 30  # bytes of the disk that no upload may take
 _FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # an image of its own: it holds a style, no script
 
 
@@ -94,9 +102,12 @@ class BoardApp:
         routes = [
             Route("/", self.board),
             Route("/figure.svg", self.figure),
+            Route("/rules", self.rules),
+            Route("/system/{id}", self.system),
             Route("/team", self.team),
             Route("/team/{token}", self.arrive),
             Route("/submit", self.submit, methods=["POST"]),
+            Route("/describe", self.describe, methods=["POST"]),
             Route("/static/{name}", self.static),
         ]
         handlers: dict[Any, Any] = {HTTPException: self._failed, Unavailable: self._unavailable}
@@ -109,17 +120,34 @@ class BoardApp:
 
     def _board_page(self) -> Response:
         now = time.time()
-        entries = self._entries(now)
+        entries, baselines = board_entries(self._contest, self._store, now), self._store.baselines()
         context = {
             "contest": self._contest,
-            "tables": tables(self._contest, entries),
-            "figure": ranking(self._contest, shown_in_figure(self._contest, entries)) is not None,
+            "tables": tables(self._contest, entries, baselines),
+            "figure": figure_ranking(self._contest, entries, baselines) is not None,
             "hidden": self._contest.is_hidden(now, now),
         }
         return self._pages.page("board.html", context)
 
-    def _entries(self, now: float) -> dict[str, BoardEntry]:
-        return latest(self._contest, self._store.scored(), self._store.verifications(), now)
+    async def rules(self, request: Request) -> Response:
+        """Show the rules of the contest."""
+        self._limit(self._public, request)
+        context = {"contest": self._contest, "sections": await self._reads.run(rules_of, self._contest, self._folder)}
+        return self._pages.page("rules.html", context)
+
+    async def system(self, request: Request) -> Response:
+        """Show an entry of the board: its description and all its figures."""
+        self._limit(self._public, request)
+        return await self._reads.run(self._system_page, request.path_params["id"])
+
+    def _system_page(self, id: str) -> Response:
+        entries = board_entries(self._contest, self._store, time.time())
+        entry = next((entry for entry in entries.values() if entry.submission.id == id), None)
+        if entry is None:
+            raise HTTPException(404)
+        when = _utc(entry.submission.submitted)
+        context = {"contest": self._contest, "entry": entry, "when": when, "titles": _TITLES}
+        return self._pages.page("system.html", context)
 
     async def figure(self, request: Request) -> Response:
         """Show the privacy-utility plot."""
@@ -129,11 +157,12 @@ class BoardApp:
     def _figure(self) -> Response:
         from voiceveil.report.figures import privacy_utility_svg
 
-        ranked = ranking(self._contest, shown_in_figure(self._contest, self._entries(time.time())))
+        baselines = self._store.baselines()
+        ranked = figure_ranking(self._contest, board_entries(self._contest, self._store, time.time()), baselines)
         if ranked is None:
             raise HTTPException(404)
         headers = {"content-type": "image/svg+xml", "content-security-policy": _FIGURE_POLICY}
-        return Response(privacy_utility_svg(ranked), headers=headers)
+        return Response(privacy_utility_svg(ranked, baselines=list(baselines)), headers=headers)
 
     async def arrive(self, request: Request) -> Response:
         """Turn the token of a team's link into a cookie."""
@@ -153,22 +182,43 @@ class BoardApp:
     def _team_page(self, team: str, session: str) -> Response:
         now = time.time()
         today, total = self._store.left(self._contest, team)
-        verifications = self._store.verifications()
         rows = []
-        for submission in self._store.of_team(team):
-            entry = BoardEntry(submission, verifications.get(submission.id))
-            hidden = self._contest.is_hidden(submission.submitted, now)
-            status = entry.status(hidden=hidden) if submission.state == "scored" else ""
-            rows.append({"entry": entry, "when": _utc(submission.submitted), "hidden": hidden, "status": status})
-        context = {"contest": self._contest, "team": team, "rows": rows, "today": today, "total": total}
-        return self._pages.page("team.html", {**context, "mark": form_mark(self._seal, f"{team} {session}")})
+        for entry in all_entries(self._contest, self._store, self._store.of_team(team)):
+            hidden = self._contest.is_hidden(entry.submission.submitted, now)
+            status = entry.status(hidden=hidden) if entry.submission.state == "scored" else ""
+            when = _utc(entry.submission.submitted)
+            rows.append({"entry": entry, "when": when, "hidden": hidden, "status": status})
+        context = {
+            "contest": self._contest,
+            "team": team,
+            "rows": rows,
+            "today": today,
+            "total": total,
+            "late": self._contest.is_late(now),
+            "disqualified": self._store.disqualified().get(("team", team), ""),
+            "descriptions": {system: text for (of, system), text in self._store.descriptions().items() if of == team},
+            "titles": _TITLES,
+            "mark": form_mark(self._seal, f"{team} {session}"),
+        }
+        return self._pages.page("team.html", context)
+
+    async def describe(self, request: Request) -> Response:
+        """Store the description of a system of the team; an empty one deletes it."""
+        team, system = await self._sender(request), _system_name(request)
+        body = await read_body(request, _LONGEST_DESCRIPTION)
+        try:
+            text = body.decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise HTTPException(422, "the description is not UTF-8 text") from None
+        if any(not (letter.isprintable() or letter in "\n\r\t") for letter in text):
+            raise HTTPException(422, "the description has control characters")
+        await self._writes.run(self._store.describe, team, system, text)
+        return JSONResponse({"accepted": True})
 
     async def submit(self, request: Request) -> Response:
         """Take an upload; the JSON response says whether it was accepted, or why not."""
-        team = await self._sender(request)
-        system = request.query_params.get("system", "")
-        if not NAME.fullmatch(system):
-            raise HTTPException(422, "name the system: letters, digits, blanks and . _ + -, at most 40")
+        team, system = await self._sender(request), _system_name(request)
+        await self._reads.run(self._refuse_team, team)
         wait = self._uploads.wait(team)
         if wait > 0:
             raise HTTPException(429, "too many uploads", headers={"retry-after": str(int(wait) + 1)})
@@ -180,6 +230,7 @@ class BoardApp:
         reason = "the upload was broken off"
         archive = self._incoming / name
         try:
+            self._refuse_size(request)
             digest = await self._receive(request, archive)
             async with self._scoring:
                 verified = await self._files.run(self._score, name, archive, digest)
@@ -201,6 +252,23 @@ class BoardApp:
         if reason:
             return JSONResponse({"accepted": False, "reason": reason}, 422)
         return JSONResponse({"accepted": True, "id": name, "sha256": digest, "verification": verified})
+
+    def _refuse_team(self, team: str) -> None:
+        """Refuse uploads of a disqualified team, and late ones where the contest takes none."""
+        reason = self._store.disqualified().get(("team", team))
+        if reason is not None:
+            raise HTTPException(403, f"the team is disqualified: {reason}")
+        if self._contest.late == "refused" and self._contest.is_late(time.time()):
+            raise HTTPException(409, "the deadline is over")
+
+    def _refuse_size(self, request: Request) -> None:
+        """Refuse an upload that says it is too large for the contest or the disk, before its first byte."""
+        stated = request.headers.get("content-length", "")
+        size = int(stated) if stated.isdecimal() and len(stated) < 20 else 0
+        if size > self._contest.largest:
+            raise HTTPException(413, f"more than {self._contest.largest} bytes")
+        if size > shutil.disk_usage(self._incoming).free - _SPARE:
+            raise HTTPException(507, "the server has no room for this upload: please tell the organizers")
 
     def _score(self, name: str, archive: Path, digest: str) -> str:
         """Score an archive; return ``waiting`` if it was put into the queue of the verification, else ``none``."""
@@ -279,6 +347,13 @@ class BoardApp:
 
     async def _unavailable(self, request: Request, error: Exception) -> Response:
         return await self._failed(request, HTTPException(503, "the database is away", headers={"retry-after": "2"}))
+
+
+def _system_name(request: Request) -> str:
+    system = request.query_params.get("system", "")
+    if not NAME.fullmatch(system):
+        raise HTTPException(422, "name the system: letters, digits, blanks and . _ + -, at most 40")
+    return system
 
 
 def _append(file: Any, digest: Any, piece: bytes) -> None:

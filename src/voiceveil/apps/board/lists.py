@@ -21,6 +21,7 @@ __all__ = [
     "audio_sets",
     "check_data",
     "contest_attackers",
+    "emotion_sets",
     "find_split",
     "open_set",
     "parts_of",
@@ -142,7 +143,17 @@ def audio_sets(contest: Contest) -> tuple[str, ...]:
     verifications, recognitions = parts_of(contest)
     names = [name for part in verifications for name in (part.enroll, *(trials.set for trials in part.trials))]
     names += [name for part in recognitions for name in part.sets]
-    return tuple(dict.fromkeys((*names, *training_sets(contest))))
+    return tuple(dict.fromkeys((*names, *emotion_sets(contest), *training_sets(contest))))
+
+
+def emotion_sets(contest: Contest) -> tuple[str, ...]:
+    """Return the sets whose emotions are recognized again; none if the ranking does not ask for it or DATA lacks some.
+
+    The speech of a verification is compared with the original, whose labels (``utt2emo``) are needed as well.
+    """
+    sets = tuple(part.set for part in contest.rules.emotion)
+    there = all((contest.data / name / file).is_file() for name in sets for file in ("wav.scp", "utt2emo"))
+    return sets if there and "uar" in contest.ranking.by else ()
 
 
 @lru_cache(maxsize=16)

@@ -1,15 +1,16 @@
 """Score an untrusted archive: all figures are computed from its scores and transcripts.
 
-Conventions: numbers that a team has written (EER, wer, result_for_rank ...) are not read at all. For the VoicePrivacy
-Challenges the official layout is searched for the scores of the attacker that was trained on anonymized speech,
+Conventions: EERs and WERs that a team has written (EER, wer, result_for_rank ...) are not read at all. For the
+VoicePrivacy Challenges the official layout is searched for the scores of the attacker that was trained on anonymized
+speech,
 
     2024: exp/asv_anon<suffix>/<enrolls><suffix>-<trials><suffix>/scores     exp/asr/<dataset>_asr<suffix>/text
     2022: ASV-<enrolls><suffix>-<trials><suffix>/scores                      ASR-<dataset>_asr<suffix>/text
 
 and transcripts; all else in the archive is ignored within the limits, also the audio unless the contest verifies it
 (:mod:`voiceveil.apps.board.audio`). Scores must be of exactly the official trials, transcripts of exactly the official
-utterances. A UAR cannot be computed from a submission, and a pitch correlation only from its audio: the board ranks by
-neither. TdSV: ``answer.txt`` in a ZIP file.
+utterances. UAR and pitch correlation are as stated (:mod:`voiceveil.apps.board.stated`). TdSV: ``answer.txt`` in a ZIP
+file.
 
 Files are unpacked into a temporary folder beside the upload, which is deleted when the scoring ends; the files that a
 killed server leaves there are deleted when the next one starts.
@@ -31,6 +32,7 @@ from voiceveil import metrics
 from voiceveil.apps.board.audio import SubmittedAudio
 from voiceveil.apps.board.contest import TDSV, Contest
 from voiceveil.apps.board.lists import open_set, parts_of, tdsv_keys
+from voiceveil.apps.board.stated import STATED, stated_figures
 from voiceveil.attack.checks import check_scores
 from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
@@ -63,11 +65,12 @@ Sample = Mapping[str, Container[str]]
 
 ATTACKER = {"attacker": "ASV_eval^anon", "knowledge": "semi-informed"}
 RECOGNIZER = "ASR_eval"
-LIMITS = Limits(members=300_000, total=40 << 30)
+#: Twice the speech of 2024 with train-clean-360: 45 GB in 115,000 files.
+LIMITS = Limits(members=300_000, total=100 << 30)
 _HIGHEST_EER = 0.55  # an attacker that does worse than chance would only have to invert its scores
 _LARGEST = 64 << 20  # bytes of a score file or a transcript
 _INNER = re.compile(r"(.*/)?result_for_submission[^/]*\.zip")
-_WANTED = re.compile(r"(.*/)?[^/]+/(scores|text)")
+_WANTED = re.compile(rf"(.*/)?[^/]+/(scores|text|{STATED})")
 _SUFFIX = r"(?P<suffix>_[A-Za-z0-9._+-]+)"
 
 
@@ -166,11 +169,12 @@ def _keep(member: Member, path: Path, largest: int) -> None:
 def submitted_figures(contest: Contest, files: Mapping[str, Path], sample: Sample | None = None) -> tuple[Figure, ...]:
     """Return the figures that the submitted scores and transcripts give.
 
-    ``sample``: set -> the utterances to count; None counts all.
+    ``sample``: set -> the utterances that EERs and WERs are of; None counts all.
     """
     verifications, recognitions = parts_of(contest)
     figures = [_attack(contest, part, trials, files, sample) for part in verifications for trials in part.trials]
-    return (*figures, *(_words(contest, part, files, sample) for part in recognitions))
+    figures += [_words(contest, part, files, sample) for part in recognitions]
+    return (*figures, *stated_figures(contest, files))
 
 
 def _attack(
@@ -266,7 +270,7 @@ def wer_figure(
 
 
 def _only(files: Mapping[str, Path], where: str, description: str) -> str:
-    """Return the one member whose name matches ``where``; ``what`` describes it in errors."""
+    """Return the one member whose name matches ``where``; ``description`` says in errors what it holds."""
     names = [name for name in files if re.fullmatch(where, name)]
     if len(names) != 1:
         how = "no" if not names else f"{len(names)} files with"

@@ -4,6 +4,9 @@ Conventions: a submission counts for the limits from the start of its scoring, i
 others, so that two uploads at once cannot exceed a limit. A refused one no longer counts and stays in the history with
 the reason; one that the organizer removes still counts. Times are seconds since 1970; days are those of UTC.
 
+A disqualified team or submission stays on the board, without a place and with the reason. A description belongs to a
+system of a team, and the last one counts. Baselines are the organizer's; they take no place.
+
 A verification is a row of its own: "waiting", "verifying" with its progress, and at its end "verified", "differs",
 "rejected" (for its audio) or "failed" (for a fault on this machine). A submission without such a row is not verified.
 """
@@ -22,7 +25,7 @@ from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.results import Figure, upgraded_figure
 
-__all__ = ["LimitReached", "Store", "Submission", "SubmissionVerification"]
+__all__ = ["Baseline", "LimitReached", "Store", "Submission", "SubmissionVerification"]
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS teams (name TEXT PRIMARY KEY, made DOUBLE PRECISION NOT NULL)",
@@ -31,6 +34,11 @@ _TABLES = (
     "figures TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS verifications (submission TEXT PRIMARY KEY, state TEXT NOT NULL, "
     "progress DOUBLE PRECISION NOT NULL, attempts INTEGER NOT NULL, reason TEXT NOT NULL, figures TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS disqualifications (kind TEXT NOT NULL, name TEXT NOT NULL, reason TEXT NOT NULL, "
+    "PRIMARY KEY (kind, name))",
+    "CREATE TABLE IF NOT EXISTS descriptions (team TEXT NOT NULL, system TEXT NOT NULL, text TEXT NOT NULL, "
+    "PRIMARY KEY (team, system))",
+    "CREATE TABLE IF NOT EXISTS baselines (name TEXT PRIMARY KEY, source TEXT NOT NULL, figures TEXT NOT NULL)",
 )
 _COLUMNS = "id, team, system, state, made, sha256, reason, figures"
 _DAY = 86400
@@ -70,6 +78,15 @@ class SubmissionVerification:
     figures: tuple[Figure, ...] = ()
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """A system of the organizer's to compare with; ``source`` says who measured it."""
+
+    name: str
+    source: str
+    figures: tuple[Figure, ...]
+
+
 class Store:
     """The teams and submissions of one contest."""
 
@@ -105,9 +122,9 @@ class Store:
         def work(transaction: Transaction) -> None:
             sql = "SELECT made FROM submissions WHERE team = ? AND state <> ?"
             times = [row[0] for row in transaction.run(sql, team, "refused")]
-            if len(times) >= contest.total:
+            if contest.total and len(times) >= contest.total:
                 raise LimitReached(daily=False)
-            if sum(time_ // _DAY == moment // _DAY for time_ in times) >= contest.daily:
+            if contest.daily and sum(time_ // _DAY == moment // _DAY for time_ in times) >= contest.daily:
                 raise LimitReached(daily=True)
             values = (name, team, system, "judging", moment, "", "", "[]")
             transaction.run("INSERT INTO submissions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", *values)
@@ -200,13 +217,16 @@ class Store:
         sql = "UPDATE submissions SET state = ?, reason = ? WHERE id = ?"
         self._database.write(lambda t: t.run(sql, "refused", reason, name))
 
-    def left(self, contest: Contest, team: str, now: float | None = None) -> tuple[int, int]:
-        """Return the number of submissions that a team may still make today, and in all."""
+    def left(self, contest: Contest, team: str, now: float | None = None) -> tuple[int | None, int | None]:
+        """Return the number of submissions that a team may still make today, and in all; None is any number."""
         moment = time.time() if now is None else now
         times = [submission.submitted for submission in self.of_team(team) if submission.state != "refused"]
         today = sum(time_ // _DAY == moment // _DAY for time_ in times)
-        total = max(0, contest.total - len(times))
-        return min(total, max(0, contest.daily - today)), total
+        total = max(0, contest.total - len(times)) if contest.total else None
+        if not contest.daily:
+            return total, total
+        left = max(0, contest.daily - today)
+        return left if total is None else min(total, left), total
 
     def of_team(self, team: str) -> list[Submission]:
         """Return the submissions of a team, the newest first."""
@@ -215,8 +235,67 @@ class Store:
 
     def scored(self) -> list[Submission]:
         """Return the scored submissions of all teams, the oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM submissions WHERE state = ? ORDER BY made"  # noqa: S608 -- our own names
-        return [_submission(row) for row in self._database.read(sql, "scored")]
+        return [submission for submission in self.all() if submission.state == "scored"]
+
+    def all(self) -> list[Submission]:
+        """Return all submissions, the oldest first."""
+        sql = f"SELECT {_COLUMNS} FROM submissions ORDER BY made"  # noqa: S608 -- our own names
+        return [_submission(row) for row in self._database.read(sql)]
+
+    def teams(self) -> list[str]:
+        """Return the names of all teams, sorted."""
+        return [row[0] for row in self._database.read("SELECT name FROM teams ORDER BY name")]
+
+    def disqualify(self, kind: str, name: str, reason: str) -> None:
+        """Disqualify a team (``kind`` "team") or the submission of an id ("submission")."""
+        sql = "INSERT INTO disqualifications VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET reason = ?"
+        self._database.write(lambda t: t.run(sql, kind, name, reason, reason))
+
+    def requalify(self, kind: str, name: str) -> None:
+        """Take a disqualification back."""
+        self._database.write(lambda t: t.run("DELETE FROM disqualifications WHERE kind = ? AND name = ?", kind, name))
+
+    def disqualified(self) -> dict[tuple[str, str], str]:
+        """Return ("team", name) or ("submission", id) -> reason."""
+        rows = self._database.read("SELECT kind, name, reason FROM disqualifications")
+        return {(kind, name): reason for kind, name, reason in rows}
+
+    def describe(self, team: str, system: str, text: str) -> None:
+        """Store the description of a system; an empty one deletes it."""
+
+        def work(transaction: Transaction) -> None:
+            transaction.run("DELETE FROM descriptions WHERE team = ? AND system = ?", team, system)
+            if text:
+                sql = "INSERT INTO descriptions VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+                transaction.run(sql, team, system, text)
+
+        self._database.write(work)
+
+    def descriptions(self) -> dict[tuple[str, str], str]:
+        """Return (team, system) -> the description of the system."""
+        rows = self._database.read("SELECT team, system, text FROM descriptions")
+        return {(team, system): text for team, system, text in rows}
+
+    def set_baseline(self, name: str, source: str, figures: Sequence[Figure]) -> None:
+        """Store a baseline, in place of one of the same name."""
+        sql = "INSERT INTO baselines VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET source = ?, figures = ?"
+        text = _encoded(figures)
+        self._database.write(lambda t: t.run(sql, name, source, text, source, text))
+
+    def remove_baseline(self, name: str) -> bool:
+        """Delete a baseline, and return whether there was one."""
+
+        def work(transaction: Transaction) -> bool:
+            known = transaction.run("SELECT 1 FROM baselines WHERE name = ?", name)
+            transaction.run("DELETE FROM baselines WHERE name = ?", name)
+            return bool(known)
+
+        return self._database.write(work)
+
+    def baselines(self) -> dict[str, Baseline]:
+        """Return name -> baseline, sorted by name."""
+        rows = self._database.read("SELECT name, source, figures FROM baselines ORDER BY name")
+        return {name: Baseline(name, source, _figures(figures)) for name, source, figures in rows}
 
 
 def _encoded(figures: Sequence[Figure]) -> str:

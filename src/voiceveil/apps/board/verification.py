@@ -4,7 +4,9 @@ Conventions: rates are fractions. Attackers compare anonymized enrollment with a
 cosines; of several attackers the one with the lowest EER counts. With a sample, submitted and recomputed figures are
 both of the trials and transcripts of the sampled utterances.
 
-A submitted figure differs if it is better than the recomputed one (a higher EER, or a lower WER) by more than the
+UAR and pitch correlation are computed where the ranking needs them, see :mod:`voiceveil.apps.board.utility`.
+
+A submitted figure differs if it is better than the recomputed one (a higher EER or UAR, a lower WER) by more than the
 tolerance beyond the 95% interval. Figures that are worse than the recomputed ones are accepted.
 
 Enrollment audio counts for the EER alone: a team that sends other words, noise or other speakers as enrollment would
@@ -19,8 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.leaderboard import lowest_pitch
 from voiceveil.apps.board.lists import contest_attackers, open_set, parts_of, training_sets
 from voiceveil.apps.board.scoring import eer_figure, in_sample, select, wer_figure
+from voiceveil.apps.board.utility import check_emotion_model, emotion_figures, pitch_figures
 from voiceveil.attack import TrainingSpeech
 from voiceveil.attack.checks import check_audio
 from voiceveil.attack.embedding import embed_raw
@@ -30,6 +34,7 @@ from voiceveil.corpus import Corpus, Trials, Utterance
 from voiceveil.evaluation.averages import Average
 from voiceveil.evaluation.ranking import rank_systems
 from voiceveil.evaluation.results import Figure, Results
+from voiceveil.metrics.catalog import metric_info
 from voiceveil.metrics.wer import word_errors
 from voiceveil.models import recognizer, transcribe
 from voiceveil.models.asr.text_normalization import plain_words
@@ -72,6 +77,7 @@ def check_models(contest: Contest) -> None:
     for attacker in contest_attackers(contest):
         attacker.check()
     recognizer(contest.recognizer)
+    check_emotion_model(contest)
 
 
 def draw_sample(contest: Contest, digest: Callable[..., bytes], submission: str) -> dict[str, frozenset[str]]:
@@ -195,7 +201,8 @@ def recompute(
         transcripts |= {key: plain_words(words) for key, words in recognized.items()}
     words = [wer_figure(contest, part, transcripts, contest.recognizer, sample) for part in recognitions]
     _check_enrollment(enrolled, transcripts, max(figure.value for figure in words))
-    return min(((*eers, *words) for eers in by_attacker), key=lambda figures: averages(contest, figures)[0].value)
+    utility = [*words, *emotion_figures(contest, audio, context), *pitch_figures(contest, audio, sample, context)]
+    return min(((*eers, *utility) for eers in by_attacker), key=lambda figures: averages(contest, figures)["eer"].value)
 
 
 def _attacked(
@@ -238,22 +245,37 @@ def _check_enrollment(enrolled: Sequence[Utterance], transcripts: Mapping[str, s
         )
 
 
-def averages(contest: Contest, figures: Sequence[Figure]) -> tuple[Average, Average]:
-    """Return the EER and the WER that the challenge ranks by."""
+def averages(contest: Contest, figures: Sequence[Figure]) -> dict[str, Average]:
+    """Return metric -> the average that the challenge ranks by: of the EER, and of the utility metrics that are there.
+
+    A pitch correlation is there if the challenge asks for a minimum: then it is the lowest of all sets.
+    """
     results = Results("submission", contest.rules.name, tuple(figures))
     standing = rank_systems([results], contest.rules, split=contest.split).standings[0]
-    return standing.eer, standing.utility["wer"]
+    shown = {"eer": standing.eer, **standing.utility}
+    lowest = lowest_pitch(figures)
+    if lowest is not None:
+        shown.setdefault("pitch_correlation", Average(lowest.value, lowest.low, lowest.high))
+    return shown
 
 
 def compare(contest: Contest, submitted: Sequence[Figure], recomputed: Sequence[Figure]) -> VerificationOutcome:
     """Compare submitted figures with those that were recomputed from the same utterances."""
-    (claimed_eer, claimed_wer), (eer, wer) = (averages(contest, figures) for figures in (submitted, recomputed))
-    highest = (eer.value if eer.high is None else eer.high) + contest.tolerance
-    lowest = (wer.value if wer.low is None else wer.low) - contest.tolerance
+    claimed, computed = (averages(contest, figures) for figures in (submitted, recomputed))
     differences = []
-    if claimed_eer.value > highest:
-        differences.append(f"submitted EER {claimed_eer.value:.1%}, recomputed {eer.value:.1%}")
-    if claimed_wer.value < lowest:
-        differences.append(f"submitted WER {claimed_wer.value:.1%}, recomputed {wer.value:.1%}")
+    for metric in claimed:
+        if metric in computed and _is_better(metric, claimed[metric], computed[metric], contest.tolerance):
+            info = metric_info(metric)
+            texts = (
+                f"{a.value:.1%}" if info.unit == "%" else f"{a.value:.2f}" for a in (claimed[metric], computed[metric])
+            )
+            differences.append(f"submitted {info.title} {next(texts)}, recomputed {next(texts)}")
     state: Literal["verified", "differs"] = "differs" if differences else "verified"
     return VerificationOutcome(state, "; ".join(differences), tuple(recomputed))
+
+
+def _is_better(metric: str, claimed: Average, computed: Average, tolerance: float) -> bool:
+    """Return whether a claimed average is better than the 95% interval of the computed one and the tolerance."""
+    if metric_info(metric).better == "higher":
+        return claimed.value > (computed.value if computed.high is None else computed.high) + tolerance
+    return claimed.value < (computed.value if computed.low is None else computed.low) - tolerance

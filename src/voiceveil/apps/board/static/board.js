@@ -1,27 +1,34 @@
-// Uploads an archive as it is, and says what became of it.
+// Uploads an archive as it is, or a description, and says what became of it.
 "use strict";
 (() => {
-  const form = document.getElementById("submit");
-  if (!form) return;
-  const state = document.getElementById("state");
-  const button = form.querySelector("button");
-  const say = (text, kind) => { state.hidden = false; state.textContent = text; state.className = kind; };
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const file = form.elements.archive.files[0];
-    button.disabled = true;
-    say("Uploading and scoring …", "");
+  const show = (state, text, kind) => { state.hidden = false; state.textContent = text; state.className = `state ${kind}`; };
+  // Sends a body to an address of this site; returns the answer, or null without a connection.
+  const send = async (form, address, body) => {
     try {
-      const answer = await fetch(`/submit?system=${encodeURIComponent(form.elements.system.value)}`, {
-        method: "POST", body: file, credentials: "same-origin",
+      const answer = await fetch(`${address}?system=${encodeURIComponent(form.elements.system.value)}`, {
+        method: "POST", body, credentials: "same-origin",
         headers: { "content-type": "application/octet-stream", "x-mark": form.dataset.mark },
       });
-      const said = await answer.json();
-      if (said.accepted) { say(said.verification === "waiting" ? "✓ Accepted and scored; its verification runs in the background." : "✓ Accepted and scored.", "good"); setTimeout(() => location.reload(), 800); return; }
-      say(`✖ Refused: ${said.reason}`, "poor");
+      return await answer.json();
     } catch {
-      say("✖ No connection: please try again.", "poor");
+      return null;
     }
-    button.disabled = false;
-  });
+  };
+  const connect = (id, stateId, address, busy, good) => {
+    const form = document.getElementById(id);
+    if (!form) return;
+    const state = document.getElementById(stateId);
+    const button = form.querySelector("button");
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      button.disabled = true;
+      show(state, busy, "");
+      const said = await send(form, address, form.elements.archive ? form.elements.archive.files[0] : form.elements.description.value);
+      if (said && said.accepted) { show(state, good(said), "good"); setTimeout(() => location.reload(), 800); return; }
+      show(state, said ? `✖ Refused: ${said.reason}` : "✖ No connection: please try again.", "poor");
+      button.disabled = false;
+    });
+  };
+  connect("submit", "state", "/submit", "Uploading and scoring …", (said) => said.verification === "waiting" ? "✓ Accepted and scored; its verification runs in the background." : "✓ Accepted and scored.");
+  connect("describe", "described", "/describe", "Saving …", () => "✓ Saved.");
 })();
