@@ -24,14 +24,14 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Trials, Utterance
 from voiceveil.corpus.ids import safe_id
 from voiceveil.models.speaker.covariances import Codes, Floats
-from voiceveil.models.speaker.encoders import AdaptableEncoder, SpeakerEncoder
+from voiceveil.models.speaker.encoders import AdaptableEncoder, CombinedEncoder, DerivedEncoder, SpeakerEncoder
 from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
 
 __all__ = [
     "Embedded",
     "Enrolled",
-    "audio_model",
+    "audio_models",
     "embed",
     "embed_raw",
     "enroll",
@@ -64,9 +64,13 @@ def has_trunk(encoder: SpeakerEncoder) -> TypeGuard[AdaptableEncoder]:
     return isinstance(encoder, AdaptableEncoder)
 
 
-def audio_model(encoder: SpeakerEncoder) -> Evaluator[Any]:
-    """Return the part of an encoder that processes audio, whose results are cached."""
-    return encoder.trunk() if has_trunk(encoder) else encoder
+def audio_models(encoder: SpeakerEncoder) -> tuple[Evaluator[Any], ...]:
+    """Return the parts of an encoder that process audio, whose results are cached; most encoders have one."""
+    if isinstance(encoder, CombinedEncoder):
+        return tuple(model for part in encoder.parts for model in audio_models(part))
+    if isinstance(encoder, DerivedEncoder):
+        return (encoder.source(),)
+    return (encoder.trunk() if has_trunk(encoder) else encoder,)
 
 
 def from_raw(encoder: SpeakerEncoder, raw: Floats) -> Floats:
@@ -94,7 +98,13 @@ def embed_raw(utterances: Iterable[Utterance], encoder: SpeakerEncoder, context:
     InputError
         If a vector is not finite.
     """
-    results = context.extract(utterances, audio_model(encoder))
+    if isinstance(encoder, CombinedEncoder):
+        spoken = list(utterances)
+        parts = [embed(spoken, part, context) for part in encoder.parts]
+        return Embedded(parts[0].ids, np.concatenate([part.vectors for part in parts], axis=1))
+    results = context.extract(utterances, *audio_models(encoder))
+    if isinstance(encoder, DerivedEncoder):
+        results = {key: encoder.derive(result) for key, result in results.items()}
     vectors = np.asarray(list(results.values()), dtype=np.float64)
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():

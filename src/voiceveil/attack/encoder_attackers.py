@@ -23,7 +23,7 @@ from voiceveil.attack.attacker import (
     require_speakers,
 )
 from voiceveil.attack.backends import Backend, Cosine, Scorer
-from voiceveil.attack.embedding import audio_model, embed, embed_raw, enroll, from_raw, has_trunk, score_trials
+from voiceveil.attack.embedding import audio_models, embed, embed_raw, enroll, from_raw, has_trunk, score_trials
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.corpus import Corpus
 from voiceveil.models.speaker.covariances import Floats
@@ -164,7 +164,8 @@ class EncoderAttacker(EmbeddingAttacker):
         parts = attacked_parts(sets, [*(c for c in self.conditions() if c in conditions), "oo"])
         if self.scoring.learns:
             parts += [SpeechPart(name, "o" if self._knows_original else "a", ids) for name, ids in training.items()]
-        yield ModelWork(self.name, audio_model(self.encoder), parts)
+        for model in audio_models(self.encoder):
+            yield ModelWork(self.name, model, parts)
 
     def health(self, eer: float | None, reference_eer: float | None) -> Health:
         """Return the signs of health from the encoder's training record and the back-end's training data."""
@@ -265,7 +266,8 @@ class AdaptedAttacker(EmbeddingAttacker):
         """Yield the encoder, with the attacked, the training and, for the diagnosis, the original speech."""
         learned = [SpeechPart(name, "a", ids) for name, ids in training.items()]
         parts = [*attacked_parts(sets, [*(c for c in self.conditions() if c in conditions), "oo"]), *learned]
-        yield ModelWork(self.name, audio_model(self.encoder), parts)
+        for model in audio_models(self.encoder):
+            yield ModelWork(self.name, model, parts)
 
     def health(self, eer: float | None, reference_eer: float | None) -> Health:
         """Return the signs of health from the adaptation."""

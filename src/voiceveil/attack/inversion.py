@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.attacker import Attacker, Knowledge, ModelWork, SpeechPart
 from voiceveil.attack.backends import Cosine
-from voiceveil.attack.embedding import Embedded, audio_model, embed, enroll, score_trials
+from voiceveil.attack.embedding import Embedded, audio_models, embed, enroll, score_trials
 from voiceveil.attack.encoder_attackers import EmbeddingAttacker, attacked_parts
 from voiceveil.attack.registry import AttackerOptions, attackers
 from voiceveil.attack.sets import Condition, TrialSet
@@ -188,7 +188,8 @@ class InversionAttacker(EmbeddingAttacker):
         cache: Cache,
     ) -> Iterator[ModelWork]:
         """Yield the encoder and the counts of angles, with original speech, and the encoder of inverted trials."""
-        yield ModelWork(self.encoder.name, audio_model(self.encoder), attacked_parts(sets, ["oo"]))
+        for model in audio_models(self.encoder):
+            yield ModelWork(self.encoder.name, model, attacked_parts(sets, ["oo"]))
         for trial_set in sets:
             learned_from = _learned_from(trial_set)
             enrollment = SpeechPart(trial_set.original[0].name, "o", [u.id for u in learned_from])

