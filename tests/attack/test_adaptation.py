@@ -10,16 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from voiceveil.attack.adaptation import (
-    Candidate,
-    LabeledEmbeddings,
-    adapt,
-    candidates,
-    recording_units,
-    training_accuracy,
-    validate,
-)
+from voiceveil.attack.adaptation import adapt, candidates, recording_units, training_accuracy
 from voiceveil.attack.backends import Cosine, Lda, Wccn
+from voiceveil.attack.validation import Candidate, LabeledEmbeddings, validate
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.speaker.plda import Plda

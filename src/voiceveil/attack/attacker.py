@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from voiceveil.attack.sets import Condition, Side, TrialSet
+from voiceveil.attack.validation import HeldOutScores
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus
 from voiceveil.models.speaker.covariances import Floats
@@ -148,6 +149,13 @@ class Attacker(ABC):
     encoder: SpeakerEncoder | None = None
     #: Scores of a working attacker differ between trials. False for a cue that may be equal for all speakers.
     scores_vary: bool = True
+    #: ``score`` takes sets with trials of several utterances (``TrialSet.groups``). False: scores of their single
+    #: utterances are averaged.
+    scores_groups: bool = False
+    #: It has scores of training speakers (``held_out``) from which a fusion learns its weight.
+    fusible: bool = False
+    #: It combines the attackers that are named beside it, see ``combined``.
+    combines: bool = False
 
     @property
     @abstractmethod
@@ -213,6 +221,10 @@ class Attacker(ABC):
         """The attacker with the same encoder and nothing else, which shows how good the encoder is, or None."""
         return None
 
+    def combined(self, others: Sequence[Attacker]) -> Attacker:
+        """Return an attacker that combines others, if it ``combines``."""
+        return self
+
     def check(self) -> None:
         """Raise an ``InputError`` if a model is missing or cannot be used."""
         if self.encoder is not None:
@@ -225,6 +237,23 @@ class Attacker(ABC):
 
     def fit(self, training: TrainingSpeech, context: RunContext) -> None:  # noqa: B027 -- most have nothing to learn
         """Learn from training speech; a second call changes nothing."""
+
+    def held_out(self, training: TrainingSpeech, context: RunContext, size: int) -> HeldOutScores | None:
+        """Return scores of trials among speakers of the training speech, none of whom it had learned from.
+
+        They show how strong it is without any look at the attacked trials; a fusion learns its weights from them. None
+        if the attacker has no such scores.
+
+        Parameters
+        ----------
+        training : TrainingSpeech
+            That of ``fit``, which was called before.
+        context : RunContext
+            Cache and processes.
+        size : int
+            Utterances of a trial.
+        """
+        return None
 
     def work(
         self,

@@ -10,6 +10,7 @@ speaker's enrollment embeddings with single embeddings; a higher score says "the
 * :class:`Lda`            cosine after linear discriminant analysis, with white within-speaker covariance
 * :class:`MarginSoftmax`  cosine after a linear layer, trained with additive angular margin softmax (Deng et al. 2019)
 * :class:`Scaled`         any of these, on standardized dimensions
+* :class:`Pca`            any of these, on principal components
 * :class:`SNorm`          any of these, with adaptive score normalization (Matejka et al. 2017)
 * :class:`~voiceveil.models.speaker.plda.Plda`  log-likelihood ratios
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.covariances import Codes, Floats, length_norm, scatter
@@ -32,10 +34,12 @@ __all__ = [
     "Linear",
     "MarginSoftmax",
     "NormalizedScorer",
+    "Pca",
     "SNorm",
     "Scaled",
     "Scorer",
     "Wccn",
+    "fit_with_enrollment",
 ]
 
 
@@ -191,6 +195,36 @@ class Scaled(_Cosines):
         return lambda enroll, counts, test: scorer((enroll - mean) / deviation, counts, (test - mean) / deviation)
 
 
+@dataclass(frozen=True)
+class Pca(_Cosines):
+    """Another back-end on the first ``size`` principal components, for embeddings with more dimensions than speech."""
+
+    size: int
+    backend: Backend
+    affine: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """Name of the other back-end and the number of components."""
+        return f"{self.backend.name} pca{self.size}"
+
+    def fit(self, embeddings: Floats, speaker: Codes) -> Scorer:
+        """Learn the components, and fit the other back-end to them."""
+        from scipy.linalg import eigh
+
+        mean = embeddings.mean(axis=0)
+        centered = embeddings - mean
+        n, d = centered.shape
+        size = min(self.size, n - 1, d)
+        if d <= n:
+            components = eigh(centered.T @ centered, subset_by_index=(d - size, d - 1))[1]
+        else:  # the same from the (n, n) matrix of products
+            values, vectors = eigh(centered @ centered.T, subset_by_index=(n - size, n - 1))
+            components = centered.T @ (vectors / np.sqrt(np.maximum(values, 1e-12)))
+        scorer = self.backend.fit(centered @ components, speaker)
+        return lambda enroll, counts, test: scorer((enroll - mean) @ components, counts, (test - mean) @ components)
+
+
 @dataclass(frozen=True, eq=False)
 class NormalizedScorer:
     """Scores in standard deviations above the ``top`` highest scores with a cohort of other speakers.
@@ -234,12 +268,40 @@ class SNorm(_Cosines):
         """Name of the back-end and ``s-norm``."""
         return f"{self.backend.name} s-norm"
 
-    def fit(self, embeddings: Floats, speaker: Codes) -> NormalizedScorer:
-        """Fit the back-end, and keep the mean embeddings of the training speakers."""
-        labels, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
+    def fit(self, embeddings: Floats, speaker: Codes, cohort: NDArray[np.bool_] | None = None) -> NormalizedScorer:
+        """Fit the back-end, and keep the mean embeddings of the training speakers.
+
+        Parameters
+        ----------
+        embeddings, speaker
+            Training data, (n, d) and (n,).
+        cohort
+            Mask (n,) of the utterances whose speakers form the cohort; all by default.
+        """
+        used = np.ones(len(speaker), dtype=bool) if cohort is None else cohort
+        labels, codes, counts = np.unique(speaker[used], return_inverse=True, return_counts=True)
         means = np.zeros((len(labels), embeddings.shape[1]))
-        np.add.at(means, codes, embeddings)
+        np.add.at(means, codes, embeddings[used])
         return NormalizedScorer(self.backend.fit(embeddings, speaker), means / counts[:, None], counts, self.top)
+
+
+def fit_with_enrollment(backend: Backend, embeddings: Floats, speaker: Codes, enrolled: NDArray[np.bool_]) -> Scorer:
+    """Fit a back-end to training speech and to the enrollment of the attacked speakers.
+
+    An attacked speaker is no part of the cohort of s-norm: a score is not to be compared with itself.
+
+    Parameters
+    ----------
+    backend
+        The back-end.
+    embeddings, speaker
+        Embeddings (n, d) and speakers (n,) of both.
+    enrolled
+        Mask (n,) of the enrollment utterances.
+    """
+    if isinstance(backend, SNorm):
+        return backend.fit(embeddings, speaker, ~enrolled)
+    return backend.fit(embeddings, speaker)
 
 
 @dataclass(frozen=True)

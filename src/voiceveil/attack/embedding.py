@@ -58,6 +58,12 @@ class Embedded:
         """Return the vectors of some utterances, in their order."""
         return self.vectors[[self.row[key] for key in ids]]
 
+    def means(self, groups: Mapping[str, Sequence[str]]) -> Embedded:
+        """Return the mean vectors of groups of utterances, by the names of the groups; without groups, all vectors."""
+        if not groups:
+            return self
+        return Embedded(tuple(groups), np.array([self.of(ids).mean(axis=0) for ids in groups.values()]))
+
 
 def has_trunk(encoder: SpeakerEncoder) -> TypeGuard[AdaptableEncoder]:
     """Return whether an encoder has a trunk and a linear last layer."""

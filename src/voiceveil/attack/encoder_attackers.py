@@ -8,11 +8,11 @@ learns gets the kind of speech that the encoder was trained on, so that it adds 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from voiceveil.attack.adaptation import Adapted, LabeledEmbeddings, adapt, candidates, recording_units
+from voiceveil.attack.adaptation import Adapted, adapt, candidates, recording_units
 from voiceveil.attack.attacker import (
     Attacker,
     Health,
@@ -22,9 +22,10 @@ from voiceveil.attack.attacker import (
     TrainingSpeech,
     require_speakers,
 )
-from voiceveil.attack.backends import Backend, Cosine, Scorer
+from voiceveil.attack.backends import Backend, Cosine, Scorer, fit_with_enrollment
 from voiceveil.attack.embedding import audio_models, embed, embed_raw, enroll, from_raw, has_trunk, score_trials
 from voiceveil.attack.sets import Condition, TrialSet
+from voiceveil.attack.validation import Candidate, HeldOutScores, LabeledEmbeddings, held_out_scores
 from voiceveil.corpus import Corpus
 from voiceveil.models.speaker.covariances import Floats
 from voiceveil.models.speaker.encoders import SpeakerEncoder
@@ -57,6 +58,9 @@ class EmbeddingAttacker(Attacker):
     def minimum(self) -> float:
         """Shortest utterance in seconds."""
         return self.encoder.minimum
+
+    scores_groups = True
+    fusible = True
 
     @property
     def reference(self) -> EncoderAttacker:
@@ -141,6 +145,13 @@ class EncoderAttacker(EmbeddingAttacker):
         else:
             self._scorer = self.scoring.fit(np.zeros((0, self.encoder.dimension)), np.zeros(0, np.int64))
 
+    def held_out(self, training: TrainingSpeech, context: RunContext, size: int) -> HeldOutScores | None:
+        """Return the cosines of trials among training speakers; None for another back-end or without such speech."""
+        if self.scoring.learns or not training.anonymized:
+            return None
+        data = training_set(self.encoder, training.anonymized, context)
+        return held_out_scores(Candidate(self.scoring), data, size)
+
     def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
         """Return the back-end's score of each trial, shape (trials,)."""
         if self._scorer is None:
@@ -202,11 +213,15 @@ class AdaptedAttacker(EmbeddingAttacker):
         The training speech is of a similar system, not of the one that is attacked.
     llr_only : bool
         Choose among back-ends that give log-likelihood ratios.
+    from_enrollment : bool
+        The back-end also learns from the enrollment utterances of the attacked speakers, with their labels.
     """
 
     similar: bool = False
     llr_only: bool = False
+    from_enrollment: bool = False
     adapted: Adapted | None = field(default=None, init=False)
+    _training_data: LabeledEmbeddings | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -240,14 +255,38 @@ class AdaptedAttacker(EmbeddingAttacker):
         if self.adapted is None:
             data = training_set(self.encoder, training.anonymized, context)
             allowed = [c for c in candidates(data) if c.backend.llr or not self.llr_only]
+            allowed = [replace(c, from_enrollment=self.from_enrollment) for c in allowed]
             self.adapted = adapt(data, allowed, cache=context.cache, quiet=not context.progress)
+            if self.from_enrollment:
+                self._training_data = data
+
+    def held_out(self, training: TrainingSpeech, context: RunContext, size: int) -> HeldOutScores:
+        """Return the chosen back-end's scores of trials among held-out training speakers."""
+        if self.adapted is None:
+            raise RuntimeError(f"{self.name}: call fit before held_out")
+        return held_out_scores(self.adapted.candidate, training_set(self.encoder, training.anonymized, context), size)
 
     def score(self, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
         """Return the chosen back-end's score of each trial, shape (trials,)."""
         if self.adapted is None:
             raise RuntimeError(f"{self.name}: call fit before score")
-        trunk = self.adapted.candidate.on_trunk
-        return _score(trial_set, condition, context, self.encoder, self.adapted.scorer, trunk=trunk)
+        scorer, trunk = self.adapted.scorer, self.adapted.candidate.on_trunk
+        if self._training_data is not None:
+            scorer = self._with_enrollment(self._training_data, trial_set, condition, context)
+        return _score(trial_set, condition, context, self.encoder, scorer, trunk=trunk)
+
+    def _with_enrollment(
+        self, data: LabeledEmbeddings, trial_set: TrialSet, condition: Condition, context: RunContext
+    ) -> Scorer:
+        """Return the chosen back-end, fitted to the training speech and to the enrollment of a set."""
+        assert self.adapted is not None  # noqa: S101 -- asked by score
+        candidate = self.adapted.candidate
+        enrollment = embed(trial_set.speech(condition)[0], self.encoder, context, trunk=candidate.on_trunk)
+        first = int(data.speaker.max()) + 1
+        numbers = {key: first + i for i, ids in enumerate(trial_set.enrollment.values()) for key in ids}
+        vectors = np.concatenate([data.vectors(candidate.on_trunk), enrollment.vectors])
+        speaker = np.concatenate([data.speaker, [numbers[key] for key in enrollment.ids]])
+        return fit_with_enrollment(candidate.backend, vectors, speaker, np.arange(len(speaker)) >= len(data.speaker))
 
     def compare(self, first: Corpus, second: Corpus, context: RunContext) -> Floats:
         """Return the chosen back-end's score (n, m) of each utterance of ``first`` with each of ``second``."""
@@ -296,9 +335,10 @@ class AdaptedAttacker(EmbeddingAttacker):
 
 
 def training_set(encoder: SpeakerEncoder, corpora: Sequence[Corpus], context: RunContext) -> LabeledEmbeddings:
-    """Return the embeddings of training corpora; a speaker of two corpora is one speaker."""
-    utterances = [utterance for corpus in corpora for utterance in corpus]
-    raw = np.concatenate([embed_raw(corpus, encoder, context).vectors for corpus in corpora])
+    """Return the embeddings of training corpora; speakers and utterances of two corpora count once."""
+    by_id = {utterance.id: utterance for corpus in corpora for utterance in corpus}
+    utterances = list(by_id.values())
+    raw = embed_raw(utterances, encoder, context).vectors
     speaker = np.unique([str(u.speaker) for u in utterances], return_inverse=True)[1].reshape(-1).astype(np.int64)
     gender = np.array([u.gender or "" for u in utterances])
     unit = recording_units(utterances)
@@ -315,7 +355,7 @@ def attacked_parts(sets: Sequence[TrialSet], conditions: Sequence[Condition]) ->
         for condition in conditions:
             enroll_side, trial_side = trial_set.sides(condition)
             parts.append(SpeechPart(trial_set.original[0].name, enroll_side, enrolled))
-            parts.append(SpeechPart(trial_set.name, trial_side, list(trial_set.speaker_of)))
+            parts.append(SpeechPart(trial_set.name, trial_side, trial_set.trial_utterances))
     return parts
 
 
@@ -330,7 +370,8 @@ def _score(
 ) -> Floats:
     enrollment, trial = trial_set.speech(condition)
     enrolled = enroll(embed(enrollment, encoder, context, trunk=trunk), trial_set.enrollment)
-    return score_trials(trial_set.trials, enrolled, embed(trial, encoder, context, trunk=trunk), scorer)
+    test = embed(trial, encoder, context, trunk=trunk).means(trial_set.groups)
+    return score_trials(trial_set.trials, enrolled, test, scorer)
 
 
 def _compare(

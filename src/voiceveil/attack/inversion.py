@@ -151,6 +151,9 @@ class InversionAttacker(EmbeddingAttacker):
         Computes the embeddings.
     """
 
+    scores_groups = False
+    fusible = False
+
     @property
     def name(self) -> str:
         """``mcadams-inversion``, with the name of the encoder unless it is CAM++."""
@@ -195,7 +198,7 @@ class InversionAttacker(EmbeddingAttacker):
             enrollment = SpeechPart(trial_set.original[0].name, "o", [u.id for u in learned_from])
             yield ModelWork("pole angles", AngleCounts(), [enrollment])
             inverting = InvertingEncoder(self.encoder, _cached_angles(learned_from, cache))
-            trials = SpeechPart(trial_set.name, "a", list(trial_set.speaker_of))
+            trials = SpeechPart(trial_set.name, "a", trial_set.trial_utterances)
             yield ModelWork(f"{self.name}, {trial_set.name}", inverting, [trials])
 
 

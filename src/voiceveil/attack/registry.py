@@ -10,7 +10,7 @@ encoder's: ``trained:exp/asv``, ``trained-adapted:exp/asv``. Only this module re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -19,10 +19,10 @@ from voiceveil.attack.backends import Cosine
 from voiceveil.attack.encoder_attackers import AdaptedAttacker, EncoderAttacker
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry, did_you_mean
-from voiceveil.models.speaker.encoders import encoders
+from voiceveil.models.speaker.encoders import SpeakerEncoder, encoders
 from voiceveil.models.speaker.plda import Plda
 
-__all__ = ["AttackerOptions", "Scoring", "attackers", "make_attackers"]
+__all__ = ["AttackerOptions", "Scoring", "adapted_attacker", "attackers", "make_attackers"]
 
 Scoring = Literal["cosine", "plda"]
 
@@ -41,11 +41,14 @@ class AttackerOptions:
         Back-end of attackers with an encoder.
     similar : bool
         The anonymized training speech is of a similar system, not of the one that is attacked.
+    from_enrollment : bool
+        Adapted back-ends also learn from the enrollment utterances of the attacked speakers.
     """
 
     argument: str = ""
     scoring: Scoring = "cosine"
     similar: bool = False
+    from_enrollment: bool = False
 
 
 Factory = Callable[[AttackerOptions], Sequence[Attacker]]
@@ -54,20 +57,31 @@ Factory = Callable[[AttackerOptions], Sequence[Attacker]]
 attackers: Registry[Factory] = Registry(
     "attacker",
     group="voiceveil.attackers",
-    modules=("voiceveil.attack.model_free", "voiceveil.attack.inversion"),
+    modules=(
+        "voiceveil.attack.model_free",
+        "voiceveil.attack.inversion",
+        "voiceveil.attack.statistics_attackers",
+        "voiceveil.attack.fusion_attacker",
+    ),
 )
 
 
 def make_attackers(
-    names: Iterable[str | Attacker], *, scoring: Scoring = "cosine", similar: bool = False
+    names: Iterable[str | Attacker],
+    *,
+    scoring: Scoring = "cosine",
+    similar: bool = False,
+    from_enrollment: bool = False,
 ) -> list[Attacker]:
     """Return the attackers of some names, in their order; an attacker that was made already is taken as it is.
+
+    An attacker that combines others (``fusion``) gets all the others, and comes last.
 
     Parameters
     ----------
     names : iterable of str or Attacker
         E.g. ``["campplus", "trained-adapted:exp/asv", "free:f0"]``; repeated names count once.
-    scoring, similar
+    scoring, similar, from_enrollment
         See :class:`AttackerOptions`.
 
     Raises
@@ -77,20 +91,28 @@ def make_attackers(
     """
     if scoring not in get_args(Scoring):
         raise InputError(f"unknown scoring {scoring!r}", fix=f"known: {', '.join(get_args(Scoring))}")
-    of_encoders = _encoder_factories()
-    made_attackers: list[Attacker] = []
+    made_attackers: dict[str, Attacker] = {}
     for name in dict.fromkeys(names):
         if isinstance(name, Attacker):
-            made_attackers.append(name)
+            made_attackers[name.name] = name
             continue
-        head, _, argument = name.partition(":")
-        if head not in of_encoders and head not in attackers:
-            raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(head, [*of_encoders, *attackers]))
-        factory = of_encoders[head] if head in of_encoders else attackers[head]
-        made_attackers += factory(AttackerOptions(argument, scoring, similar))
+        for attacker in _make_named(name, AttackerOptions("", scoring, similar, from_enrollment)):
+            made_attackers.setdefault(attacker.name, attacker)
     if not made_attackers:
         raise InputError("no attacker is named", fix="name one, e.g. campplus")
-    return made_attackers
+    single = [attacker for attacker in made_attackers.values() if not attacker.combines]
+    combining = [attacker.combined(single) for attacker in made_attackers.values() if attacker.combines]
+    return [*single, *combining]
+
+
+def _make_named(name: str, options: AttackerOptions) -> Sequence[Attacker]:
+    """Return the attackers of one name."""
+    of_encoders = _encoder_factories()
+    head, _, argument = name.partition(":")
+    if head not in of_encoders and head not in attackers:
+        raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(head, [*of_encoders, *attackers]))
+    factory = of_encoders[head] if head in of_encoders else attackers[head]
+    return factory(replace(options, argument=argument))
 
 
 def _encoder_factories() -> dict[str, Factory]:
@@ -106,4 +128,14 @@ def _make_plain(encoder: str, options: AttackerOptions) -> list[Attacker]:
 
 def _make_adapted(encoder: str, options: AttackerOptions) -> list[Attacker]:
     speaker_encoder = encoders[encoder](options.argument or None)
-    return [AdaptedAttacker(speaker_encoder, similar=options.similar, llr_only=options.scoring == "plda")]
+    return [adapted_attacker(speaker_encoder, options)]
+
+
+def adapted_attacker(speaker_encoder: SpeakerEncoder, options: AttackerOptions) -> AdaptedAttacker:
+    """Return the attacker that adapts an encoder to anonymized speech."""
+    return AdaptedAttacker(
+        speaker_encoder,
+        similar=options.similar,
+        llr_only=options.scoring == "plda",
+        from_enrollment=options.from_enrollment,
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -19,12 +19,14 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Corpus, Trials, Utterance, read_kaldi
 
-__all__ = ["CONDITIONS", "SIDES", "Condition", "Side", "TrialSet", "check_lengths", "find_sets"]
+__all__ = ["CONDITIONS", "SIDES", "Condition", "Pairs", "Side", "TrialSet", "check_lengths", "find_sets"]
 
 #: Enrollment and trial: original or anonymized.
 Condition = Literal["oo", "oa", "aa"]
 CONDITIONS: tuple[Condition, ...] = ("oo", "oa", "aa")
 Side = Literal["o", "a"]
+#: Trials of a list, or all pairs of enrolled speakers and trial utterances of both genders.
+Pairs = Literal["listed", "mixed"]
 SIDES: tuple[Side, Side] = ("o", "a")
 
 _SIDES: dict[Condition, tuple[Side, Side]] = {"oo": ("o", "o"), "oa": ("o", "a"), "aa": ("a", "a")}
@@ -32,15 +34,43 @@ _SIDES: dict[Condition, tuple[Side, Side]] = {"oo": ("o", "o"), "oa": ("o", "a")
 
 @dataclass(frozen=True)
 class TrialSet:
-    """A trial list with its speech; speakers are those of the original data."""
+    """A trial list with its speech; speakers are those of the original data.
 
-    name: str  # e.g. "libri_dev_trials_f"
-    gender: str  # "f", "m", or "" if mixed or unknown
+    Parameters
+    ----------
+    name, gender : str
+        E.g. ``libri_dev_trials_f``; ``f``, ``m``, or "" if mixed or unknown.
+    trials : Trials
+        Enrolled speakers and trial utterances, or names of groups of them.
+    enrollment : dict
+        Speaker -> utterance ids.
+    speaker_of : dict
+        Trial utterance, or group of them -> speaker.
+    original, anonymized : tuple of Corpus
+        Enrollment and trial speech.
+    groups : dict
+        Name of a trial of several utterances -> their ids; empty if each trial is one utterance.
+    size : int
+        Utterances of a trial.
+    pairs : {"listed", "mixed"}
+        The trials are those of a list, or all pairs of enrolled speakers and utterances of both genders.
+    """
+
+    name: str
+    gender: str
     trials: Trials
-    enrollment: dict[str, tuple[str, ...]]  # speaker -> utterance ids
-    speaker_of: dict[str, str]  # trial utterance -> speaker
-    original: tuple[Corpus, Corpus]  # enrollment, trial
+    enrollment: dict[str, tuple[str, ...]]
+    speaker_of: dict[str, str]
+    original: tuple[Corpus, Corpus]
     anonymized: tuple[Corpus, Corpus] | None
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    size: int = 1
+    pairs: Pairs = "listed"
+
+    @property
+    def trial_utterances(self) -> list[str]:
+        """Ids of all trial utterances."""
+        return [key for name in self.speaker_of for key in self.groups.get(name, (name,))]
 
     @staticmethod
     def sides(condition: Condition) -> tuple[Side, Side]:
@@ -56,7 +86,7 @@ class TrialSet:
         """Return the enrollment and the trial utterances that a condition compares."""
         enroll, trial = self.corpora(condition)
         enrolled = tuple(enroll[key] for ids in self.enrollment.values() for key in ids)
-        return enrolled, tuple(trial[key] for key in self.speaker_of)
+        return enrolled, tuple(trial[key] for key in self.trial_utterances)
 
     def _side(self, side: Side) -> tuple[Corpus, Corpus]:
         if side == "o":

@@ -39,7 +39,13 @@ attackers:
   trained:FOLDER      an encoder of `voiceveil train asv`, trained from scratch (ecapa) or from CAM++
                       (campplus-tuned); trained-adapted:FOLDER learns a back-end for it (--train)
   speechbrain:FOLDER  the 2024 challenge's own encoder, exp/asv_orig or exp/asv_anon<suffix> as its scripts left them
-  moonshine-adapted   statistics of a layer of a speech recognizer, with a back-end learned in the same way (--train)
+  moonshine-adapted   statistics of a layer of a speech recognizer, with a back-end learned in the same way (--train);
+                      moonshine-adapted:LAYER (1 to 6) or FILE@LAYER (an ONNX file of Moonshine), moonshine-layers: all
+  campplus-trunk-adapted   statistics before the last layer of CAM++
+  codes               how often each of 256 learned codes of the recognizer's features occurs (--train)
+  words-adapted       the words alone: transcripts by a recognizer (words-adapted:RECOGNIZER)
+  concat-adapted:A+B  embeddings of several encoders, one after the other
+  fusion              the others together: scores weighted by a logistic regression on training speakers (--train)
   mcadams-inversion   estimates McAdams' coefficient of b2, b2-2022, b2-2020 and d1 from the audio, undoes it, and
                       compares with original enrollment by CAM++ (or mcadams-inversion:ENCODER)
   free                duration, pauses, pitch and file order, without a model
@@ -48,6 +54,7 @@ attackers:
 examples:
   voiceveil attack --data data --anon _b2 --jobs 2
   voiceveil attack --data data --anon _b2 --attackers campplus,campplus-adapted --train data/train-clean-360_b2
+  voiceveil attack --data data --anon _b2 --attackers campplus-adapted,moonshine-layers,fusion --train data/train_b2
   voiceveil attack --data data --anon _b2 --scoring plda --train-original data/train-clean-360
   voiceveil attack --data data --anon _b2 --protocol data/protocol.toml
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.attack import Attacker, make_attackers
-from voiceveil.attack.adaptation import LabeledEmbeddings, adapt, candidates, recording_units
+from voiceveil.attack.adaptation import adapt, candidates, recording_units
 from voiceveil.attack.backends import Linear
 from voiceveil.attack.checks import check_training_speakers
 from voiceveil.attack.embedding import embed_raw, from_raw, has_trunk
+from voiceveil.attack.validation import LabeledEmbeddings
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.metrics.legal import utterance_embeddings

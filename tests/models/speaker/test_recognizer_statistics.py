@@ -88,7 +88,11 @@ def test_encoders_of_all_layers_share_one_result() -> None:
     for layer in RecognizerEncoder().all_layers():
         assert layer.source() == LayerStatistics()
         np.testing.assert_array_equal(layer(speech()), statistics[layer.layer - 1])
-    assert [layer.name for layer in RecognizerEncoder().all_layers()][1:4] == ["moonshine:2", "moonshine", "moonshine:4"]
+    assert [layer.name for layer in RecognizerEncoder().all_layers()][1:4] == [
+        "moonshine:2",
+        "moonshine",
+        "moonshine:4",
+    ]
 
 
 def test_outputs_appended_to_an_onnx_file_are_read_as_part_of_its_graph() -> None:
@@ -104,7 +108,9 @@ def test_outputs_appended_to_an_onnx_file_are_read_as_part_of_its_graph() -> Non
 
 
 def test_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "encoder_model.onnx").write_bytes(b"/layers.0/Add_1_output_0 /layers.1/Add_1_output_0 last_hidden_state")
+    (tmp_path / "encoder_model.onnx").write_bytes(
+        b"/layers.0/Add_1_output_0 /layers.1/Add_1_output_0 last_hidden_state"
+    )
     (tmp_path / "notes.txt").write_text("hello")
     assert RecognizerEncoder.parse(f"{tmp_path}/encoder_model.onnx@2") == RecognizerEncoder(
         2, f"{tmp_path}/encoder_model.onnx"
