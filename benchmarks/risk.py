@@ -4,6 +4,9 @@ python benchmarks/risk.py scale [--speakers N[,N]] [--jobs 2]
     the three rows and columns of the paper's Figure 1 for four attackers, in a world of 22,024 and 4,949 speakers
     and 1.2 million utterances, made in blocks; prints time and peak memory. Several N: how both grow.
 
+python benchmarks/risk.py paper
+    the extrapolation on the paper's own points: fitted up to N' = 2,720, compared at 5,420, 10,820 and 21,920
+
 python benchmarks/risk.py design SPEECH OUT
     sets A and B, ten utterances each, of every speaker of libri_dev, libri_train and libri_pool with 20 or more
 
@@ -29,6 +32,7 @@ from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.sampling import shuffled_utterances
 from voiceveil.corpus.trial_design import write_design
 from voiceveil.risk import Assessment, AttackPart, RiskAttack, RiskPlan, assess, read_split
+from voiceveil.risk.paper_points import predict_paper
 from voiceveil.testing.embeddings import EmbeddingWorld
 
 #: Attacker -> how much of a speaker its embeddings tell; about the paper's Linkability at L = 1.
@@ -85,6 +89,21 @@ def scale(speakers: int, jobs: int) -> None:
         f"{wall:.0f} s, {processor:.0f} processor seconds, peak so far {peak():.2f} GB",
         flush=True,
     )
+
+
+def paper() -> None:
+    """Extrapolated and measured Linkability of the paper's curves, and the errors in points."""
+    points = predict_paper()
+    for point in points:
+        guess = point.predicted
+        print(
+            f"{guess.attacker:13} L = {guess.length:2} N' = {guess.speakers:6,}: {guess.value:6.1%} "
+            f"[{guess.low:.1%}, {guess.high:.1%}], paper {point.measured:6.1%}, error {100 * point.error:+.2f} points"
+        )
+    errors = [100 * abs(point.error) for point in points]
+    covered = sum(point.covered for point in points)
+    print(f"mean {sum(errors) / len(errors):.2f}, largest {max(errors):.2f} points")
+    print(f"{covered} of {len(points)} intervals hold")
 
 
 def design(speech: Path, out: Path) -> None:
@@ -165,6 +184,7 @@ def rows(system: str, found: Assessment) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("paper")
     sized = actions.add_parser("scale")
     sized.add_argument("--speakers", default="2000,22024")
     designed = actions.add_parser("design")
@@ -181,6 +201,8 @@ def main() -> None:
     if args.action == "scale":
         for text in args.speakers.split(","):
             scale(int(text), args.jobs)
+    elif args.action == "paper":
+        paper()
     elif args.action == "design":
         design(args.speech, args.out)
     else:

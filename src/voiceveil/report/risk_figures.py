@@ -1,7 +1,8 @@
 """Figure 1 of the legal paper: a rate against the number of speakers, a curve for each attacker.
 
 Conventions: pixels, y downward; N is logarithmic. Bands are 95% intervals, the dashed gray line is chance, thin dotted
-lines beyond the last point are extrapolations. Each curve can be told by its color alone and by its dash pattern alone.
+lines beyond the last point are extrapolations. Faint lines are the paper's own curves, of other data, clipped to the
+measured range. Each curve can be told by its color alone and by its dash pattern alone.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from voiceveil.report.svg import Axis, grid, svg, text
 from voiceveil.risk.curves import Curve
 from voiceveil.risk.extrapolation import Extrapolation
+from voiceveil.risk.paper_points import PaperCurve, paper_curves
 
 __all__ = ["STYLES", "risk_svg"]
 
@@ -50,6 +54,11 @@ def risk_svg(curves: Sequence[Curve], growth: Sequence[Extrapolation], title: st
     # Chance of Singling Out is that of each attacker's own scores: the highest is what an attack must beat.
     highest = [max(float(c.chance[at]) for c in curves) for at in range(len(curves[0].sizes))]
     parts.append(_path("equal", [(x(n), y(100 * c)) for n, c in zip(curves[0].sizes, highest, strict=True)]))
+    for published in paper_curves():
+        same_panel = (published.metric, published.length) == (curves[0].metric, curves[0].length)
+        if same_panel and (line := _clipped(published, min(sizes), max(sizes))):
+            style = STYLES[published.attacker]
+            parts.append(_path(f"curve paper s{style}", [(x(n), y(100 * v)) for n, v in line]))
     for curve in curves:
         parts.append(_band(curve, x, y))
     for curve in curves:
@@ -65,6 +74,17 @@ def risk_svg(curves: Sequence[Curve], growth: Sequence[Extrapolation], title: st
         if beyond:
             parts.append(_path(f"ahead s{style}", [points[-1], *beyond]))
     return svg(_WIDTH, _HEIGHT, title, parts)
+
+
+def _clipped(curve: PaperCurve, low: int, high: int) -> list[tuple[float, float]]:
+    """Return the points (N, rate) from ``low`` to ``high``, with interpolated ends; none if the curve is elsewhere."""
+    first, last = max(low, curve.sizes[0]), min(high, curve.sizes[-1])
+    if first >= last:
+        return []
+    inner = [float(size) for size in curve.sizes if first < size < last]
+    sizes = np.array([first, *inner, last], dtype=np.float64)
+    rates = np.interp(np.log(sizes), np.log(curve.sizes), curve.value)
+    return list(zip(sizes.tolist(), rates.tolist(), strict=True))
 
 
 def _count(value: float) -> str:

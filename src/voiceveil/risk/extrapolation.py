@@ -4,7 +4,9 @@ Conventions: rates are fractions. A rate is extrapolated by a straight line in t
 probit scale, fitted to the largest values that were measured: with Gaussian scores Linkability is nearly linear over a
 few doublings, but not further. The method is tested on known values: the line through the values up to a quarter of the
 largest N predicts the value at the largest N. Its error there and the sampling error over speakers give the interval,
-which widens with the distance. It is no guarantee: other data may behave differently.
+which widens with the distance. It is no guarantee: other data may behave differently. On the paper's twelve curves,
+fitted up to N' = 2,720, errors at 5,420 to 21,920 are 0.4 points in the mean and 2.0 at most, and every interval holds
+(:mod:`voiceveil.risk.paper_points`).
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ class Extrapolation:
         return {**asdict(self), "extrapolated": True}
 
 
-def extrapolate_speakers(curve: Curve, *, seed: int = 0) -> list[Extrapolation]:
-    """Return the rates for 2, 4 and 10 times as many speakers as were measured.
+def extrapolate_speakers(curve: Curve, *, sizes: Sequence[int] | None = None, seed: int = 0) -> list[Extrapolation]:
+    """Return the rates for more speakers than were measured: 2, 4 and 10 times as many, or ``sizes``.
 
     The list is empty if fewer than four N were measured, or if all speakers or none are linked: resamples then show no
     trend and no error, which would look like certainty.
@@ -59,17 +61,16 @@ def extrapolate_speakers(curve: Curve, *, seed: int = 0) -> list[Extrapolation]:
     levels = _resampled(curve.components, seed)
     error = _backtest(x, levels[0])
     extrapolations = []
-    for factor in _FACTORS:
-        value, low, high = _predict(x, levels, x[-1] + np.log2(factor), error)
-        chance = 1 / (factor * curve.sizes[-1])  # the rate of a random guess
-        value, low, high = (max(rate, chance) for rate in (value, low, high))
+    for size in sizes or [factor * curve.sizes[-1] for factor in _FACTORS]:
+        # 1 / size is the rate of a random guess
+        value, low, high = (max(rate, 1 / size) for rate in _predict(x, levels, float(np.log2(size)), error))
         extrapolations.append(
             Extrapolation(
                 curve.attacker,
                 curve.metric,
                 "speakers",
                 curve.length,
-                factor * curve.sizes[-1],
+                size,
                 value,
                 low,
                 high,
