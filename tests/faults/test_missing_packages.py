@@ -132,6 +132,7 @@ CASES: dict[str, tuple[tuple[str, ...], list[list[str]]]] = {
     "pocketsphinx": (("sphinx",), [evaluation(*FREE, "--recognizers", "pocketsphinx")]),
     "av": (("media", "neural"), [["anonymize", "{w}/phone.m4a", "{o}/phone.wav", "--system", "b2", "--quiet"]]),
     "pyarrow": (("parquet",), [["risk", "--embeddings", "ignorant={w}/vectors.parquet", "--report", "{o}/r.html"]]),
+    "kaldiio": (("kaldi",), [[*ATTACK, "--attackers", "kaldi:{w}/model"]]),
     "lhotse": (("lhotse",), [["corpus", "info", "lhotse:{w}/recordings.jsonl"],
                              ["anonymize", "lhotse:{w}/recordings.jsonl", "{o}/l", "--system", "b2", "--quiet"]]),
     "ray": (("cluster",), [["anonymize", "{w}/in", "{o}/ray", "--system", "b2", "--executor", "ray", "--quiet"],

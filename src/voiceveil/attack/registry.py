@@ -62,6 +62,7 @@ attackers: Registry[Factory] = Registry(
         "voiceveil.attack.inversion",
         "voiceveil.attack.statistics_attackers",
         "voiceveil.attack.fusion_attacker",
+        "voiceveil.attack.kaldi_attacker",
     ),
 )
 

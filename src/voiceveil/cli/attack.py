@@ -39,6 +39,8 @@ attackers:
   trained:FOLDER      an encoder of `voiceveil train asv`, trained from scratch (ecapa) or from CAM++
                       (campplus-tuned); trained-adapted:FOLDER learns a back-end for it (--train)
   speechbrain:FOLDER  the 2024 challenge's own encoder, exp/asv_orig or exp/asv_anon<suffix> as its scripts left them
+  kaldi:FOLDER        x-vectors and PLDA of Kaldi as the scripts of 2020 and 2022 left them, trained on original
+                      speech; kaldi-anonymized:FOLDER: trained on anonymized speech
   moonshine-adapted   statistics of a layer of a speech recognizer, with a back-end learned in the same way (--train);
                       moonshine-adapted:LAYER (1 to 6) or FILE@LAYER (an ONNX file of Moonshine), moonshine-layers: all
   campplus-trunk-adapted   statistics before the last layer of CAM++

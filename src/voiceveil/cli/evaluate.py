@@ -99,7 +99,7 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         "--recognizers",
         metavar="LIST",
         help="speech recognizers for the WER: moonshine, pocketsphinx, models, or speechbrain:exp/asr of the 2024 "
-        "challenge; rankings use the first "
+        "challenge, with +lm=FILE after a CTC model for a language model; rankings use the first "
         "(default: those of the protocol, or moonshine)",
     )
     parser.add_argument(

@@ -6,7 +6,8 @@ its figures are close to those of the challenge but not equal. The challenge's o
 (:mod:`voiceveil.models.speechbrain`).
 
 Conventions: samples are at the model's rate; the network returns a row of logits every ``stride`` samples (320, 20 ms).
-Decoding is greedy: the best token of each row, repetitions merged, blanks removed. Long recordings are processed in
+Decoding is greedy: the best token of each row, repetitions merged, blanks removed; or by a beam search with a language
+model (:mod:`voiceveil.models.asr.beam_search`). Long recordings are processed in
 overlapping windows, of which only the middle rows are kept, so that memory is bounded and each row has its context.
 Rows are numbered in the whole recording: row ``g`` begins at sample ``g * stride``.
 """
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
+from voiceveil.models.asr.beam_search import BeamDecoder
 from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.pretrained import (
     check_files,
@@ -37,7 +39,17 @@ from voiceveil.models.pretrained import (
     read_config,
 )
 
-__all__ = ["CTC", "VPC2024", "Convolutions", "LoadedModel", "Window", "collapse", "load_model", "windows"]
+__all__ = [
+    "CTC",
+    "VPC2024",
+    "Convolutions",
+    "LoadedModel",
+    "Window",
+    "collapse",
+    "load_model",
+    "token_texts",
+    "windows",
+]
 
 #: The hub id of the challenge's model, before its fine-tuning.
 VPC2024 = "facebook/wav2vec2-large-960h-lv60-self"
@@ -143,6 +155,8 @@ class CTC:
         Audio that is processed together, padding included; 0: one window after the other, best on a CPU.
     device
         A device of torch, e.g. ``cpu`` or ``cuda:0``.
+    decoder
+        Decodes with a language model; None: greedily.
     """
 
     folder: Path
@@ -150,6 +164,7 @@ class CTC:
     overlap: float = 2.0
     batch_seconds: float = 0.0
     device: str = "cpu"
+    decoder: BeamDecoder | None = None
 
     def __post_init__(self) -> None:
         check_files(self.folder, "ctc", VOCABULARY)
@@ -178,7 +193,8 @@ class CTC:
 
     def fingerprint(self) -> str:
         """Return the hash of the model and the windows; neither batches nor the device change a result."""
-        return f"ctc {digest(self.folder)} 1 {self.window} {self.overlap}"
+        greedy = f"ctc {digest(self.folder)} 1 {self.window} {self.overlap}"
+        return greedy if self.decoder is None else f"{greedy} {self.decoder.fingerprint()}"
 
     def __call__(self, wave: Waveform) -> str:
         """Return the transcript, in the characters that the model writes."""
@@ -190,15 +206,24 @@ class CTC:
         for wave in waves:
             check_audio(wave, self.rate, convolutions.min_samples)
         signals = [self.normalize(wave.samples) for wave in waves]
-        paths = [np.zeros(convolutions.rows(len(wave)), dtype=np.int64) for wave in waves]
+        kept: list[dict[int, NDArray[Any]]] = [{} for _ in waves]  # first row of each window -> its rows
         pieces = [(i, window) for i, wave in enumerate(waves) for window in windows(len(wave), convolutions, *sizes)]
         model = load_model(self.folder, self.device)
         for batch in self._batches(pieces, padding=model.takes_padding):
-            tokens = model.best_tokens([signals[i][window.start : window.stop] for i, window in batch])
-            for (i, window), rows in zip(batch, tokens, strict=True):
+            cut = [signals[i][window.start : window.stop] for i, window in batch]
+            results: Sequence[NDArray[Any]] = (
+                model.best_tokens(cut) if self.decoder is None else model.log_probabilities(cut)
+            )
+            for (i, window), rows in zip(batch, results, strict=True):
                 offset = window.start // convolutions.stride
-                paths[i][window.first : window.last] = rows[window.first - offset : window.last - offset]
-        return [model.text(collapse(path, model.blank)) for path in paths]
+                kept[i][window.first] = rows[window.first - offset : window.last - offset]
+        return [self._text(model, np.concatenate([rows[first] for first in sorted(rows)])) for rows in kept]
+
+    def _text(self, model: LoadedModel, rows: NDArray[Any]) -> str:
+        """Return the text of the best tokens (rows,) or, with a decoder, of log-probabilities (rows, tokens)."""
+        if self.decoder is None:
+            return model.text(collapse(rows, model.blank))
+        return self.decoder.decode(rows, model.token_texts, model.blank)
 
     def _window_samples(self) -> tuple[int, int]:
         return round(self.window * self.rate), round(self.overlap * self.rate)
@@ -265,6 +290,19 @@ class LoadedModel:
             best: NDArray[np.int64] = self.logits(signals).argmax(dim=-1).cpu().numpy()
         return list(best)
 
+    def log_probabilities(self, signals: list[Samples]) -> list[NDArray[np.float32]]:
+        """Return, for each signal, the natural log-probabilities (rows, tokens)."""
+        import torch
+
+        with torch.inference_mode():
+            rows: NDArray[np.float32] = self.logits(signals).float().log_softmax(dim=-1).cpu().numpy()
+        return list(rows)
+
+    @property
+    def token_texts(self) -> list[str]:
+        """The text of each token, for a beam search."""
+        return token_texts(self.tokenizer, self.network.config.vocab_size)
+
     def text(self, tokens: NDArray[np.int64]) -> str:
         """Return the text of tokens (n,) that are already collapsed."""
         return str(self.tokenizer.decode(tokens.tolist(), skip_special_tokens=True, group_tokens=False)).strip()
@@ -272,6 +310,17 @@ class LoadedModel:
     def tokens(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a text that is written in the model's characters."""
         return tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def token_texts(tokenizer: Any, size: int) -> list[str]:
+    """Return the text of each of ``size`` tokens; a blank separates words, and marks such as ``<s>`` have no text."""
+    texts = [""] * size
+    special = {*tokenizer.all_special_tokens, tokenizer.pad_token}
+    separator = getattr(tokenizer, "word_delimiter_token", "|")
+    for token, number in tokenizer.get_vocab().items():
+        if number < size and token not in special - {separator} and not (token.startswith("<") and token.endswith(">")):
+            texts[number] = " " if token == separator else token.replace("\N{LOWER ONE EIGHTH BLOCK}", " ")
+    return texts
 
 
 @lru_cache(maxsize=2)

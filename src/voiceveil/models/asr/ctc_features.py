@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from voiceveil.audio import Samples, Waveform
-from voiceveil.models.asr.ctc import VOCABULARY, collapse
+from voiceveil.models.asr.beam_search import BeamDecoder
+from voiceveil.models.asr.ctc import VOCABULARY, collapse, token_texts
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.asr.segmentation import cut_at_pauses
 from voiceveil.models.pretrained import check_files, digest, load_processor, load_weights, preprocessing
@@ -30,6 +31,7 @@ class FeatureCTC:
     folder: Path
     max_seconds: float = 30.0
     device: str = "cpu"
+    decoder: BeamDecoder | None = None
 
     def __post_init__(self) -> None:
         check_files(self.folder, "ctc", VOCABULARY)
@@ -46,7 +48,8 @@ class FeatureCTC:
 
     def fingerprint(self) -> str:
         """Return the hash of the model and the longest piece."""
-        return f"ctc-features {digest(self.folder)} 1 {self.max_seconds}"
+        greedy = f"ctc-features {digest(self.folder)} 1 {self.max_seconds}"
+        return greedy if self.decoder is None else f"{greedy} {self.decoder.fingerprint()}"
 
     def __call__(self, wave: Waveform) -> str:
         """Return the transcript, in the characters that the model writes."""
@@ -60,8 +63,12 @@ class FeatureCTC:
         network, extractor, tokenizer = _model(self.folder, self.device)
         features = extractor(samples, sampling_rate=self.rate, return_tensors="pt").to(self.device)
         with torch.inference_mode():
-            best = network(**features).logits[0].argmax(dim=-1).cpu().numpy().astype(np.int64)
-        tokens = collapse(best, int(network.config.pad_token_id))
+            logits = network(**features).logits[0]
+        blank = int(network.config.pad_token_id)
+        if self.decoder is not None:
+            rows = logits.float().log_softmax(dim=-1).cpu().numpy()
+            return self.decoder.decode(rows, token_texts(tokenizer, rows.shape[1]), blank)
+        tokens = collapse(logits.argmax(dim=-1).cpu().numpy().astype(np.int64), blank)
         return str(tokenizer.decode(tokens.tolist(), skip_special_tokens=True, group_tokens=False)).strip()
 
 

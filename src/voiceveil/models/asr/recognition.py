@@ -17,6 +17,7 @@ weights when it is first called in a process. A new one is a class and a registe
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,7 +115,8 @@ def recognizer(spec: str, *, online: bool = False) -> Recognizer:
         ``NAME``, ``NAME:MODEL`` or ``MODEL``, where MODEL is a folder or a hub id (see
         :mod:`voiceveil.models.pretrained`); without a NAME, the model's files tell its kind. Examples: ``moonshine``
         (the default), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``,
-        ``models/mine``, ``speechbrain:exp/asr`` (see :mod:`voiceveil.models.speechbrain`).
+        ``models/mine``, ``speechbrain:exp/asr`` (see :mod:`voiceveil.models.speechbrain`). After a CTC model
+        ``+lm=FILE`` decodes with an n-gram language model (see :mod:`voiceveil.models.asr.beam_search`).
     online
         Whether a model that is not on this machine may be downloaded.
 
@@ -123,6 +125,9 @@ def recognizer(spec: str, *, online: bool = False) -> Recognizer:
     InputError
         If the name is unknown, the model is missing or of another kind, or a package is not installed.
     """
+    spec, has_language_model, language_model = spec.partition("+lm=")
+    if has_language_model:
+        return _with_language_model(recognizer(spec, online=online), spec, language_model)
     name, _, model = spec.partition(":")
     if name in recognizers:
         return recognizers[name](model, online=online)
@@ -131,6 +136,19 @@ def recognizer(spec: str, *, online: bool = False) -> Recognizer:
     if ("/" in spec and not model) or Path(spec).is_dir():
         return recognizers[model_kind(spec, online=online)](spec, online=online)
     return recognizers[name](model)  # raises: unknown name, did you mean ...
+
+
+def _with_language_model(greedy: Recognizer, spec: str, language_model: str) -> Recognizer:
+    """Return a CTC recognizer that decodes with a language model; an ``InputError`` if it is of another kind."""
+    from voiceveil.models.asr.beam_search import parse_decoder
+
+    if not dataclasses.is_dataclass(greedy) or "decoder" not in {field.name for field in dataclasses.fields(greedy)}:
+        fix = "name a CTC model: ctc:FOLDER+lm=FILE, vpc2024+lm=FILE or speechbrain:FOLDER+lm=FILE"
+        raise InputError(f"the recognizer {spec!r} cannot use a language model", fix=fix)
+    decoder = parse_decoder(language_model)
+    decoder.check()
+    decoding: Recognizer = replace(greedy, decoder=decoder)
+    return decoding
 
 
 def check_audio(wave: Waveform, rate: int, min_samples: int) -> None:

@@ -80,11 +80,12 @@ class PldaScorer:
     lda: Floats | None  # (d, k)
     model: TwoCovariance  # of k dimensions
     by_count: bool = True
+    offset: Floats | float = 0.0  # (k,), added after the LDA
 
     def prepare(self, embeddings: Floats) -> Floats:
         """Return embeddings (n, k), centered, reduced and scaled to length sqrt(k), that of a white vector."""
         centered = embeddings - self.mean
-        reduced = centered if self.lda is None else centered @ self.lda
+        reduced = (centered if self.lda is None else centered @ self.lda) + self.offset
         return np.asarray(length_norm(reduced) * np.sqrt(reduced.shape[1]))
 
     def white(self, embeddings: Floats, counts: Floats) -> Floats:

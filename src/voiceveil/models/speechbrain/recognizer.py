@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import Waveform, info
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
+from voiceveil.models.asr.beam_search import BeamDecoder
 from voiceveil.models.asr.ctc import collapse
 from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.asr.text_normalization import Normalization
@@ -53,9 +54,12 @@ class SpeechBrainRecognizer(SpeechBrainModel):
     ----------
     padded : int
         Samples to which audio is padded with zeros: the length of its batch. 0: not padded.
+    decoder : BeamDecoder, optional
+        Decodes with a language model; the challenge decoded greedily.
     """
 
     padded: int = 0
+    decoder: BeamDecoder | None = None
 
     minimum: ClassVar[float] = _FEWEST / 16000
     kind: ClassVar[str] = "recognizer"
@@ -88,14 +92,14 @@ class SpeechBrainRecognizer(SpeechBrainModel):
     def __call__(self, wave: Waveform) -> str:
         """Return the transcript as the model writes it, with single, double and outer spaces."""
         check_audio(wave, self.rate, _FEWEST)
-        return self._model().text(wave.samples, self.padded)
+        return self._model().text(wave.samples, self.padded, self.decoder)
 
     def _samples(self, utterance: Utterance) -> int:
         seconds = info(utterance.path).duration - utterance.start if utterance.duration is None else utterance.duration
         return round(seconds * self.rate)
 
     def _variant(self) -> list[str]:
-        return [str(self.padded)]
+        return [str(self.padded), *([] if self.decoder is None else [self.decoder.fingerprint()])]
 
     def _model(self) -> _Model:
         return _loaded(tuple(self.files), self.device, self._stamps())
@@ -122,13 +126,17 @@ class _Model:
                 values = leaky_relu(linear(values, weight, bias), _SLOPE)
             return linear(values, *self.layers[-1])
 
-    def text(self, samples: NDArray[np.float32], padded: int) -> str:
+    def text(self, samples: NDArray[np.float32], padded: int, decoder: BeamDecoder | None = None) -> str:
         """Return the text of one utterance, padded with zeros; rows that are of the padding alone are left out."""
         size = max(padded, len(samples))
         row = np.zeros((1, size), dtype=np.float32)
         row[0, : len(samples)] = samples
-        best = self.logits(row)[0].argmax(dim=-1).cpu().numpy()
-        kept = int(np.round(np.float32(len(samples) / size) * np.float32(len(best))))  # a half to the even number
+        logits = self.logits(row)[0]
+        kept = int(np.round(np.float32(len(samples) / size) * np.float32(len(logits))))  # a half to the even number
+        if decoder is not None:
+            texts = ["" if len(character) > 1 else character for character in self.characters]
+            return decoder.decode(logits[:kept].float().log_softmax(dim=-1).cpu().numpy(), texts, self.blank)
+        best = logits.argmax(dim=-1).cpu().numpy()
         return "".join(self.characters[token] for token in collapse(best[:kept], self.blank))
 
 
