@@ -10,8 +10,8 @@ from voiceveil.core.version import __version__
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.evaluation.results import Results
 from voiceveil.evaluation.settings import EvaluationOptions
-from voiceveil.risk.assessment import RiskLimits
 from voiceveil.risk.curves import RiskPlan
+from voiceveil.risk.verdicts import RiskLimits
 from voiceveil.systems.batch import anonymize
 from voiceveil.systems.contract import Anonymizer, system
 from voiceveil.systems.keys import Key

@@ -47,4 +47,4 @@ def test_two_folders_are_enough(folders: tuple[Path, Path], tmp_path: Path) -> N
 
 def test_too_little_speech_says_so(folders: tuple[Path, Path]) -> None:
     with pytest.raises(vv.InputError, match="too little speech"):
-        vv.assess_risk(*folders)
+        vv.assess_risk(*folders, options=vv.RiskOptions(amounts=(2.0, 3.0)))

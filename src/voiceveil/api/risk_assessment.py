@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,16 @@ from voiceveil.core.terminal import print_lines
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.legal_sets import Unit, design_legal_sets
-from voiceveil.risk.assessment import Assessment, LimitVerdict, RiskLimits, assess
+from voiceveil.risk.assessment import Assessment, assess
 from voiceveil.risk.audio import Recordings, attacks_from_audio
 from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
 from voiceveil.risk.embeddings import Norm, read_table
+from voiceveil.risk.folders import choose_lengths, design_sets, read_release, refuse_swapped
 from voiceveil.risk.labels import AttributeLabels, read_labels
 from voiceveil.risk.sets import ATTACKERS, RiskAttack, attack_from_tables, divide, read_split, split_of_design
 from voiceveil.risk.tables import assessment_records, assessment_table
+from voiceveil.risk.verdicts import LimitVerdict, RiskLimits
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
@@ -54,7 +58,8 @@ class RiskOptions:
     Parameters
     ----------
     amounts, unit
-        Without a protocol: least speech of a speaker in A and in B; the unit is ``"minutes"`` or ``"utterances"``.
+        Without a protocol: least speech of a speaker in A and in B; the unit is ``"minutes"`` or ``"utterances"``. By
+        default the paper's 2 and 3 minutes, or as many utterances as most speakers have.
     train_similar : sequence of paths
         Speech anonymized by a similar system, for attackers that train on it.
     encoders : mapping
@@ -68,7 +73,7 @@ class RiskOptions:
         with the means of the attackers).
     """
 
-    amounts: tuple[float, float] = (2.0, 3.0)
+    amounts: tuple[float, float] | None = None
     unit: Unit = "minutes"
     train_similar: Sequence[str | Path] = ()
     encoders: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +88,7 @@ class RiskSettings:
     """Recordings and settings of a risk assessment; corpora as :func:`voiceveil.open_corpus` takes them.
 
     Either ``original`` and ``anonymized``, or ``embeddings`` (attacker -> one file with both sets, or A's and B's).
+    With ``fit_lengths`` lengths are those of the paper that the recordings allow, whatever the plan says.
     """
 
     original: Sequence[str | Path] = ()
@@ -96,6 +102,7 @@ class RiskSettings:
     limits: RiskLimits = field(default_factory=RiskLimits)
     jobs: Jobs = 1
     options: RiskOptions = field(default_factory=RiskOptions)
+    fit_lengths: bool = False
 
     def __post_init__(self) -> None:
         check_jobs(self.jobs)
@@ -107,6 +114,8 @@ class RiskSettings:
         for name in (*self.options.encoders, *self.embeddings):
             if name not in ATTACKERS:
                 raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(name, list(ATTACKERS)))
+        if not self.embeddings and len(self.original) == len(self.anonymized) == 1:
+            refuse_swapped(self.original[0], self.anonymized[0])
         if self.limits.length is not None and self.limits.length not in self.plan.lengths:
             lengths = ",".join(map(str, self.plan.lengths))
             raise InputError(f"--at-length {self.limits.length} is not measured", fix=f"--lengths are {lengths}")
@@ -149,8 +158,8 @@ class Risk(Tabular):
 
     @property
     def acceptable(self) -> bool:
-        """True if no limit is exceeded, and every limit could be judged."""
-        return not (self.assessment.exceeded or (self.verdicts and self.checks))
+        """True if every limit is kept beyond doubt, and no check failed that would make figures doubtful."""
+        return all(verdict.kept for verdict in self.verdicts) and not (self.verdicts and self.checks)
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record per criterion, attacker, length and number of speakers; rates are fractions."""
@@ -205,7 +214,8 @@ def assess_risk(
     protocol
         ``protocol.toml`` of ``voiceveil corpus protocol --legal`` (default: the sets A and B are drawn anew).
     plan
-        Lengths of the conversations, numbers of speakers, draws and seed (default: those of the paper).
+        Lengths of the conversations, numbers of speakers, draws and seed (default: those of the paper, without lengths
+        that the recordings do not allow).
     limits
         Rates that are acceptable at most; the result has a verdict on each.
     train
@@ -241,6 +251,7 @@ def assess_risk(
         limits=limits or RiskLimits(),
         jobs=jobs,
         options=options or RiskOptions(),
+        fit_lengths=plan is None,
     )
     return assess_settings(settings)
 
@@ -249,19 +260,23 @@ def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
     """Assess the recordings or embeddings of the settings; the report shows ``command`` as the way to repeat it."""
     labels = None if settings.labels is None else read_labels(settings.labels)
     checks: list[Check] = []
+    plan, left_out = settings.plan, tuple[str, ...]()
     if settings.embeddings:
         attacks = _from_embeddings(settings, labels)
     else:
-        attacks, checks = _from_audio(settings, labels)
+        recordings = _recordings(settings)
+        plan, left_out = _plan_for(recordings, settings)
+        attacks, checks = _from_audio(recordings, settings, labels)
     assessment = assess(
         attacks,
-        settings.plan,
+        plan,
         limits=settings.limits,
         jobs=executor_of(settings.jobs).workers,
         checks=checks,
         progress=(lambda text: print_lines(text, file=sys.stderr)) if settings.options.progress else None,
     )
-    return Risk(replace(assessment, about=_about(settings, command)), settings)
+    warnings = (*assessment.warnings, *(f"Not measured: {reason}." for reason in left_out))
+    return Risk(replace(assessment, about=_about(settings, command), warnings=warnings), settings)
 
 
 def _from_embeddings(settings: RiskSettings, labels: AttributeLabels | None) -> list[RiskAttack]:
@@ -279,12 +294,39 @@ def _from_embeddings(settings: RiskSettings, labels: AttributeLabels | None) -> 
     return attacks
 
 
-def _from_audio(settings: RiskSettings, labels: AttributeLabels | None) -> tuple[list[RiskAttack], list[Check]]:
+def _recordings(settings: RiskSettings) -> Recordings:
+    """Open all corpora, divide them into A and B, and check that every utterance is there."""
     original, *others = (
         tuple(with_safe_ids(open_corpus(spec)) for spec in specs)
         for specs in (settings.original, settings.anonymized, settings.train, settings.options.train_similar)
     )
     recordings = Recordings(_split(settings, original), original, *others)
+    for protected, corpora in ((False, recordings.original), (True, recordings.anonymized)):
+        if corpora:
+            recordings.side(protected)
+    return recordings
+
+
+def _plan_for(recordings: Recordings, settings: RiskSettings) -> tuple[RiskPlan, tuple[str, ...]]:
+    """Return the plan with lengths that the recordings allow, and why others are left out; say so before any work."""
+    known = recordings.known()
+    speaker = {id: str(known[id].speaker) for id in recordings.split}
+    choice = choose_lengths(recordings.split, speaker, None if settings.fit_lengths else settings.plan.lengths)
+    wanted = settings.limits.length
+    if wanted is not None and wanted not in choice.lengths:
+        raise InputError(f"--at-length {wanted} cannot be measured", fix=f"{choice.lengths} can")
+    if settings.options.progress:
+        sides = Counter(recordings.split.values())
+        people = {name: len({speaker[id] for id, side in recordings.split.items() if side == name}) for name in "AB"}
+        sets = "; ".join(f"{name}: {people[name]:,} speakers, {sides[name]:,} utterances" for name in "AB")
+        lengths = ", ".join(map(str, choice.lengths))
+        print_lines(f"sets {sets}; utterances in a conversation: {lengths}", *choice.left_out, file=sys.stderr)
+    return replace(settings.plan, lengths=choice.lengths), choice.left_out
+
+
+def _from_audio(
+    recordings: Recordings, settings: RiskSettings, labels: AttributeLabels | None
+) -> tuple[list[RiskAttack], list[Check]]:
     known = recordings.known()
     ids = list(recordings.split)
     columns = {
@@ -315,6 +357,8 @@ def _split(settings: RiskSettings, original: Sequence[Corpus]) -> dict[str, str]
     """Return utterance id -> "A" or "B"."""
     if settings.protocol is not None:
         return read_split(settings.protocol)
+    if settings.options.amounts is None:
+        return split_of_design(design_sets(original[0], seed=settings.plan.seed))
     (a, b), unit = settings.options.amounts, settings.options.unit
     return split_of_design(design_legal_sets(original[0], a=a, b=b, unit=unit, seed=settings.plan.seed))
 
@@ -322,6 +366,8 @@ def _split(settings: RiskSettings, original: Sequence[Corpus]) -> dict[str, str]
 def _about(settings: RiskSettings, command: str) -> dict[str, Any]:
     """Return versions, command and input files, to repeat the assessment."""
     about: dict[str, Any] = {
+        "date": datetime.now(UTC).date().isoformat(),
+        **_releases(settings),
         "voiceveil": version("voiceveil"),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -333,3 +379,15 @@ def _about(settings: RiskSettings, command: str) -> dict[str, Any]:
         if path is not None and path.is_file():
             about[name] = {"file": path.name, "sha256": sha256_file(path)}
     return about
+
+
+def _releases(settings: RiskSettings) -> dict[str, str]:
+    """Return the system and parameters that the anonymized folders record; none where there is no record."""
+    records = [record for spec in settings.anonymized if (record := read_release(spec)) is not None]
+    systems = dict.fromkeys(str(record["system"]) for record in records)
+    parameters = dict.fromkeys(
+        ", ".join(f"{name} = {value}" for name, value in record["parameters"].items())
+        for record in records
+        if isinstance(record.get("parameters"), dict)
+    )
+    return {"system": ", ".join(systems), "parameters": "; ".join(parameters)} if systems else {}

@@ -128,6 +128,7 @@ def adapt(
     *,
     cache: Cache | None = None,
     quiet: bool = True,
+    label: str = "attacker learning",
 ) -> Adapted:
     """Compare candidates on held-out speakers, and fit the best one to all training speech.
 
@@ -141,6 +142,8 @@ def adapt(
         Keeps the validation EERs, which take long, by the content of the training speech.
     quiet : bool
         Show no progress.
+    label : str
+        Name of the work in the display of progress.
 
     Raises
     ------
@@ -151,7 +154,7 @@ def adapt(
     store = Cache(None) if cache is None else cache
     known = [training.embeddings, training.trunk, training.speaker, training.gender, training.unit]
     rates = []
-    with Progress("attacker learning", len(tried), unit="back-ends", quiet=quiet) as progress:
+    with Progress(label, len(tried), unit="back-ends", quiet=quiet) as progress:
         for candidate in tried:
             rates.append(store.remember("validation 2", [*known, candidate], partial(validate, candidate, training)))
             progress.advance()

@@ -1,8 +1,9 @@
 """Assess the risk of re-identification: Singling Out, Linkability and inference (Opinion 05/2014), with a report.
 
-The protocol is that of Vauquier et al. 2025, validated by the French data protection authority. It needs two sets of
-recordings of the same people, A and B, which `voiceveil corpus protocol --legal` designs and writes down; without
---protocol they are drawn from --original. It informs a legal assessment and does not replace one.
+The protocol is that of Vauquier et al. 2025, validated by the French data protection authority. Two folders with a
+sub-folder for each speaker are enough: sets A and B and the lengths of conversations are chosen by what the recordings
+allow. `voiceveil corpus protocol --legal` designs sets that can be kept, see --protocol. Each verdict is found, not
+found, or cannot be said with so few people. It informs a legal assessment and does not replace one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from voiceveil.cli.options import (
     add_train,
     chosen_jobs,
 )
+from voiceveil.cli.parser import UsageError
 from voiceveil.cli.sanity import print_checks
 from voiceveil.core.errors import InputError
+from voiceveil.core.terminal import print_lines
 
 if TYPE_CHECKING:
-    from voiceveil.risk import RiskPlan
+    from voiceveil.risk import RiskLimits, RiskPlan
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -45,6 +48,8 @@ embeddings: .npz or .parquet with the columns utterance, speaker, vector; set (A
   other column (gender, age, accent, emotion) is an attribute whose inference is tried.
 
 examples:
+  voiceveil risk recordings/ hidden/                                    writes hidden.risk.html
+  voiceveil risk recordings/ hidden/ --max-linkability 5% --jobs 4 --cache risk.sqlite
   voiceveil corpus protocol commonvoice:cv-corpus/en legal --legal      writes legal/en_A, en_B and protocol.toml
   voiceveil anonymize legal/en_A hidden                                 writes hidden/en_A_veil
   voiceveil anonymize legal/en_B hidden
@@ -58,6 +63,13 @@ AFTER_INTERRUPTION = "; embeddings in the --cache are kept"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.usage = "%(prog)s ORIGINAL ANONYMIZED [options]\n       %(prog)s --protocol FILE.toml ... [options]"
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        metavar="FOLDER",
+        help="the folder of original recordings, with a sub-folder for each speaker, and that of the anonymized ones",
+    )
     given = parser.add_argument_group("from audio")
     given.add_argument(
         "--original", action="append", default=[], metavar="CORPUS", help="original recordings; repeatable"
@@ -115,9 +127,9 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE.toml",
         help="protocol with a table [legal], beside its sets A and B, as `corpus protocol --legal` writes it (default: "
-        "sets drawn from --original, 2 and 3 minutes)",
+        "sets drawn from the original recordings, 2 and 3 minutes, or what they allow)",
     )
-    plan.add_argument("--lengths", metavar="L[,L]", help="utterances in a conversation (1,3,30)")
+    plan.add_argument("--lengths", metavar="L[,L]", help="utterances in a conversation (of 1,3,30 those that fit)")
     plan.add_argument("--speakers", metavar="N[,N]", help="numbers of speakers (all, halved down to 20)")
     plan.add_argument("--enrolled", type=int, metavar="N", help="speakers of B enrolled for Singling Out (495)")
     plan.add_argument("--draws", type=int, metavar="N", help="random draws of utterances (5)")
@@ -128,12 +140,12 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     """Declare the limits that decide on the exit code."""
     gate = parser.add_argument_group(
-        "limits: exit code 1 if the upper end of a 95% interval is above one, or a check fails"
+        "limits: exit code 1 unless the whole 95% interval is at or below each, and no check fails"
     )
-    gate.add_argument("--max-linkability", type=float, metavar="RATE", help="largest linkability, e.g. 0.05")
-    gate.add_argument("--max-singling-out", type=float, metavar="RATE", help="largest singling-out rate, e.g. 0.05")
+    gate.add_argument("--max-linkability", metavar="RATE", help="largest linkability, e.g. 5%% or 0.05")
+    gate.add_argument("--max-singling-out", metavar="RATE", help="largest singling-out rate, e.g. 5%% or 0.05")
     gate.add_argument(
-        "--max-inference", type=float, metavar="RATE", help="largest unweighted average recall of an inferred attribute"
+        "--max-inference", metavar="RATE", help="largest unweighted average recall of an inferred attribute"
     )
     gate.add_argument(
         "--at-speakers",
@@ -147,22 +159,20 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Assess, print, write the report; 1 if a limit is exceeded, or cannot be judged."""
     from voiceveil.api.risk_assessment import RiskOptions, RiskSettings, assess_settings
-    from voiceveil.risk import RiskLimits
 
+    original, anonymized, report = _folders(args)
     embeddings = _pairs(args.embeddings, "--embeddings")
     with chosen_jobs(args) as jobs:
         settings = RiskSettings(
-            original=args.original,
-            anonymized=args.anonymized,
+            original=original,
+            anonymized=anonymized,
             train=args.train,
             embeddings={name: [Path(file) for file in files.split(",")] for name, files in embeddings.items()},
             norm=args.norm,
             protocol=args.protocol,
             labels=args.labels,
             plan=_plan(args),
-            limits=RiskLimits(
-                args.max_linkability, args.max_singling_out, args.max_inference, args.at_speakers, args.at_length
-            ),
+            limits=_limits(args),
             jobs=jobs,
             options=RiskOptions(
                 train_similar=args.train_similar,
@@ -172,20 +182,50 @@ def run(args: argparse.Namespace) -> int:
                 recipient=args.recipient,
                 means=args.means,
             ),
+            fit_lengths=args.lengths is None and args.protocol is None,
         )
         if args.csv is not None and args.csv.suffix.lower() != ".csv":
             raise InputError("--csv writes CSV", where=args.csv, fix="give a name that ends in .csv")
-        for output in (args.report, args.csv):
+        for output in (report, args.csv):
             if output is not None:
                 settings.refuse_report(output, overwrite=args.overwrite)
         risk = assess_settings(settings, command=_command())
-    if args.report is not None:
-        risk.report(args.report, overwrite=args.overwrite)
+    if report is not None:
+        risk.report(report, overwrite=args.overwrite)
     if args.csv is not None:
         risk.save(args.csv, overwrite=args.overwrite)
     print(risk.to_json() if args.json else risk)
+    if report is not None and not args.json:
+        print_lines(f"report: {report}")
     print_checks(risk.checks)
     return 0 if risk.acceptable else 1
+
+
+def _folders(args: argparse.Namespace) -> tuple[list[str], list[str], Path | None]:
+    """Return the original and the anonymized corpora, and the report; two plain folders have one by default."""
+    if not args.folders:
+        return args.original, args.anonymized, args.report
+    if len(args.folders) != 2 or args.original or args.anonymized or args.embeddings:
+        raise UsageError(
+            f"{len(args.folders)} folder(s) given",
+            fix="give ORIGINAL and ANONYMIZED, without --original, --anonymized and --embeddings",
+        )
+    original, anonymized = args.folders
+    return [original], [anonymized], args.report or Path(f"{Path(anonymized).resolve().name}.risk.html")
+
+
+def _limits(args: argparse.Namespace) -> RiskLimits:
+    """Return the limits of the options, which may be written in percent."""
+    from voiceveil.risk import RiskLimits
+    from voiceveil.risk.verdicts import parse_rate
+
+    names = ("linkability", "singling_out", "inference")
+    options = {name: getattr(args, f"max_{name}") for name in names}
+    rates = {
+        name: None if text is None else parse_rate(text, f"--max-{name.replace('_', '-')}")
+        for name, text in options.items()
+    }
+    return RiskLimits(**rates, speakers=args.at_speakers, length=args.at_length)
 
 
 def _command() -> str:

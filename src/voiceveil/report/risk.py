@@ -20,6 +20,8 @@ from voiceveil.risk.assessment import Assessment
 from voiceveil.risk.assumptions import state_assumptions
 from voiceveil.risk.curves import METRICS, Curve
 from voiceveil.risk.sets import ATTACKERS
+from voiceveil.risk.verdicts import Outcome
+from voiceveil.risk.wording import criterion_answer, needed_sentence, overall_sentence
 
 __all__ = ["write_risk_report"]
 
@@ -30,6 +32,8 @@ QUESTIONS = {
     "linkability": "Can two recordings of one person be recognized as such?",
     "inference": "Can something about a person be deduced from the voice?",
 }
+#: How each outcome is shown; even "not found" is not called good, as other attackers may succeed.
+GRADES: dict[Outcome, str] = {"found": "poor", "not found": "middling", "cannot be said": "unknown"}
 LIMITS = (
     "Only these attackers were tried. A stronger one may do better; no failed attack proves that none can succeed.",
     "Only the voice was attacked. Names, places and stories in what is said, background sounds, file names, dates and "
@@ -73,6 +77,9 @@ def render(assessment: Assessment, title: str = "") -> str:
         style=style,
         title=title or "Re-identification risk of anonymized speech",
         assessment=assessment,
+        overall=overall_sentence(assessment).removeprefix("Verdict: "),
+        overall_grade=GRADES[assessment.outcome],
+        needed_sentence=needed_sentence,
         cards=_cards(assessment),
         rows=_figures(assessment),
         attackers=[(name, STYLES[name], ATTACKERS[name], about) for name, about in assessment.attackers.items()],
@@ -91,30 +98,27 @@ def _cards(assessment: Assessment) -> list[_Card]:
 def _criterion(assessment: Assessment, metric: Any) -> _Card:
     """Return the card of a criterion: the strongest attacker on anonymized speech at the largest N."""
     question, name = QUESTIONS[metric], TITLES[metric]
-    curve = assessment.strongest(metric)
-    if curve is None:
+    verdict = assessment.criterion(metric)
+    if verdict is None:
         return _Card(question, name, "unknown", "Not covered", "No attack on anonymized speech was measured.")
     if assessment.checks:
         return _Card(question, name, "unknown", UNKNOWN, "The figures may be false: checks have failed.")
-    at = curve.at()
-    base = max(float(curve.chance[at]), 0.0 if curve.control is None else float(curve.control[at]))
-    better = float(curve.low[at]) > base
-    rate = percent(float(curve.value[at]), float(curve.low[at]), float(curve.high[at]))
+    rate = percent(verdict.value, verdict.low, verdict.high)
     act = (
         "a sample of a voice isolates exactly one of them"
         if metric == "singling_out"
         else "a recording is linked with the right one of them"
     )
     text = (
-        f"The strongest attacker ({curve.attacker}: it {ATTACKERS[curve.attacker]}) hears {_utterances(curve.length)} "
-        f"of each person. Among {curve.sizes[at]:,} people, {act} in {rate} of the cases; guessing does so in "
-        f"{percent(base)}."
+        f"The strongest attacker ({verdict.attacker}: it {ATTACKERS[verdict.attacker]}) hears "
+        f"{_utterances(verdict.length)} of each person. Among {verdict.speakers:,} people, {act} in {rate} of the "
+        f"cases; guessing does so in {percent(verdict.chance)}."
     )
-    plain = assessment.curve("original", metric, curve.length)
+    plain = assessment.curve("original", metric, verdict.length)
     if plain is not None:
         text += f" Without protection: {percent(float(plain.value[plain.at()]))}."
-    answer = "Yes, more often than by guessing" if better else "Not more often than by guessing, by these attackers"
-    return _Card(question, name, "poor" if better else "middling", answer, text)
+    text = " ".join(filter(None, (text, needed_sentence(verdict))))
+    return _Card(question, name, GRADES[verdict.outcome], criterion_answer(verdict), text)
 
 
 def _utterances(length: int) -> str:

@@ -1,8 +1,9 @@
 """Figure 1 of the legal paper: a rate against the number of speakers, a curve for each attacker.
 
 Conventions: pixels, y downward; N is logarithmic. Bands are 95% intervals, the dashed gray line is chance, thin dotted
-lines beyond the last point are extrapolations. Faint lines are the paper's own curves, of other data, clipped to the
-measured range. Each curve can be told by its color alone and by its dash pattern alone.
+lines beyond the last point are extrapolations. Whiskers show the interval of each point as well, as a curve may have
+one point only. Faint lines are the paper's own curves, of other data, clipped to the measured range. Each curve can be
+told by its color alone and by its dash pattern alone.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def risk_svg(curves: Sequence[Curve], growth: Sequence[Extrapolation], title: st
         points = [(x(n), y(100 * v)) for n, v in zip(curve.sizes, curve.value, strict=True)]
         parts.append(_path(f"curve s{style}", points))
         for (a, b), n, v, low_, high_ in zip(points, curve.sizes, curve.value, curve.low, curve.high, strict=True):
+            parts.append(f'<path class="whisker s{style}" d="M{a:.1f} {y(100 * low_):.1f}V{y(100 * high_):.1f}"/>')
             tip = f"{curve.attacker}, N = {n:,}: {100 * v:.1f}% [{100 * low_:.1f}, {100 * high_:.1f}]"
             parts.append(
                 f'<circle class="eer s{style}" cx="{a:.1f}" cy="{b:.1f}" r="3"><title>{text(tip)}</title></circle>'

@@ -1,8 +1,7 @@
 """The assessment: all attackers, lengths and criteria, warnings, and verdicts on the user's limits.
 
-Conventions: rates are fractions. *Protected* attackers are all but ``original``. A figure is judged by the end of its
-95% interval that is worse for the people in the data: an attack is better than guessing if its lower limit is above the
-baseline and the control; a limit is exceeded if the upper limit of the interval is above it.
+Conventions: rates are fractions. *Protected* attackers are all but ``original``. A figure is judged by its 95%
+interval, as :mod:`voiceveil.risk.verdicts` says: found, not found, or it cannot be said with so few people.
 """
 
 from __future__ import annotations
@@ -22,56 +21,12 @@ from voiceveil.risk.curves import METRICS, Curve, Metric, RiskPlan, measure_link
 from voiceveil.risk.extrapolation import Extrapolation, extrapolate_length, extrapolate_speakers
 from voiceveil.risk.inference import Inference, infer
 from voiceveil.risk.sets import RiskAttack
+from voiceveil.risk.verdicts import CriterionVerdict, LimitVerdict, Outcome, RiskLimits, overall_outcome
 
-__all__ = ["Assessment", "LimitVerdict", "RiskLimits", "WorstSpeaker", "assess"]
+__all__ = ["Assessment", "WorstSpeaker", "assess"]
 
 _WORST = 20  # speakers who are listed
 _WEAK = 0.5  # Linkability on original speech at N' of about 20, below which the encoder is too weak
-
-
-@dataclass(frozen=True)
-class RiskLimits:
-    """The highest rates that the user accepts, for the strongest protected attacker.
-
-    Parameters
-    ----------
-    linkability, singling_out : float, optional
-        Rates from 0 to 1.
-    inference : float, optional
-        Unweighted average recall of any attribute.
-    speakers : int, optional
-        N at which the rates are judged, or the nearest to it that was measured; the largest by default.
-    length : int, optional
-        Conversation length; any by default.
-    """
-
-    linkability: float | None = None
-    singling_out: float | None = None
-    inference: float | None = None
-    speakers: int | None = None
-    length: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("linkability", "singling_out", "inference"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value <= 1.0:
-                raise InputError(
-                    f"the limit for {name} is {value:g}, but must be from 0 to 1", fix="give a fraction such as 0.05"
-                )
-
-
-@dataclass(frozen=True)
-class LimitVerdict:
-    """A limit of the user, and the rate that was measured."""
-
-    criterion: str
-    limit: float
-    value: float
-    high: float
-    attacker: str
-    length: int
-    speakers: int
-    exceeded: bool
 
 
 @dataclass(frozen=True)
@@ -129,8 +84,21 @@ class Assessment:
 
     @property
     def exceeded(self) -> bool:
-        """True if a limit of the user is exceeded."""
+        """True if a limit of the user is exceeded beyond doubt."""
         return any(verdict.exceeded for verdict in self.verdicts)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The overall verdict: on the limits of the user, or else on the criteria; failed checks allow none."""
+        if self.checks:
+            return "cannot be said"
+        judged = self.verdicts or [v for m in ("singling_out", "linkability") if (v := self.criterion(m)) is not None]
+        return overall_outcome([verdict.outcome for verdict in judged])
+
+    def criterion(self, metric: Metric) -> CriterionVerdict | None:
+        """Return the verdict on a criterion against guessing, at the largest N; None if it was not measured."""
+        curve = self.strongest(metric)
+        return None if curve is None else CriterionVerdict(metric, *_judged(curve, curve.at()))
 
     def curve(self, attacker: str, metric: Metric, length: int) -> Curve | None:
         """Return a curve, or None if it was not measured."""
@@ -162,8 +130,9 @@ class Assessment:
             "worst_speakers": [asdict(speaker) for speaker in self.worst],
             "checks": [check.as_dict() for check in self.checks],
             "warnings": list(self.warnings),
-            "limits": [asdict(verdict) for verdict in self.verdicts],
+            "limits": [verdict.as_dict() for verdict in self.verdicts],
             "exceeded": self.exceeded,
+            "outcome": self.outcome,
             "about": self.about,
         }
 
@@ -374,27 +343,31 @@ def _verdicts(assessment: Assessment, limits: RiskLimits) -> list[LimitVerdict]:
             raise InputError(
                 f"a limit for {metric}, but no protected attacker to judge", fix="give anonymized speech, or no limit"
             )
-        at = curve.at(limits.speakers)
-        value, high = float(curve.value[at]), float(curve.high[at])
-        verdicts.append(
-            LimitVerdict(metric, limit, value, high, curve.attacker, curve.length, curve.sizes[at], high > limit)
-        )
+        verdicts.append(LimitVerdict(metric, *_judged(curve, curve.at(limits.speakers)), limit))
     if limits.inference is not None:
         protected = [entry for entry in assessment.inferences if entry.attacker != "original"]
         if not protected:
             raise InputError("a limit for inference, but no attribute could be inferred", fix="give labels")
         worst = max(protected, key=lambda entry: entry.high)
-        name = f"inference of {worst.attribute}"
         verdicts.append(
             LimitVerdict(
-                name,
-                limits.inference,
+                f"inference of {worst.attribute}",
                 worst.value,
+                worst.low,
                 worst.high,
+                worst.baseline,
                 worst.attacker,
                 worst.length,
                 worst.speakers,
-                worst.high > limits.inference,
+                worst.speakers,
+                limits.inference,
             )
         )
     return verdicts
+
+
+def _judged(curve: Curve, at: int) -> tuple[float, float, float, float, str, int, int, int]:
+    """Return the fields of a verdict after the criterion: rate, interval, chance or control, attacker, L, N, tested."""
+    chance = max(float(curve.chance[at]), 0.0 if curve.control is None else float(curve.control[at]))
+    rate = float(curve.value[at]), float(curve.low[at]), float(curve.high[at])
+    return *rate, chance, curve.attacker, curve.length, curve.sizes[at], len(set(curve.speakers))

@@ -228,10 +228,13 @@ def _learn(
     )
     shared = sorted(release & set(data.speaker.tolist()))
     if not shared:
-        return [_fit(encoder, data, None, context)]
+        return [_fit(encoder, data, None, context, "attacker learning")]
     parts = [frozenset(shared[number::_PARTS]) for number in range(min(_PARTS, len(shared)))]
     parts[0] |= frozenset(release - set(shared))  # speakers without training speech: any model may attack them
-    return [_fit(encoder, data.without(only), only, context) for only in parts]
+    return [
+        _fit(encoder, data.without(only), only, context, f"attacker learning, model {number} of {len(parts)}")
+        for number, only in enumerate(parts, start=1)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,13 +252,15 @@ class _TrainingData:
         return _TrainingData(self.raw[kept], self.speaker[kept], self.gender[kept], self.unit[kept])
 
 
-def _fit(encoder: SpeakerEncoder, data: _TrainingData, only: frozenset[str] | None, context: RunContext) -> _Layer:
+def _fit(
+    encoder: SpeakerEncoder, data: _TrainingData, only: frozenset[str] | None, context: RunContext, label: str
+) -> _Layer:
     """Return the layer that does best on held-out training speakers; it is for the speakers ``only``, or for all."""
     codes = np.unique(data.speaker, return_inverse=True)[1].reshape(-1).astype(np.int64)
     trunk = data.raw if has_trunk(encoder) else None
     training = LabeledEmbeddings(from_raw(encoder, data.raw), trunk, codes, data.gender, data.unit)
     affine = [c for c in candidates(training) if c.backend.affine]  # so that vectors can be averaged and compared
-    adapted = adapt(training, affine, cache=context.cache, quiet=not context.progress)
+    adapted = adapt(training, affine, cache=context.cache, quiet=not context.progress, label=label)
     assert isinstance(adapted.scorer, Linear)  # noqa: S101 -- the scorer of an affine back-end
     return _Layer(
         adapted.candidate.name,

@@ -6,7 +6,8 @@ from typing import Any
 
 from voiceveil.core.checks import check_lines
 from voiceveil.core.tables import Table
-from voiceveil.risk.assessment import Assessment, LimitVerdict
+from voiceveil.risk.assessment import Assessment
+from voiceveil.risk.wording import limit_sentence, overall_sentence
 
 __all__ = ["assessment_records", "assessment_table"]
 
@@ -70,12 +71,6 @@ def assessment_table(assessment: Assessment) -> Table:
             "" if record["maximum"] is None else f"{100 * record['maximum']:.1f}",
         ))  # fmt: skip
     notes = ["", *check_lines(assessment.checks), *(f"warning: {text}" for text in assessment.warnings)]
-    notes += [_verdict_line(verdict, judged=not assessment.checks) for verdict in assessment.verdicts]
+    notes += [limit_sentence(verdict, judged=not assessment.checks) for verdict in assessment.verdicts]
+    notes.append(overall_sentence(assessment))
     return Table(_COLUMNS, tuple(rows), (*notes, "This informs a legal assessment and does not replace one."))
-
-
-def _verdict_line(verdict: LimitVerdict, *, judged: bool) -> str:
-    sign = "EXCEEDED" if verdict.exceeded else "kept" if judged else "NOT JUDGED (see the WARNING)"
-    rate = f"{verdict.value:.1%} (up to {verdict.high:.1%}) of {verdict.limit:.1%}"
-    attack = f"{verdict.attacker}, L = {verdict.length}, {verdict.speakers} speakers"
-    return f"limit {sign}: {verdict.criterion} {rate}, {attack}"
