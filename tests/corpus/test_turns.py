@@ -34,10 +34,11 @@ def test_rttm_and_csv_say_the_same(tmp_path: Path) -> None:
 
 
 def test_written_turns_are_read_back(tmp_path: Path) -> None:
-    write_rttm(tmp_path / "out.rttm", TURNS, "my talk", {"anna": "hidden"})
+    write_rttm(tmp_path / "out.rttm", TURNS, "my talk", kinds={"anna": "hidden"}, channels={"ben": 2})
     assert read_turns(tmp_path / "out.rttm") == TURNS
-    first = (tmp_path / "out.rttm").read_text().splitlines()[0]
+    first, second, _ = (tmp_path / "out.rttm").read_text().splitlines()
     assert first == "SPEAKER my_talk 1 0.500 1.500 <NA> hidden anna <NA> <NA>"
+    assert second == "SPEAKER my_talk 2 1.750 2.000 <NA> <NA> ben <NA> <NA>"
 
 
 def test_one_file_may_list_several_recordings(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 #: First words of a command -> options that make it small.
 SMALLER: dict[tuple[str, ...], list[str]] = {
     ("demo",): ["--listen"],
+    ("anonymize", "call.wav"): ["--system", "b2"],
+    ("anonymize", "turns.csv"): ["--system", "b2"],
     ("listen", "design"): ["--tasks", "naturalness", "preference", "--items", "4", "--evaluators", "3"],
     ("corpus", "protocol", "--legal"): ["--a-utterances", "4", "--b-utterances", "4"],
     ("risk",): ["--lengths", "1"],

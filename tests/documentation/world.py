@@ -9,7 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import soundfile
 
+from tests.support.conversations import demo_conversation
 from tests.support.small_challenge import make_challenge, make_set, spoken
 from tests.support.tdsv_world import make_corpus as make_digits
 from voiceveil.audio import save
@@ -74,6 +76,11 @@ def _make_recordings(folder: Path) -> None:
 
         for name in ("interview.m4a", "interview.mp4"):
             make_media(folder / name, seconds=1.0)
+        conversation = demo_conversation()
+        sound = conversation.wave.resampled(48000).samples
+        make_media(folder / "talk.mp4", seconds=conversation.wave.duration, samples=sound)
+    sides = [synthetic_voice(speaker, 1, seconds=2.0).samples for speaker in (3, 4)]
+    soundfile.write(folder / "call.wav", np.stack(sides, axis=1), 16000)
 
 
 def _make_librispeech(root: Path) -> None:
@@ -92,8 +99,6 @@ def _make_librispeech(root: Path) -> None:
 
 def _make_commonvoice(root: Path) -> None:
     """Write a corpus in the layout of Common Voice; one speaker states no gender."""
-    import soundfile
-
     rows, lengths = ["client_id\tpath\tsentence\tgender"], ["clip\tduration[ms]"]
     (root / "clips").mkdir(parents=True)
     for speaker in range(22):

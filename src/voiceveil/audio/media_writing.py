@@ -17,7 +17,7 @@ import numpy as np
 
 from voiceveil.audio.formats import ENCODERS, AudioFormat
 from voiceveil.audio.media import open_container, video_streams
-from voiceveil.audio.waveform import Samples
+from voiceveil.audio.waveform import Samples, in_channels
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import open_file
 
@@ -70,12 +70,12 @@ class MediaWriter:
         self._start = self._next = round(start * format.rate)
 
     def write(self, samples: Samples) -> None:
-        """Encode the next samples, (n,) float32 at the rate of the format."""
+        """Encode the next samples, (n,) for all channels or (n, channels), float32 at the rate of the format."""
         import av
 
         if not len(samples):
             return
-        frames = np.repeat(np.clip(samples, -1, 1)[np.newaxis], self._format.channels, axis=0)
+        frames = in_channels(np.clip(samples, -1, 1), self._format.channels).T
         frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(frames), "fltp", self._layout)
         frame.sample_rate = self._format.rate
         for part in self._resampler.resample(frame):

@@ -188,7 +188,13 @@ def load(
 
 
 def read_blocks(
-    file: Any, path: str | os.PathLike[str], *, start: float = 0.0, duration: float | None = None, size: int = 1 << 22
+    file: Any,
+    path: str | os.PathLike[str],
+    *,
+    start: float = 0.0,
+    duration: float | None = None,
+    size: int = 1 << 22,
+    mix_channels: bool = True,
 ) -> Iterator[Samples]:
     """Yield the samples of an open file, channels averaged.
 
@@ -202,6 +208,8 @@ def read_blocks(
         Part of the file in seconds; None: to its end.
     size
         Samples of a block at most.
+    mix_channels
+        Average the channels; else the blocks are (n, channels).
     """
     import soundfile
 
@@ -226,7 +234,7 @@ def read_blocks(
                 return
             raise InputError(f"truncated: {wanted} frames are missing", where=path, fix=COPY_AGAIN)
         wanted -= len(data)
-        yield mix_down(data)
+        yield mix_down(data) if mix_channels else data
 
 
 def _estimated_frame(path: str | os.PathLike[str]) -> int:

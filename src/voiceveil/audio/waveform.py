@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voiceveil.core.errors import InputError
 
-__all__ = ["Samples", "Waveform", "check_waveform", "mix_down", "resample", "round_to_pcm", "to_int16"]
+__all__ = ["Samples", "Waveform", "check_waveform", "in_channels", "mix_down", "resample", "round_to_pcm", "to_int16"]
 
 Samples = NDArray[np.float32]
 
@@ -130,3 +130,11 @@ def resample(samples: ArrayLike, rate: int, new_rate: int) -> Samples:
 def mix_down(frames: NDArray[np.float32]) -> Samples:
     """Average the channels: ``(n, channels)`` to ``(n,)``."""
     return frames[:, 0] if frames.shape[1] == 1 else frames.mean(axis=1, dtype=np.float32)
+
+
+def in_channels(samples: NDArray[np.float32], channels: int) -> NDArray[np.float32]:
+    """Return samples (n,) or (n, 1) in so many channels, (n, channels); frames (n, channels) as they are."""
+    frames = samples[:, np.newaxis] if samples.ndim == 1 else samples
+    if frames.shape[1] not in (1, channels):
+        raise InputError(f"{frames.shape[1]} channels cannot be written to a file of {channels}")
+    return frames if frames.shape[1] == channels else np.repeat(frames, channels, axis=1)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from voiceveil.audio.compressed_headers import set_ogg_serial
 from voiceveil.audio.formats import SNDFILE, AudioFormat, Encoding, format_of
 from voiceveil.audio.media import require_media
-from voiceveil.audio.waveform import Samples, Waveform, check_waveform, round_to_pcm, to_int16
+from voiceveil.audio.waveform import Samples, Waveform, check_waveform, in_channels, round_to_pcm, to_int16
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 
@@ -33,7 +33,7 @@ class AudioWriter(Protocol):
     """A file that is being written."""
 
     def write(self, samples: Samples) -> None:
-        """Write the next mono samples, (n,) float32; those outside [-1, 1] are clipped."""
+        """Write the next samples, (n,) for all channels or (n, channels) float32; those outside [-1, 1] are clipped."""
         ...
 
 
@@ -117,8 +117,8 @@ class _SoundFileWriter:
 
     def write(self, samples: Samples) -> None:
         for start in range(0, len(samples), _BLOCK):
-            block = _encoded(samples[start : start + _BLOCK], self._file.subtype)
-            self._file.write(np.repeat(block[:, np.newaxis], self._file.channels, axis=1))
+            block = _encoded(in_channels(samples[start : start + _BLOCK], self._file.channels), self._file.subtype)
+            self._file.write(block)
 
 
 def _encoded(samples: Samples, subtype: str) -> NDArray[Any]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from voiceveil.core.errors import InputError
@@ -193,7 +194,14 @@ def read_regions(path: Path, recording: str) -> list[tuple[float, float]]:
     return regions
 
 
-def write_rttm(path: Path, turns: Iterable[Turn], recording: str, kinds: dict[str, str] | None = None) -> None:
+def write_rttm(
+    path: Path,
+    turns: Iterable[Turn],
+    recording: str,
+    *,
+    kinds: Mapping[str, str] = MappingProxyType({}),
+    channels: Mapping[str, int] = MappingProxyType({}),
+) -> None:
     """Write turns as RTTM, atomically, to a millisecond.
 
     Parameters
@@ -206,12 +214,14 @@ def write_rttm(path: Path, turns: Iterable[Turn], recording: str, kinds: dict[st
         Name of the recording, in the second field; blanks become underscores.
     kinds
         Speaker -> word for the seventh field, the type of the speaker (default: ``<NA>``).
+    channels
+        Speaker -> channel, counted from 1 (default: 1).
     """
     name = "_".join(recording.split()) or "recording"
     lines = []
     for speaker, start, end in turns:
-        kind, label = (kinds or {}).get(speaker, "<NA>"), "_".join(speaker.split())
-        lines.append(f"SPEAKER {name} 1 {start:.3f} {end - start:.3f} <NA> {kind} {label} <NA> <NA>")
+        kind, channel, label = kinds.get(speaker, "<NA>"), channels.get(speaker, 1), "_".join(speaker.split())
+        lines.append(f"SPEAKER {name} {channel} {start:.3f} {end - start:.3f} <NA> {kind} {label} <NA> <NA>")
     write_lines(path, lines)
 
 

@@ -10,7 +10,7 @@ import html
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Unpack
@@ -25,7 +25,17 @@ from voiceveil.run.ledger import Ledger, open_ledger
 from voiceveil.run.outputs import refuse_before_start
 from voiceveil.run.progress import Progress
 from voiceveil.systems.contract import Anonymizer, default_system
-from voiceveil.systems.jobs import JobRunner, Totals, WorkPlan, converter, digest_secret, make_jobs, plan_work
+from voiceveil.systems.conversation.report import ConversationTotals
+from voiceveil.systems.jobs import (
+    JobRunner,
+    Totals,
+    WorkPlan,
+    converter,
+    digest_secret,
+    make_jobs,
+    plan_work,
+    write_turns,
+)
 from voiceveil.systems.layout import Layout, plan_layout
 from voiceveil.systems.release import PlannedRelease, Published, plan_release, write_release
 from voiceveil.systems.settings import RunKeywords, RunOptions, Settings, make_settings
@@ -50,8 +60,9 @@ class Summary:
     ``input_seconds``, ``audio_seconds``: length of the new items before and after; ``mixed_down``: how many had several
     channels; ``narrowed``: how many had frequencies above ``bandwidth`` (Hz), which are gone; ``tracks_left_out``:
     further audio tracks of theirs; ``videos``: how many have a picture, which is copied. ``left_over``: ids in the
-    output, from an earlier run, that the input does not have any more. ``published``: the release, if one was asked for
-    and there was something to publish. ``print`` shows all of it.
+    output, from an earlier run, that the input does not have any more. ``conversations``: who was hidden and who was
+    kept where several people speak; ``turns``: the file that says who speaks when, for a single one.
+    ``published``: the release, if one was asked for and there was something to publish. ``print`` shows all of it.
     """
 
     output: Path
@@ -67,6 +78,8 @@ class Summary:
     bandwidth: float = 0.0
     tracks_left_out: int = 0
     videos: int = 0
+    conversations: ConversationTotals = field(default_factory=ConversationTotals)
+    turns: Path | None = None
     published: Published | None = None
 
     def __str__(self) -> str:
@@ -85,6 +98,7 @@ class Summary:
             lines.append(f"{self.tracks_left_out} further audio track(s) were left out: one is anonymized in each file")
         if self.videos:
             lines.append(f"{self.videos} video(s): the picture is copied as it is, faces and places included")
+        lines += self.conversations.lines()
         if self.done:
             lines.append(f"length: {self.change_of_length}")
         lines += [f"failed: {failure.id}: {failure.error}" for failure in self.failures]
@@ -95,7 +109,8 @@ class Summary:
             f"{self.done} anonymized{before}{failed}: {clock(self.audio_seconds)} of audio "
             f"in {clock(self.seconds)} ({speed:.0f}x real time)"
         )
-        return "\n".join(map(escaped, [*lines, f"output: {self.output}"]))
+        turns = [] if self.turns is None else [f"who speaks when: {self.turns}"]
+        return "\n".join(map(escaped, [*lines, f"output: {self.output}", *turns]))
 
     @property
     def change_of_length(self) -> str:
@@ -182,6 +197,18 @@ def anonymize(
     speaker_embeddings
         Called, if needed, for the mean embedding of each speaker at speaker level (default: the means over
         ``source``); :func:`voiceveil.systems.speaker_embeddings.mean_speaker_embeddings` computes them.
+    speakers
+        Several people speak in a recording: their number, or ``"auto"``. Each gets a new voice, and
+        ``output`` with the suffix ``.rttm`` says who speaks when. The timing is kept.
+    turns
+        The same, with turns that are known: an RTTM or CSV file, or a list of (speaker, start, end) in seconds.
+    hide, keep
+        Names of the speakers to hide (the others are copied), or of those to keep: as in ``turns``, or ``speaker-1``,
+        ``speaker-2``, ... in the order in which they first speak.
+    channels
+        ``"separate"``: one person speaks in each channel, ``channel-1``, ``channel-2``, ...
+    margin
+        Seconds around turns of hidden speakers that are not copied either (default: 0.25).
     quiet
         Show no progress.
 
@@ -279,9 +306,11 @@ class _Run:
         overwrite = self.options.overwrite is True
         with Progress("anonymizing", 1, quiet=self.options.quiet) as progress:
             refuse_files([job.target], overwrite=overwrite, audio=True)
+            refuse_files([job.turns] if self.settings.conversation else [], overwrite=overwrite)
             try:
                 done = converter(self.settings)(job)
                 refuse_files([job.target], overwrite=overwrite, audio=True)
+                write_turns(job, done, overwrite=overwrite)
                 job.part.replace(job.target)
             finally:
                 job.part.unlink(missing_ok=True)
@@ -292,8 +321,9 @@ class _Run:
             output=job.target,
             done=1,
             bandwidth=self.settings.system.rate / 2,
-            **asdict(Totals().plus(done)),
+            **vars(Totals().plus(done)),
             seconds=time.monotonic() - self.start,
+            turns=job.turns if done.conversation else None,
             published=published,
         )
 
@@ -306,7 +336,7 @@ class _Run:
             secret = digest_secret(settings, layout.ledger)
             plan = self._plan(ledger, secret)
             progress = Progress("anonymizing", plan.waiting, work=plan.work, quiet=self.options.quiet)
-            runner = JobRunner(ledger, plan, progress, secret)
+            runner = JobRunner(ledger, plan, progress, secret, overwrite=overwrite is True)
             parts = {layout.folder, layout.ledger.parent, *layout.folders}
             remove_parts(parts)
             try:
@@ -328,7 +358,7 @@ class _Run:
             failures=tuple(Failure(id, error) for id, error in sorted(runner.failed.items())),
             left_over=tuple(left_over),
             bandwidth=settings.system.rate / 2,
-            **asdict(runner.totals),
+            **vars(runner.totals),
             seconds=time.monotonic() - self.start,
             published=published,
         )

@@ -17,7 +17,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -26,24 +26,31 @@ from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.diskdict import DiskDict
 from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp, read_bytes
+from voiceveil.core.output_guard import refuse_files
 from voiceveil.corpus import CorpusLike, Utterance
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger
 from voiceveil.run.progress import Progress
 from voiceveil.run.records import recording_hash
+from voiceveil.systems.conversation.report import ConversationTotals
 from voiceveil.systems.layout import Layout
 from voiceveil.systems.settings import Settings
 from voiceveil.systems.speaker_embeddings import SpeakerEmbeddings
 from voiceveil.systems.worker import Done, Job, OutputOptions, run_job
 
-__all__ = ["JobRunner", "Totals", "WorkPlan", "converter", "digest_secret", "make_jobs", "plan_work", "source_digest"]
+__all__ = [
+    "JobRunner", "Totals", "WorkPlan", "converter", "digest_secret", "make_jobs", "plan_work", "source_digest",
+    "write_turns",
+]  # fmt: skip
 
 _SALT_SIZE = 32  # bytes
 
 
 def converter(settings: Settings) -> Callable[[Job], Done]:
     """Return the function that converts one recording."""
-    output = OutputOptions(settings.rate, settings.encoding, settings.like_input, settings.keep_timing)
+    output = OutputOptions(
+        settings.rate, settings.encoding, settings.like_input, settings.keep_timing, settings.conversation
+    )
     return partial(run_job, system=settings.system, output=output, features=settings.features)
 
 
@@ -194,7 +201,7 @@ class Totals:
 
     ``input_seconds``, ``audio_seconds``: of the recordings and of the output; ``mixed_down``: recordings with several
     channels; ``narrowed``: recordings with more bandwidth than the system; ``tracks_left_out``: further audio tracks;
-    ``videos``: recordings whose picture was copied.
+    ``videos``: recordings whose picture was copied; ``conversations``: those of several people.
     """
 
     input_seconds: float = 0.0
@@ -203,17 +210,33 @@ class Totals:
     narrowed: int = 0
     tracks_left_out: int = 0
     videos: int = 0
+    conversations: ConversationTotals = field(default_factory=ConversationTotals)
 
     def plus(self, done: Done) -> Totals:
         """Return the sums with one more recording."""
         return Totals(
             self.input_seconds + done.input_seconds,
             self.audio_seconds + done.seconds,
-            self.mixed_down + (done.header.channels > 1),
+            self.mixed_down + (done.header.channels > 1 and done.conversation is None),
             self.narrowed + done.narrowed,
             self.tracks_left_out + done.header.tracks - 1,
             self.videos + done.is_video,
+            self.conversations.plus(done.conversation),
         )
+
+
+def write_turns(job: Job, done: Done, *, overwrite: bool) -> None:
+    """Write the turns of a conversation beside its recording; nothing for other recordings.
+
+    A file of the same content stays, as a run that was killed may have left it. Any other is replaced only with
+    ``overwrite``, else it is an ``InputError``.
+    """
+    if done.conversation is None:
+        return
+    with atomic_path(job.turns) as part:
+        done.conversation.write(part, job.target.stem)
+        if not (job.turns.is_file() and job.turns.read_bytes() == part.read_bytes()):
+            refuse_files([job.turns], overwrite=overwrite)
 
 
 class JobRunner:
@@ -222,13 +245,16 @@ class JobRunner:
     ``failed``: id -> error of the utterances that could not be converted; ``totals``: of those that could.
     """
 
-    def __init__(self, ledger: Ledger, plan: WorkPlan, progress: Progress, secret: bytes) -> None:
+    def __init__(
+        self, ledger: Ledger, plan: WorkPlan, progress: Progress, secret: bytes, *, overwrite: bool = False
+    ) -> None:
         self.failed: dict[str, str] = {}
         self.totals = Totals()
         self._ledger = ledger
         self._plan = plan
         self._progress = progress
         self._secret = secret
+        self._overwrite = overwrite
 
     def has(self, id: str) -> bool:
         """Return whether an utterance of this run is finished, now or before."""
@@ -268,6 +294,7 @@ class JobRunner:
         """Record the job and rename its file; return the error if another file has appeared in its place."""
         source = source_digest(self._secret, done.source, job)
         try:
+            write_turns(job, done, overwrite=self._overwrite or job.id in self._ledger.entries)
             self._ledger.place(job.part, job.id, source, job.target, done.sha256, done.seconds)
         except InputError as error:
             return error

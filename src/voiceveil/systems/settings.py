@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +16,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.corpus import Utterance
 from voiceveil.systems.contract import Anonymizer, system
+from voiceveil.systems.conversation.options import Channels, ConversationOptions, conversation_options
 from voiceveil.systems.keys import Key, Level, keyed_rng, speaker_of
 from voiceveil.systems.parameters import present_parameters
 from voiceveil.systems.release import Release
@@ -45,6 +46,12 @@ class RunOptions:
     feature_cache: str | Path | None = None
     role: str | None = None
     speaker_embeddings: Callable[[], Mapping[str, NDArray[np.float32]]] | None = None
+    speakers: int | str | None = None
+    turns: str | Path | Sequence[tuple[str, float, float]] | None = None
+    hide: str | Sequence[str] = ()
+    keep: str | Sequence[str] = ()
+    channels: Channels = "mix"
+    margin: float | None = None
     quiet: bool = True
 
 
@@ -67,6 +74,12 @@ class RunKeywords(TypedDict, total=False):
     feature_cache: str | Path | None
     role: str | None
     speaker_embeddings: Callable[[], Mapping[str, NDArray[np.float32]]] | None
+    speakers: int | str | None
+    turns: str | Path | Sequence[tuple[str, float, float]] | None
+    hide: str | Sequence[str]
+    keep: str | Sequence[str]
+    channels: Channels
+    margin: float | None
     quiet: bool
 
 
@@ -90,6 +103,7 @@ class Settings:
     like_input: bool = False  # whether the output has the channels of the input, and what else is left open
     features: Path | None = None  # a file for features of recordings; the output does not depend on it
     role: str | None = None  # of all utterances in the draws; None: as the corpus has it
+    conversation: ConversationOptions | None = None  # where several people speak in a recording
 
     @property
     def resumable(self) -> bool:
@@ -130,6 +144,7 @@ class Settings:
             **({"models": self.models} if self.models else {}),
             **({"key_namespace": self.key.namespace_fingerprint()} if self.key.namespace else {}),
             **({"role": self.role} if self.role is not None else {}),
+            **({"conversation": self.conversation.record()} if self.conversation is not None else {}),
         }
 
     def renamed(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,8 +173,10 @@ def make_settings(chosen: str | Anonymizer, options: RunOptions) -> Settings:
     rate = options.rate
     if rate is not None and not (_is_whole(rate) and 1000 <= rate <= 384000):
         raise InputError(f"cannot write audio at {rate} Hz", fix="give a whole rate between 1000 and 384000")
-    anonymizer = (system(chosen) if isinstance(chosen, str) else chosen).for_level(options.level)
-    if options.keep_timing:
+    conversation = _conversation(options)
+    level = options.level if conversation is None else "speaker"  # one voice throughout a recording
+    anonymizer = (system(chosen) if isinstance(chosen, str) else chosen).for_level(level)
+    if options.keep_timing or conversation is not None:
         anonymizer = anonymizer.with_timing_kept()
     return Settings(
         system=anonymizer,
@@ -173,7 +190,27 @@ def make_settings(chosen: str | Anonymizer, options: RunOptions) -> Settings:
         models=anonymizer.models(),
         features=None if options.feature_cache is None else Path(options.feature_cache).absolute(),
         role=options.role,
+        conversation=conversation,
     )
+
+
+def _conversation(options: RunOptions) -> ConversationOptions | None:
+    """Return the options of conversations; refuse those of a run that do not go with them."""
+    conversation = conversation_options(
+        speakers=options.speakers,
+        turns=options.turns,
+        hide=options.hide,
+        keep=options.keep,
+        channels=options.channels,
+        margin=options.margin,
+    )
+    if conversation is None:
+        return None
+    if options.keep_timing is False:
+        raise InputError("conversations keep their timing", fix="leave out --no-keep-timing")
+    if options.draws == "official":
+        raise InputError("there are no official draws for conversations", fix="leave out --draws official")
+    return conversation
 
 
 def _check_choices(options: RunOptions) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,12 @@ from voiceveil.core.atomic_files import part_beside, scratch_path
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
 from voiceveil.run.records import recording_hash, sha256_file
 from voiceveil.systems.contract import Anonymizer, Stream, check_finite
+from voiceveil.systems.conversation.options import ConversationOptions
+from voiceveil.systems.conversation.report import ConversationReport
 from voiceveil.systems.feature_cache import feature_cache
+
+if TYPE_CHECKING:
+    from voiceveil.systems.conversation.mixing import RenderedConversation
 
 __all__ = ["Done", "Job", "OutputOptions", "run_job"]
 
@@ -81,6 +87,11 @@ class Job:
         """Return the temporary file, beside the target, that the worker writes."""
         return part_beside(self.target)
 
+    @property
+    def turns(self) -> Path:
+        """Return the file for the turns of a conversation, beside the target."""
+        return self.target.with_suffix(".rttm")
+
 
 @dataclass(frozen=True)
 class OutputOptions:
@@ -96,12 +107,15 @@ class OutputOptions:
         Write as many channels as the input has; else one.
     keep_timing
         Keep tempo and rhythm (default: where the output has a picture).
+    conversation
+        Who speaks when, and who is hidden, where several people speak.
     """
 
     rate: int | None = None
     encoding: Encoding | None = None
     like_input: bool = False
     keep_timing: bool | None = None
+    conversation: ConversationOptions | None = None
 
     def format(self, target: Path, source: AudioInfo) -> AudioFormat:
         """Return the format of a target that is made from a source."""
@@ -115,7 +129,7 @@ class Done:
 
     ``seconds``: of output audio; ``input_seconds``: of the recording; ``header``: of its file; ``narrowed``: whether
     the recording had more bandwidth than the system; ``is_video``: whether a picture was copied; ``source``,
-    ``sha256``: hashes of the input and output files.
+    ``sha256``: hashes of the input and output files; ``conversation``: what was done, where several people speak.
     """
 
     seconds: float
@@ -125,6 +139,7 @@ class Done:
     is_video: bool
     source: str
     sha256: str
+    conversation: ConversationReport | None = None
 
 
 def run_job(job: Job, *, system: Anonymizer, output: OutputOptions, features: Path | None = None) -> Done:
@@ -157,16 +172,19 @@ def _convert(job: Job, system: Anonymizer, output: OutputOptions) -> Done:
         picture = job.source if _is_video(job, header) else None
         if picture is not None and output.keep_timing is None:
             system = system.with_timing_kept()
-        stream = system.stream(job.rng) if length > LONG else None
-        count = 0
+        count, report = 0, None
         with (
             create_audio(job.part, format, picture=picture, start=0.0 if picture is None else header.start) as out,
-            scratch_path(job.part) as scratch,
+            ExitStack() as stack,
         ):
-            if stream is None:
-                blocks = iter([_convert_whole(job, system, format.rate)])
-            else:
+            if output.conversation is not None:
+                conversation = stack.enter_context(_conversation(job, system, output.conversation))
+                blocks, report = conversation.frames(format), conversation.report
+            elif length > LONG and (stream := system.stream(job.rng)) is not None:
+                scratch = stack.enter_context(scratch_path(job.part))
                 blocks = _convert_blocks(job, stream, scratch, length, (system.rate, format.rate))
+            else:
+                blocks = iter([_convert_whole(job, system, format.rate)])
             for samples in blocks:
                 out.write(samples)
                 count += len(samples)
@@ -180,7 +198,18 @@ def _convert(job: Job, system: Anonymizer, output: OutputOptions) -> Done:
             raise memory_error(job.source) from error
         raise
     sha256, narrowed = sha256_file(job.part), header.rate > system.rate
-    return Done(count / format.rate, length, header, narrowed, picture is not None, source, sha256)
+    return Done(count / format.rate, length, header, narrowed, picture is not None, source, sha256, report)
+
+
+def _conversation(
+    job: Job, system: Anonymizer, options: ConversationOptions
+) -> AbstractContextManager[RenderedConversation]:
+    """Return the conversion of a recording of several people."""
+    from voiceveil.systems.conversation.conversion import open_conversation
+    from voiceveil.systems.conversation.mixing import Recording
+
+    recording = Recording(job.source, job.start, job.duration)
+    return open_conversation(recording, system, options, job.rng, job.part)
 
 
 def _is_video(job: Job, header: AudioInfo) -> bool:

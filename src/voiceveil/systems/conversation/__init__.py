@@ -1,0 +1,1 @@
+"""Recordings of several people: a voice of its own for each speaker, or for those to be hidden."""
