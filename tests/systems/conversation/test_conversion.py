@@ -237,9 +237,9 @@ def test_voices_of_real_speakers_are_not_similar(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
-    """An hour takes no more than 40 MB more than five minutes."""
+    """An hour takes no more than 30 MB more than ten minutes."""
     peaks = []
-    for minutes in (5, 60):
+    for minutes in (10, 60):
         path = tmp_path / f"{minutes}.wav"
         block = noise(60.0, 16000)
         with soundfile.SoundFile(path, "w", samplerate=16000, channels=1) as file:
@@ -258,5 +258,5 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
         files = (path, tmp_path / f"{minutes}-out.wav", tmp_path / f"{minutes}.rttm")
         command = [sys.executable, "-c", code, *map(str, files)]
         peaks.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    assert peaks[1] - peaks[0] < 40
+    assert peaks[1] - peaks[0] < 30, peaks
     assert peaks[1] < 1500

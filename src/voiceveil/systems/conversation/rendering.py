@@ -29,7 +29,7 @@ _PACK = 40 * RATE  # samples that are converted together
 _SILENCE = RATE // 10  # samples between pieces of a pack
 _FADE = round(FADE * RATE)
 _MOST_GAIN = 4.0
-_MOST_READ = 300 * RATE  # samples of a speaker's speech that level and voice are taken from
+_MOST_READ = 120 * RATE  # samples of a speaker's speech that level and voice are taken from
 
 
 class Piece(NamedTuple):
@@ -138,7 +138,7 @@ def _rms(samples: Samples) -> float:
 
 
 def _speech(source: SampleFile, regions: Sequence[tuple[float, float]]) -> Samples:
-    """Return the speech in the regions (start, end) in seconds, one behind the other, five minutes at most."""
+    """Return the speech in the regions (start, end) in seconds, one behind the other, two minutes at most."""
     parts, size = [np.zeros(0, dtype=np.float32)], 0
     for start, end in regions:
         first, last = round(start * RATE), min(round(end * RATE), len(source))
