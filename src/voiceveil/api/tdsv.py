@@ -31,6 +31,7 @@ from voiceveil.tdsv.lists import read_models, read_trials
 from voiceveil.tdsv.serialization import load_system, save_system
 from voiceveil.tdsv.system import System
 from voiceveil.tdsv.tables import phrase_texts, read_matching_keys
+from voiceveil.training.augmentation import Augmentation
 
 __all__ = [
     "AnswerOptions", "SystemSettings", "TrialLists", "evaluate_answers", "make_challenge", "pack_answer",
@@ -82,6 +83,13 @@ class SystemSettings:
         Content features.
     epochs, channels : int, optional
         With ``ecapa``: epochs of the training and width of the network.
+    augmentation : Augmentation, optional
+        With ``ecapa``: copies of the training files with reverberation, noise or music.
+
+    Raises
+    ------
+    InputError
+        If another encoder is to be trained on copies, or on babble: the challenge allows no other speech.
     """
 
     encoder: str = "campplus"
@@ -89,6 +97,16 @@ class SystemSettings:
     content: str = CONTENT
     epochs: int | None = None
     channels: int | None = None
+    augmentation: Augmentation | None = None
+
+    def __post_init__(self) -> None:
+        if self.augmentation is None:
+            return
+        if self.encoder != "ecapa":
+            raise InputError(f"--augment, but {self.encoder} is not trained", fix="add --encoder ecapa")
+        if "babble" in self.augmentation.kinds:
+            problem = "--augment babble adds speech of others, which the TdSV challenge does not allow"
+            raise InputError(problem, fix="use --augment reverb,noise,music")
 
 
 def train_system(
@@ -145,7 +163,7 @@ def _train_encoder(
         train_asv(
             [training.training_corpus(challenge)],
             folder,
-            AsvSettings(epochs=settings.epochs, channels=settings.channels),
+            AsvSettings(epochs=settings.epochs, channels=settings.channels, augmentation=settings.augmentation),
             TrainingRun(overwrite=overwrite, jobs=processes, quiet=not context.progress),
         )
 

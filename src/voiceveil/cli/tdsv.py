@@ -136,9 +136,15 @@ def _context(args: argparse.Namespace) -> RunContext:
 
 def _train(args: argparse.Namespace) -> int:
     from voiceveil.api.tdsv import SystemSettings, train_system
+    from voiceveil.cli.train_options import augmentation
 
     settings = SystemSettings(
-        encoder=args.encoder, backend=args.backend, content=args.content, epochs=args.epochs, channels=args.channels
+        encoder=args.encoder,
+        backend=args.backend,
+        content=args.content,
+        epochs=args.epochs,
+        channels=args.channels,
+        augmentation=augmentation(args, seed=0),
     )
     system = train_system(args.challenge, args.out, settings, _context(args), overwrite=args.overwrite)
     record = system.record

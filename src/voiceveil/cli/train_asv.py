@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from voiceveil.cli.options import add_out
-from voiceveil.cli.train_options import add_data, add_run, training_run
+from voiceveil.cli.train_options import add_augmentation, add_data, add_run, augmentation, training_run
 from voiceveil.core.terminal import clock, print_lines
 from voiceveil.corpus import open_corpus
 from voiceveil.training.asv import AsvSettings, train_asv
@@ -30,6 +30,7 @@ examples:
   voiceveil train asv --model ecapa --recipe official --data data/train-clean-360 --out exp/asv_official --device cuda
   voiceveil train asv --model campplus-tuned --data data/train-clean-360_b2 --trained-on anonymized --out exp/tuned_b2
   voiceveil train asv --model xvector --data librispeech:/corpora/train-clean-100 more/speech --out exp/xvector
+  voiceveil train asv --model xvector --data data/train --augment all --noise musan --rirs RIRS_NOISES --out exp/xvector
 """
 
 
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validation-speakers", type=int, metavar="N", help="speakers held out to measure the EER (default: a tenth)"
     )
+    add_augmentation(parser)
     add_run(parser)
     parser.add_argument(
         "--features",
@@ -81,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         channels=args.channels,
         validation_speakers=args.validation_speakers,
         trained_on=args.trained_on,
+        augmentation=augmentation(args, args.seed),
         seed=args.seed,
     )
     record = train_asv([open_corpus(spec) for spec in args.data], args.out, settings, training_run(args))
@@ -97,6 +100,8 @@ def _lines(record: dict[str, Any], out: Path) -> list[str]:
         f"trained on {record['speakers']} speakers, {record['utterances']} utterances, "
         f"{clock(3600 * record['hours'])} (h:mm:ss) of {record['data']} speech",
     ]
+    if "augmentation" in settings:
+        lines[-1] += f", with copies: {', '.join(settings['augmentation']['kinds'])}"
     official = record.get("encoder") == "speechbrain"
     if official and record["accuracy"] is not None:
         lines.append(

@@ -6,10 +6,14 @@ import argparse
 from pathlib import Path
 
 from voiceveil.cli.options import add_device, add_jobs, add_json, add_progress, add_seed
+from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance, open_corpus
+from voiceveil.training.augmentation import KINDS, Augmentation, parse_kinds
 from voiceveil.training.training_run import TrainingRun
 
-__all__ = ["add_data", "add_features", "add_run", "opened_utterances", "training_run"]
+__all__ = [
+    "add_augmentation", "add_data", "add_features", "add_run", "augmentation", "opened_utterances", "training_run",
+]  # fmt: skip
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +40,34 @@ def add_features(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file that keeps the features for later runs (default: features.sqlite in DIR)",
     )
+
+
+def add_augmentation(parser: argparse.ArgumentParser) -> None:
+    """Declare --augment and its folders."""
+    parser.add_argument(
+        "--augment",
+        metavar="KINDS",
+        help=f"also train on copies of the speech with {', '.join(KINDS)}: a list of these, or all",
+    )
+    parser.add_argument("--noise", type=Path, metavar="DIR", help="folder like MUSAN: noise, music and speech in it")
+    parser.add_argument(
+        "--rirs", type=Path, metavar="DIR", help="folder of room responses like RIRS_NOISES (default: simulated rooms)"
+    )
+    parser.add_argument(
+        "--snrs",
+        choices=["kaldi", "speechbrain"],
+        default="kaldi",
+        help="ranges of signal-to-noise ratios, as in the recipes of x-vectors or ECAPA-TDNN (default: kaldi)",
+    )
+
+
+def augmentation(args: argparse.Namespace, seed: int) -> Augmentation | None:
+    """Return the augmentation that the arguments of :func:`add_augmentation` ask for; None without --augment."""
+    if args.augment is None:
+        if args.noise is not None or args.rirs is not None:
+            raise InputError("--noise and --rirs are folders for --augment", fix="add e.g. --augment all")
+        return None
+    return Augmentation(parse_kinds(args.augment), args.noise, args.rirs, args.snrs, seed)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,8 @@ from voiceveil.run.context import RunContext
 from voiceveil.training.asv_data import TrainingSet, collect, digest, divide, usable_utterances
 from voiceveil.training.asv_recipes import AsvRecipe, recipe_for
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND, Trainer
-from voiceveil.training.feature_store import open_store
+from voiceveil.training.augmentation import Augmentation, Augmenter
+from voiceveil.training.feature_store import CopyMaker, JoinedStore, copy_of, open_store
 from voiceveil.training.training_run import TrainingRun, check_device, finished_training, write_record
 
 __all__ = ["AsvSettings", "train_asv"]
@@ -53,6 +54,8 @@ class AsvSettings:
         Speakers who are not trained on, for the validation EER.
     trained_on : {"original", "anonymized", "similar"}
         Kind of the training speech, for those who attack with the encoder.
+    augmentation : Augmentation, optional
+        Copies of the training speech with reverberation, noise, music or babble, which are trained on as well.
     seed : int
         Of weights, order and chunks.
     """
@@ -65,6 +68,7 @@ class AsvSettings:
     channels: int | None = None
     validation_speakers: int | None = None
     trained_on: Literal["original", "anonymized", "similar"] = "original"
+    augmentation: Augmentation | None = None
     seed: int = 0
 
 
@@ -104,13 +108,23 @@ def train_asv(
         "data_sha256": digest(utterances),
         "seed": settings.seed,
     }
+    augmenter = None if settings.augmentation is None else Augmenter(settings.augmentation)
+    if augmenter is not None:
+        recorded["augmentation"] = augmenter.record()
+    is_official = (settings.model, settings.recipe) == ("ecapa", "official")
+    if is_official and augmenter is not None:
+        fix = "leave --augment out, or use --recipe fixed"
+        raise InputError("the official recipe of ecapa trains without augmentation", fix=fix)
     with exclusive_lock(out, "another training"):
         finished = finished_training(out, recorded, CHECKPOINT_KIND, overwrite=run.overwrite)
         if finished is not None:
             return finished
         folder = out / RECORDS / "features" if run.features is None else run.features
-        train = _train_official if (settings.model, settings.recipe) == ("ecapa", "official") else _train
-        record = train(utterances, recipe, recorded, run, out, folder)
+        if is_official:
+            record = _train_official(utterances, recipe, recorded, run, out, folder)
+        else:
+            data = _training_set(utterances, recipe, recorded, run, folder, augmenter)
+            record = Trainer(kind, recipe, data, recorded, run).train(out)
         record["corpora"] = [{"name": corpus.name, "utterances": len(corpus)} for corpus in corpora]
         write_record(out, record)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
@@ -121,15 +135,27 @@ def train_asv(
     return record
 
 
-def _train(
-    utterances: list[Utterance], recipe: AsvRecipe, settings: dict[str, Any], run: TrainingRun, out: Path, folder: Path
-) -> dict[str, Any]:
-    """Train on features, which are kept in ``folder``."""
+def _training_set(
+    utterances: list[Utterance],
+    recipe: AsvRecipe,
+    settings: dict[str, Any],
+    run: TrainingRun,
+    folder: Path,
+    augmenter: Augmenter | None,
+) -> TrainingSet:
+    """Return the divided speech with its features, which are kept in ``folder``; copies are of training speech only."""
     kind = speaker_model(settings["model"])
     store = open_store(folder, utterances, kind, jobs=run.jobs, quiet=run.quiet)
     usable = usable_utterances(utterances, store, recipe)
     division = divide(usable, settings["seed"], settings["validation_speakers"])
-    return Trainer(kind, recipe, TrainingSet(division, store), settings, run).train(out)
+    if augmenter is None:
+        return TrainingSet(division, store)
+    stores, train = [store], list(division.train)
+    for copies in (CopyMaker(augmenter, name) for name in augmenter.augmentation.kinds):
+        copied = [copy_of(utterance, copies.kind) for utterance in division.train]
+        stores.append(open_store(folder, copied, kind, copies=copies, jobs=run.jobs, quiet=run.quiet))
+        train += copied
+    return TrainingSet(replace(division, train=train), JoinedStore(stores))
 
 
 def _train_official(

@@ -21,7 +21,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
 from voiceveil.models.speaker.networks import FRAMES_PER_SECOND, repeat_frames, subtract_mean
 from voiceveil.training.asv_recipes import AsvRecipe
-from voiceveil.training.feature_store import FeatureStore
+from voiceveil.training.feature_store import Store
 
 __all__ = ["Batches", "Division", "TrainingSet", "collect", "digest", "divide", "usable_utterances"]
 
@@ -61,7 +61,7 @@ def _size(utterance: Utterance) -> int:
         raise InputError("no such audio file", where=utterance.path) from error
 
 
-def usable_utterances(utterances: list[Utterance], store: FeatureStore, recipe: AsvRecipe) -> list[Utterance]:
+def usable_utterances(utterances: list[Utterance], store: Store, recipe: AsvRecipe) -> list[Utterance]:
     """Return the utterances without those, and then without the speakers, that the recipe leaves out."""
     counts: dict[str | None, int] = defaultdict(int)
     for utterance in (kept := [u for u in utterances if store.entry(u).frames >= recipe.least_frames]):
@@ -142,7 +142,7 @@ class TrainingSet:
     """A divided corpus, and the features of its utterances."""
 
     division: Division
-    store: FeatureStore
+    store: Store
 
 
 class Batches:

@@ -6,6 +6,9 @@ of the utterances; its first line states the kind of the features). Utterances a
 data, then the line, so that a killed run resumes where it stopped. An utterance is identified by path, size and
 modification time of its file, and its part of the file.
 
+Features of augmented copies have a subfolder for each kind of copy. An utterance and its copy differ in their ids, see
+:func:`copy_of`; a :class:`JoinedStore` holds both.
+
 The features are personal data, like the recordings.
 """
 
@@ -14,10 +17,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +34,9 @@ from voiceveil.corpus import Utterance
 from voiceveil.models.speaker.networks import RATE, FeatureName, SpeakerModel, features
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
+from voiceveil.training.augmentation import Augmenter, CopyKind
 
-__all__ = ["FeatureStore", "StoredUtterance", "open_store"]
+__all__ = ["CopyMaker", "FeatureStore", "JoinedStore", "Store", "StoredUtterance", "copy_of", "open_store"]
 
 _VERSION = 2
 
@@ -58,6 +62,11 @@ class FeatureStore:
         )
         self._entries = entries
 
+    @property
+    def utterances(self) -> Iterable[Utterance]:
+        """The utterances in the store."""
+        return self._entries
+
     def entry(self, utterance: Utterance) -> StoredUtterance:
         """Return position and length of an utterance."""
         return self._entries[utterance]
@@ -68,11 +77,57 @@ class FeatureStore:
         return self._frames[entry.first : entry.first + entry.frames]
 
 
+class Store(Protocol):
+    """Features of utterances, wherever they lie."""
+
+    def entry(self, utterance: Utterance) -> StoredUtterance:
+        """Return position and length of an utterance."""
+        ...
+
+    def read(self, utterance: Utterance) -> NDArray[np.float16]:
+        """Return all frames of an utterance (frames, width)."""
+        ...
+
+
+class JoinedStore:
+    """Several stores as one; each utterance is in one of them."""
+
+    def __init__(self, stores: Sequence[FeatureStore]) -> None:
+        self._store_of = {utterance: store for store in stores for utterance in store.utterances}
+
+    def entry(self, utterance: Utterance) -> StoredUtterance:
+        """Return position and length of an utterance in its store."""
+        return self._store_of[utterance].entry(utterance)
+
+    def read(self, utterance: Utterance) -> NDArray[np.float16]:
+        """Return all frames of an utterance (frames, width), a view of its store's file."""
+        return self._store_of[utterance].read(utterance)
+
+
+@dataclass(frozen=True)
+class CopyMaker:
+    """Makes the augmented copies of one kind."""
+
+    augmenter: Augmenter
+    kind: CopyKind
+
+    @property
+    def name(self) -> str:
+        """Name of the kind, with a hash of all that the copies depend on."""
+        return f"{self.kind}-{self.augmenter.fingerprint(self.kind)}"
+
+
+def copy_of(utterance: Utterance, kind: CopyKind) -> Utterance:
+    """Return the utterance under the id of its augmented copy."""
+    return replace(utterance, id=f"{utterance.id}~{kind}")
+
+
 def open_store(
     folder: Path,
     utterances: Iterable[Utterance],
     model: SpeakerModel,
     *,
+    copies: CopyMaker | None = None,
     jobs: int = 1,
     quiet: bool = True,
 ) -> FeatureStore:
@@ -86,6 +141,8 @@ def open_store(
         Utterances; the first that cannot be read is raised.
     model
         Model whose features are stored.
+    copies
+        The features are those of augmented copies of the recordings.
     jobs, quiet
         Processes, and whether to show no progress.
 
@@ -95,7 +152,7 @@ def open_store(
         If a recording cannot be read, or other files are in the place of the store.
     """
     heading = {"version": _VERSION, "feature": model.feature}
-    home = folder / model.feature
+    home = folder / (model.feature if copies is None else f"{model.feature}-{copies.name}")
     data, index = home / "features.f16", home / "index.jsonl"
     with exclusive_lock(home, "another extraction of features"):
         _refuse_foreign(index, data, heading)
@@ -104,7 +161,7 @@ def open_store(
             keys = {utterance: _key(utterance) for utterance in utterances}
             missing = {key: utterance for utterance, key in keys.items() if key not in entries}
             if missing:
-                extracted = _extract(missing, _Extract(model.feature), jobs, quiet)
+                extracted = _extract(missing, _Extract(model.feature, copies), jobs, quiet)
                 _append(data, index, entries, extracted, model.width)
         except OSError as error:
             raise OutputError(f"cannot write features: {error.strerror or error}", where=home) from error
@@ -181,11 +238,14 @@ class _Extract:
     """Work of a process: compute features and seconds of an utterance."""
 
     feature: FeatureName
+    copies: CopyMaker | None = None
 
     def __call__(self, item: tuple[str, Utterance]) -> tuple[NDArray[np.float16], float]:
         utterance = item[1]
         wave = load(utterance.path, rate=RATE, start=utterance.start, duration=utterance.duration)
-        frames = features(wave.samples, self.feature)
+        copies = self.copies
+        samples = wave.samples if copies is None else copies.augmenter(wave.samples, copies.kind)
+        frames = features(samples, self.feature)
         if not len(frames):
             message = f"utterance {utterance.id} has {wave.duration:.3f} s: too short for one frame"
             raise InputError(message, where=utterance.path, fix="leave it out")
