@@ -211,6 +211,13 @@ def _ctc_attention(dimensions: Dimensions, size: Size, seed: int, device: str, a
     )
 
 
+def _phones(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    from voiceveil.models.nets.phone_encoder import PhoneEncoderSize
+    from voiceveil.training.phone_task import PhoneTask
+
+    return PhoneTask(PhoneEncoderSize(), seed=seed, device=device)
+
+
 def _ctc_attention_masked(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     return _ctc_attention(dimensions, size, seed, device, adversary_loss=1.0)
 
@@ -218,6 +225,7 @@ def _ctc_attention_masked(dimensions: Dimensions, size: Size, seed: int, device:
 _DECODER_PLAN = TrainingPlan(steps=8000)
 _INTONATION_PLAN = TrainingPlan(steps=1500, peak=1.5e-3)
 _VOICING_PLAN = TrainingPlan(steps=1200, peak=2e-3)
+_PHONE_PLAN = TrainingPlan(steps=4000, batch_size=16, peak=2e-4)
 _GAN_PLANS = (TrainingPlan(steps=5000, peak=5e-4), TrainingPlan(steps=300_000, batch_size=32, peak=1e-4))
 _RECOGNIZER_PLANS = (TrainingPlan(steps=5000, batch_size=8), TrainingPlan(steps=200_000, batch_size=32, peak=5e-4))
 
@@ -253,6 +261,15 @@ NETWORK_RECIPES: dict[str, NetworkRecipe] = {
         _VOICING_PLAN,
         frames=400,
         speeds=_VEIL_SPEEDS,
+    ),
+    "phones": NetworkRecipe(
+        "train a phone encoder, whose posteriors are content without the speaker; needs transcripts",
+        _phones,
+        _PHONE_PLAN,
+        _PHONE_PLAN,
+        frames=400,
+        transcripts=True,
+        speaker=False,
     ),
     "am": NetworkRecipe(
         "train the acoustic model of b1a: content, F0 and speaker to mel spectra",

@@ -11,12 +11,14 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.content.features import content_encoder
 from voiceveil.models.feature_extractors import feature_extractors
+from voiceveil.models.nets.phone_encoder import CLASSES
 from voiceveil.models.speaker.encoders import encoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.training.ctc_attention_task import CtcAttentionTask
 from voiceveil.training.network_recipes import Dimensions, NetworkRecipe, network_recipe
 from voiceveil.training.network_settings import NetworkSettings, TrainingPlan
+from voiceveil.training.phone_data import PhoneAligner, PhoneData
 from voiceveil.training.recognition_data import ALPHABET, RecognitionData
 from voiceveil.training.source_filter_task import SourceFilterTask
 from voiceveil.training.synthesis_data import SynthesisData
@@ -65,7 +67,8 @@ def train_network(
     check_device(run.device, run.threads)
     out.mkdir(parents=True, exist_ok=True)
     context = RunContext(Cache(run.features or out / "features.sqlite"), run.jobs, progress=not run.quiet)
-    inputs = (_recognition_inputs if recipe.transcripts else _synthesis_inputs)(utterances, recipe, settings, context)
+    read = _synthesis_inputs if not recipe.transcripts else _phone_inputs if recipe.frames else _recognition_inputs
+    inputs = read(utterances, recipe, settings, context)
     task = recipe.task(inputs.dimensions, settings.size, settings.seed, run.device)
     recorded: dict[str, Any] = {
         "network": settings.network,
@@ -107,7 +110,7 @@ def _plan(recipe: NetworkRecipe, settings: NetworkSettings) -> TrainingPlan:
 class _Inputs(NamedTuple):
     """Training data, dimensions of the network, and fingerprints of the models that made the features."""
 
-    data: SynthesisData | RecognitionData
+    data: SynthesisData | RecognitionData | PhoneData
     dimensions: Dimensions
     fingerprints: dict[str, str]
 
@@ -145,6 +148,14 @@ def _recognition_inputs(
     if names.input_features:
         fingerprints["hears"] = names.input_features
     return _Inputs(data, dimensions, fingerprints)
+
+
+def _phone_inputs(
+    utterances: Sequence[Utterance], recipe: NetworkRecipe, settings: NetworkSettings, context: RunContext
+) -> _Inputs:
+    seconds = settings.crop or recipe.frames / 100
+    data = PhoneData(utterances, context, seconds=seconds, seed=settings.seed)
+    return _Inputs(data, Dimensions(CLASSES, 0), {"alignment": PhoneAligner().fingerprint()})
 
 
 def _set_losses(task: Task, settings: NetworkSettings) -> dict[str, Any]:

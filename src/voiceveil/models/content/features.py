@@ -85,6 +85,7 @@ content_encoders: Registry[Callable[[str], ContentEncoder]] = Registry(
         "voiceveil.models.content.self_supervised",
         "voiceveil.models.content.bottleneck",
         "voiceveil.models.content.ctc_attention",
+        "voiceveil.models.content.phones",
     ),
 )
 

@@ -1,0 +1,75 @@
+"""Posterior probabilities of phones as content features: ``phones:FOLDER``, a folder of `voiceveil train phones`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceveil.audio import Waveform
+from voiceveil.core.errors import InputError
+from voiceveil.models.asr.recognition import check_audio
+from voiceveil.models.content.features import ContentEncoder, content_encoders
+from voiceveil.models.content.trained import TrainedContent, weights_file
+from voiceveil.run.ledger import sha256_file
+
+__all__ = ["PhoneContent"]
+
+#: Vectors of the encoder in a piece of a long recording, and vectors of context on both sides (about a second).
+_PIECE, _CONTEXT = 660, 40
+_STRIDE, _SPAN = 384, 895
+
+
+@dataclass(frozen=True)
+class PhoneContent(TrainedContent):
+    """Posteriors (frames, 118) of the phone encoder in ``file``, a vector every 12 ms."""
+
+    weights_kind: ClassVar[str] = "phone encoder"
+    hop: ClassVar[float] = 192.0
+    offset: ClassVar[float] = 351.0
+    minimum: ClassVar[float] = 0.06
+    #: Probabilities need no normalization over the utterance.
+    normalized: ClassVar[bool] = True
+
+    @property
+    def dimension(self) -> int:
+        """Number of classes."""
+        return int(self.record["size"]["classes"])
+
+    def fingerprint(self) -> str:
+        """Return the hash of the weights."""
+        return f"content phones {sha256_file(self.file)} 1"
+
+    def __call__(self, wave: Waveform) -> NDArray[np.float16]:
+        """Return the posteriors of an utterance; long ones are processed in overlapping pieces."""
+        import torch
+
+        check_audio(wave, self.rate, round(self.minimum * self.rate))
+        samples = wave.samples
+        count = (len(samples) - _SPAN) // _STRIDE + 1
+        pieces = []
+        for first in range(0, count, _PIECE):
+            begin, end = max(0, first - _CONTEXT), min(count, first + _PIECE + _CONTEXT)
+            part = torch.from_numpy(samples[begin * _STRIDE : (end - 1) * _STRIDE + _SPAN][None])
+            with torch.inference_mode():
+                output = self.network.posteriors(part)[0].numpy()
+            inside = slice(2 * (first - begin), 2 * (first - begin + min(_PIECE, count - first)))
+            pieces.append(output[inside])
+        return np.concatenate(pieces).astype(np.float16)
+
+    @staticmethod
+    def build(size: dict[str, Any]) -> Any:
+        """Return the network of a size."""
+        from voiceveil.models.nets.phone_encoder import PhoneEncoder, PhoneEncoderSize
+
+        return PhoneEncoder(PhoneEncoderSize(**size))
+
+
+@content_encoders.register("phones")
+def _phones(folder: str) -> ContentEncoder:
+    fix = "write phones:FOLDER, with a folder that `voiceveil train phones` wrote"
+    if not folder:
+        raise InputError("content encoder phones has no default weights", fix=fix)
+    return PhoneContent(weights_file(folder, "phone encoder", fix))
