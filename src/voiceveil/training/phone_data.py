@@ -63,7 +63,7 @@ class PhoneAligner:
         return np.array(rows, dtype=np.int32).reshape(-1, 3)
 
 
-def state_classes(phones: NDArray[np.int32], times: NDArray[np.float64]) -> NDArray[np.int64]:
+def state_classes(phones: NDArray[np.int32], times: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return the class at each time: 0 for silence, else the phone and its third; -1 beyond the phones.
 
     Parameters

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
-from voiceveil.models.content.features import FRAME, LEVEL, content_on_frames, normalize_content
+from voiceveil.models.content.features import FRAME, LEVEL, content_on_frames, prepared_content
 from voiceveil.models.feature_extractors import FeatureExtractors
 from voiceveil.models.pitch.trackers import f0_on_frames
 from voiceveil.run.context import RunContext
@@ -181,10 +181,10 @@ class SynthesisData:
 
     def _content(self, utterance: Utterance, which: int) -> NDArray[np.float16]:
         """Return the content of one of the extractors, normalized, at its own frame rate."""
-        key = self._content_keys[which][utterance.id]
+        key, encoder = self._content_keys[which][utterance.id], self._extractors.content_encoders[which]
         return self._memory.get(
             (utterance.id, which),
-            lambda: normalize_content(self._cache.get(key)).astype(np.float16),  # type: ignore[arg-type]
+            lambda: prepared_content(encoder, np.asarray(self._cache.get(key))).astype(np.float16),
         )
 
     def _pitch(self, utterance: Utterance, samples: int | None = None) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ __all__ = ["PerturbationSettings", "at_playback_speed", "perturb_channel"]
 Array = NDArray[np.float32]
 RATE = 16000
 #: Frequencies in Hz -> gains.
-Gains = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Gains = Callable[[NDArray[np.floating[Any]]], NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def at_playback_speed(samples: Array, speed: float) -> Array:
         spectrum[int(len(spectrum) / speed) :] = 0
         samples = np.fft.irfft(spectrum, len(samples)).astype(np.float32)
     positions = np.arange(count) * speed
-    return np.interp(positions, np.arange(len(samples)), samples).astype(np.float32)
+    return np.asarray(np.interp(positions, np.arange(len(samples)), samples), dtype=np.float32)
 
 
 def perturb_channel(samples: Array, rng: np.random.Generator, settings: PerturbationSettings) -> Array:

@@ -33,6 +33,7 @@ __all__ = [
     "content_on_frames",
     "interpolate",
     "normalize_content",
+    "prepared_content",
 ]
 
 #: Root mean square, relative to full scale, that recordings are scaled to before features are extracted.
@@ -207,6 +208,11 @@ def _encoder(layer: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(bytes(data), options, providers=["CPUExecutionProvider"])
+
+
+def prepared_content(encoder: ContentEncoder, content: NDArray[np.floating[Any]]) -> Features:
+    """Return the output of an encoder as synthesizers use it: normalized, unless it consists of probabilities."""
+    return content.astype(np.float32) if getattr(encoder, "probabilities", False) else normalize_content(content)
 
 
 def normalize_content(content: NDArray[np.floating[Any]]) -> Features:

@@ -30,8 +30,8 @@ class PhoneContent(TrainedContent):
     hop: ClassVar[float] = 192.0
     offset: ClassVar[float] = 351.0
     minimum: ClassVar[float] = 0.06
-    #: Probabilities need no normalization over the utterance.
-    normalized: ClassVar[bool] = True
+    #: Probabilities are not normalized over the utterance.
+    probabilities: ClassVar[bool] = True
 
     @property
     def dimension(self) -> int:

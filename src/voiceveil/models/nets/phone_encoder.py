@@ -53,7 +53,7 @@ class PhoneEncoder(nn.Module):
         """Return logits (B, 2 T, classes) for samples (B, N)."""
         hidden = self.norm(self.encoder(samples)[-1])
         logits: Tensor = self.classes(hidden)
-        return logits.unflatten(2, (2, self.size.classes)).flatten(1, 2)
+        return logits.reshape(logits.shape[0], -1, self.size.classes)
 
     def posteriors(self, samples: Tensor) -> Tensor:
         """Return posterior probabilities (B, 2 T, classes)."""

@@ -22,7 +22,7 @@ import numpy as np
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.activity import report_fraction
 from voiceveil.dsp.effort import spectral_balance, vocal_effort
-from voiceveil.models.content.features import FRAME, LEVEL, at_speed, content_on_frames, normalize_content
+from voiceveil.models.content.features import FRAME, LEVEL, at_speed, content_on_frames, prepared_content
 from voiceveil.models.feature_extractors import FeatureExtractors
 from voiceveil.models.pitch.trackers import f0_on_frames
 from voiceveil.models.speaker.encoders import l2_normalized
@@ -137,7 +137,7 @@ class Pipeline:
         frames, versions = -(-len(samples) // FRAME), []
         for factor in dict.fromkeys((speed, round(1 / speed, 2))):
             extractor = self.extractors.content if factor == 1 else at_speed(self.extractors.content, factor)
-            features = normalize_content(extract_cached(extractor, _extractor_input(samples)))
+            features = prepared_content(extractor, extract_cached(extractor, _extractor_input(samples)))
             versions.append(content_on_frames(features, extractor.hop, extractor.offset, frames))
         return np.asarray(np.mean(versions, axis=0), dtype=np.float32)
 
