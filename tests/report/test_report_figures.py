@@ -13,11 +13,12 @@ from tests.support.paths import GOLDEN
 from voiceveil import metrics
 from voiceveil.evaluation.averages import dataset_of
 from voiceveil.evaluation.details import UtteranceRecord
+from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.official import read_results
 from voiceveil.report.curves import det_svg
 from voiceveil.report.plots import similarity_svg
 from voiceveil.report.privacy_utility_plot import planes
-from voiceveil.report.published import published
+from voiceveil.report.published import published, published_table
 from voiceveil.report.report_data import ReportData
 from voiceveil.report.speakers import by_speaker
 from voiceveil.report.words import lost_words
@@ -121,6 +122,30 @@ def test_published_baselines_equal_the_official_files() -> None:
                     and (figure.metric != "wer" or edition != 2022 or f.model == "ASR_eval^anon")
                 ]
                 assert same == [pytest.approx(figure.value, abs=1e-6)], (edition, one.system, str(figure))
+
+
+def test_averages_of_published_figures_are_those_of_the_plans() -> None:
+    """Tables 5 to 7 of the plan of 2022, and the averages of Tables 6 to 8 of version 1.0 of that of 2024."""
+    table = published_table(load_protocol("vpc2022"))
+    assert table is not None
+    plan = np.array(  # the plan rounds some averages twice: -10.145 became -10.15
+        [
+            [11.74, 11.81, 7.94, 8.29, 0.77, 0.77, -9.71, -10.15],
+            [9.93, 9.18, 7.59, 7.56, 0.80, 0.80, -6.44, -6.44],
+            [6.53, 7.77, 8.04, 9.03, 0.61, 0.62, -1.72, -1.63],
+        ]
+    )
+    shown = np.array([[float(cell.removesuffix("%")) for cell in row[2:]] for row in table.rows])
+    np.testing.assert_allclose(shown, plan, atol=0.0101)
+    table = published_table(load_protocol("vpc2024"))
+    assert table is not None
+    first = {row[0]: row for row in table.rows if "evaluation plan 1.0" in row[1]}
+    assert first["B1"][2:] == ("8.68%", "8.63%", "3.41%", "6.27%", "43.13%", "42.31%")
+    assert first["B2"][2:] == ("8.11%", "5.20%", "10.70%", "10.41%", "55.61%", "53.49%")
+    later = {row[0]: row for row in table.rows if "evaluation plan 1.0" not in row[1]}
+    assert later["B1"][1] == "2024, result files of the 2024 repository"
+    assert later["B1"][2:] == ("9.20%", "6.07%", "3.07%", "2.91%", "42.71%", "42.78%")
+    assert published_table(load_protocol("vpc2026")) is None
 
 
 def test_published_figures_equal_the_evaluation_plans() -> None:

@@ -1,18 +1,19 @@
-"""The page of a comparison: Figures 7, 10, 14 and 15 of the overview of VoicePrivacy 2020 for the compared systems.
+"""The page of a comparison: the objective figures (7 to 12, 14, 15) of the overview of VoicePrivacy 2020.
 
 Conventions: see :mod:`voiceveil.report.comparison`; rates are shown in percent. One file, no script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.evaluation.averages import Average
-from voiceveil.report.comparison import COLUMNS, ORIGINAL, Comparison, ComparisonRow, shown
+from voiceveil.report.comparison import COLUMNS, ORIGINAL, AttackPoint, Comparison, ComparisonRow, shown
 from voiceveil.report.html import environment, style_and_policy
-from voiceveil.report.plots import Dot, dots_svg
+from voiceveil.report.plots import Dot, dots_svg, grouped_dots_svg
 from voiceveil.report.svg import Axis, Box, grid, place_names, scale, svg, text
 
 __all__ = ["write_comparison"]
@@ -23,7 +24,9 @@ _LARGEST = 1e5  # percent or dB on an axis
 _TITLES = {
     "eer_oa": "EER of the ignorant attacker (%)",
     "eer_aa": "EER of the lazy-informed attacker (%), higher is more private",
+    "eer_semi": "EER of the semi-informed attacker (%), higher is more private",
     "wer": "WER (%), lower is better",
+    "wer_anon": "WER by a recognizer trained on anonymized speech (%)",
     "deid": "DeID (%), higher is more private",
     "gvd": "G_VD (dB), higher: voices stay distinct",
 }
@@ -41,9 +44,9 @@ def write_comparison(comparison: Comparison, path: Path) -> Path:
             style=style,
             title=f"{len(measured)} conditions under {comparison.protocol}",
             comparison=comparison,
-            columns=COLUMNS,
+            columns=comparison.columns,
             shown=shown,
-            figures=list(_figures(measured)),
+            figures=_figures(comparison, measured),
         )
     )
     with atomic_path(path) as part:
@@ -51,20 +54,118 @@ def write_comparison(comparison: Comparison, path: Path) -> Path:
     return path
 
 
-def _figures(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
-    """Return (caption, SVG) of each figure that there are values for."""
-    figures = []
-    for column, number in (("eer_oa", "7"), ("eer_aa", "7"), ("wer", "10")):
-        dots = [
-            Dot(r.system, a.value, a.low, a.high, _kind(r)) for r in rows if (a := r.values.get(column)) is not None
-        ]
-        if dots:
-            figures.append((f"As Figure {number}: {_TITLES[column]}", dots_svg(dots, _TITLES[column], _TITLES[column])))
+@dataclass(frozen=True)
+class PageFigure:
+    """A drawing with its caption, and its series: name -> CSS class of their marks."""
+
+    caption: str
+    drawing: str
+    series: Mapping[str, str] = field(default_factory=dict)
+
+
+def _figures(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[PageFigure]:
+    """Return the figures that there are values for, in the order of the overview."""
+    figures = [_dots(rows, "eer_oa", "7"), _dots(rows, "eer_aa", "7"), _cllr_figure(comparison.points)]
+    figures += [_gender_figure(rows, column) for column in _ATTACKERS]
+    parts: dict[str, Sequence[ComparisonRow]] = {
+        f", {name}": corpus for name, corpus in comparison.corpora.items()
+    } or {"": rows}
+    figures += [_dots(part, "wer", "10", name) for name, part in parts.items()]
+    figures.append(_series_figure(rows, _ATTACKERS, "11", "EER against all attackers (%)"))
+    for name, part in parts.items():
+        figures.append(_series_figure(part, _RECOGNIZERS, "12", f"WER by recognizers of both kinds{name} (%)"))
     for x, y, number in (("deid", "gvd", "14"), ("eer_aa", "wer", "15")):
-        points = [row for row in rows if x in row.values and y in row.values]
-        if points:
-            figures.append((f"As Figure {number}: {COLUMNS[y]} against {COLUMNS[x]}", scatter_svg(points, x, y)))
-    return figures
+        figures += [_scatter(part, (x, y), number, name) for name, part in parts.items()]
+    return [figure for figure in figures if figure is not None]
+
+
+#: Series of Figures 11 and 12: column -> its name and the CSS class of its marks, the strongest last.
+_ATTACKERS = {
+    "eer_oa": ("ignorant", "k-published"),
+    "eer_aa": ("lazy-informed", "k-other"),
+    "eer_semi": ("semi-informed", "k-main"),
+}
+_RECOGNIZERS = {
+    "wer": ("trained on original speech", "k-other"),
+    "wer_anon": ("trained on anonymized speech", "k-main"),
+}
+
+
+def _dot(row: ComparisonRow, average: Average, style: str = "") -> Dot:
+    return Dot(row.system, average.value, average.low, average.high, style or _kind(row))
+
+
+def _dots(rows: Sequence[ComparisonRow], column: str, number: str, part: str = "") -> PageFigure | None:
+    dots = [_dot(row, average) for row in rows if (average := row.values.get(column)) is not None]
+    if not dots:
+        return None
+    title = f"{_TITLES[column]}{part}"
+    return PageFigure(f"As Figure {number}: {title}", dots_svg(dots, title, _TITLES[column]))
+
+
+def _series_figure(
+    rows: Sequence[ComparisonRow], columns: Mapping[str, tuple[str, str]], number: str, title: str
+) -> PageFigure | None:
+    """Return several columns in one figure; None unless a system has the last of them, the one of anonymized speech."""
+    last = list(columns)[-1]
+    shown_rows = [row for row in rows if last in row.values or row.system == ORIGINAL]
+    if not any(last in row.values for row in shown_rows if row.system != ORIGINAL):
+        return None
+    groups = {
+        row.system: [
+            _dot(row, row.values[column], style) for column, (_, style) in columns.items() if column in row.values
+        ]
+        for row in shown_rows
+    }
+    drawing = grouped_dots_svg(groups, title, title)
+    return PageFigure(f"As Figure {number}: {title}", drawing, dict(columns.values()))
+
+
+def _gender_figure(rows: Sequence[ComparisonRow], column: str) -> PageFigure | None:
+    """Return the EERs of female and male speakers under one attacker."""
+    series = {"f": ("female", "k-main"), "m": ("male", "k-other")}
+    groups = {
+        row.system: [
+            _dot(row, row.genders[gender][column], style)
+            for gender, (_, style) in series.items()
+            if column in row.genders.get(gender, {})
+        ]
+        for row in rows
+    }
+    groups = {name: dots for name, dots in groups.items() if dots}
+    if not any(name != ORIGINAL for name in groups):
+        return None
+    title = f"EER of the {_ATTACKERS[column][0]} attacker for women and men (%)"
+    return PageFigure(f"As Figure 9: {title}", grouped_dots_svg(groups, title, title), dict(series.values()))
+
+
+def _cllr_figure(points: Sequence[AttackPoint]) -> PageFigure | None:
+    """Return EER against minimum Cllr, a point for each system and data set."""
+    if not points:
+        return None
+    left, top, right, bottom = _FRAME
+    across = scale([100 * point.eer for point in points], left, right, from_zero=True)
+    up = Axis(0.0, 1.0, 0.2, bottom, top)
+    titles = ("EER (%)", "minimum Cllr (bit), higher is more private")
+    parts = list(grid(across, up, _FRAME, (across.ticks(), up.ticks()), titles))
+    for point in points:
+        name, style = _ATTACKERS[point.column]
+        tip = f"{point.system}, {point.data}, {name}: EER {100 * point.eer:.1f}%, minimum Cllr {point.min_cllr:.3f}"
+        x, y = across(100 * point.eer), up(point.min_cllr)
+        mark = f'<circle class="mark {style}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>'
+        parts.append(f"<g><title>{text(tip)}</title>{mark}</g>")
+    used = {point.column for point in points}
+    series = {name: style for column, (name, style) in _ATTACKERS.items() if column in used}
+    title = f"EER and minimum Cllr of {len(points)} attacks, each on one data set"
+    return PageFigure(f"As Figure 8: {title}", svg(right + 16, bottom + 48, title, parts), series)
+
+
+def _scatter(rows: Sequence[ComparisonRow], columns: tuple[str, str], number: str, part: str) -> PageFigure | None:
+    x, y = columns
+    points = [row for row in rows if x in row.values and y in row.values]
+    if not points:
+        return None
+    return PageFigure(f"As Figure {number}{part}: {COLUMNS[y]} against {COLUMNS[x]}", scatter_svg(points, x, y))
 
 
 def scatter_svg(rows: Sequence[ComparisonRow], x: str, y: str) -> str:

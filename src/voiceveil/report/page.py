@@ -23,6 +23,7 @@ from voiceveil.report import sections
 from voiceveil.report.excerpts import excerpts
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.report.privacy_utility_plot import planes
+from voiceveil.report.published import published_table
 from voiceveil.report.report_data import ReportData, load_report_data
 from voiceveil.report.summary import KNOWLEDGE, caveats, findings, percent, shown, warnings
 from voiceveil.report.task_parts import task_parts
@@ -129,6 +130,7 @@ def render(data: ReportData, others: Sequence[Results], options: Options) -> str
         "notes": sections.notes(data),
         "strongest": data.strongest(),
         "planes": planes(data, others),
+        "published": None if data.protocol is None else published_table(data.protocol),
         "parts": task_parts(data),
         "genders": sections.genders(data),
         "speakers": speakers,

@@ -6,7 +6,7 @@ Conventions: rates are fractions and shown in percent. Colors and line styles ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,9 +42,28 @@ def dots_svg(dots: Sequence[Dot], title: str, axis: str) -> str:
     axis
         Title of the horizontal axis.
     """
-    row, left, right, top = 19.0, 118.0, 446.0, 8.0
-    bottom = top + row * len(dots)
-    most = max([50.0, *(100 * _end(dot.high, dot.value) for dot in dots)])
+    return _rows_svg([(dot.name, [dot]) for dot in dots], 19.0, title, axis)
+
+
+def grouped_dots_svg(groups: Mapping[str, Sequence[Dot]], title: str, axis: str) -> str:
+    """Return a dot plot with several dots for each row, below each other, as :func:`dots_svg`.
+
+    Parameters
+    ----------
+    groups
+        Name of a row -> its dots, told apart by their style.
+    title, axis
+        As of :func:`dots_svg`.
+    """
+    most = max(len(dots) for dots in groups.values())
+    return _rows_svg(list(groups.items()), 11.0 * most + 8, title, axis)
+
+
+def _rows_svg(rows: Sequence[tuple[str, Sequence[Dot]]], height: float, title: str, axis: str) -> str:
+    """Return rows of dots, each ``height`` pixels high."""
+    left, right, top = 118.0, 446.0, 8.0
+    bottom = top + height * len(rows)
+    most = max([50.0, *(100 * _end(dot.high, dot.value) for _, dots in rows for dot in dots)])
     x = Axis(0.0, 10 * math.ceil(most / 10), 10.0, left, right)
     parts = [
         f'<path class="grid" d="M{x(tick):.1f} {top:g}V{bottom:g}"/>'
@@ -53,16 +72,22 @@ def dots_svg(dots: Sequence[Dot], title: str, axis: str) -> str:
     ]
     parts.append(f'<path class="equal" d="M{x(50):.1f} {top:g}V{bottom:g}"/>')
     parts.append(f'<text x="{(left + right) / 2:g}" y="{bottom + 36:g}" text-anchor="middle">{text(axis)}</text>')
-    for number, dot in enumerate(dots):
-        y = top + row * (number + 0.5)
-        parts.append(f'<text x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{text(shorten(dot.name, 17))}</text>')
-        if dot.low is not None and dot.high is not None and not math.isnan(dot.low):
-            ends = f"M{x(100 * dot.low):.1f} {y:.1f}H{x(100 * dot.high):.1f}"
-            parts.append(f'<path class="range {dot.style}" d="{ends}"/>')
-        tip = f"{dot.name}: {100 * dot.value:.1f}%"
-        mark = f'<circle class="mark {dot.style}" cx="{x(100 * dot.value):.1f}" cy="{y:.1f}" r="4.5"/>'
-        parts.append(f"<g><title>{text(tip)}</title>{mark}</g>")
+    for number, (name, dots) in enumerate(rows):
+        middle = top + height * (number + 0.5)
+        parts.append(f'<text x="{left - 8:g}" y="{middle + 4:.1f}" text-anchor="end">{text(shorten(name, 17))}</text>')
+        for place, dot in enumerate(dots):
+            parts += _dot_parts(dot, x, middle + 11.0 * (place - (len(dots) - 1) / 2))
     return svg(460.0, bottom + 44, title, parts)
+
+
+def _dot_parts(dot: Dot, x: Axis, y: float) -> Iterator[str]:
+    """Yield the interval and the mark of a dot."""
+    if dot.low is not None and dot.high is not None and not math.isnan(dot.low):
+        ends = f"M{x(100 * dot.low):.1f} {y:.1f}H{x(100 * dot.high):.1f}"
+        yield f'<path class="range {dot.style}" d="{ends}"/>'
+    tip = f"{dot.name}: {100 * dot.value:.1f}%"
+    mark = f'<circle class="mark {dot.style}" cx="{x(100 * dot.value):.1f}" cy="{y:.1f}" r="4.5"/>'
+    yield f"<g><title>{text(tip)}</title>{mark}</g>"
 
 
 def _end(end: float | None, value: float) -> float:

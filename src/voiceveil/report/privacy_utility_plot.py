@@ -152,7 +152,8 @@ def _reference(results: Results, kind: str, basis: _Basis) -> Point | None:
     if y is None or not known:
         return None
     x, attack = min(known, key=lambda pair: pair[0].value)
-    return Point(f"{results.system} ({kind}), {_whose(attack)}", x, y, kind, results.system)
+    version = f", {results.info['version']}" if kind == "published" else ""
+    return Point(f"{results.system} ({kind}{version}), {_whose(attack)}", x, y, kind, results.system)
 
 
 def _end(average: Average, end: str) -> float:

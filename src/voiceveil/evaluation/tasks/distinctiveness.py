@@ -125,7 +125,11 @@ class DistinctivenessTask(Task):
             "there means that voices stay apart after anonymization."
         )
         table = SectionTable(("metric", "set", "by", "value [95%]"), tuple(rows))
-        missing = "" if rows else "No voice similarity was computed: no attacker has compared voices."
+        missing = (
+            ""
+            if rows
+            else "No voice similarity was computed: it needs an attacker that compares voices, e.g. campplus."
+        )
         return Section("similarity", "Voice similarity", table, text, missing=missing)
 
 
