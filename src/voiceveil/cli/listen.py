@@ -29,6 +29,7 @@ examples:
   voiceveil listen design study --original data/libri_dev_trials_f data/libri_dev_trials_m \\
       --enroll data/libri_dev_enrolls --system B2=anon/b2_f B2=anon/b2_m D1=anon/d1_f D1=anon/d1_m --evaluators 30
   voiceveil listen design study --original wavs --system mine=anonymized --tasks preference clustering
+  voiceveil listen design study --original wavs --system mine=anonymized --texts 2022
   voiceveil listen invite study --url https://listen.example.org --days 14 > links.csv
   voiceveil listen revoke study --evaluators e007
   voiceveil listen serve study --port 8080
@@ -96,6 +97,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
 def _add_design(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `listen design`."""
     from voiceveil.apps.listen.study import RATINGS, TASKS
+    from voiceveil.apps.listen.texts import TEXTS
 
     parser.add_argument("study", type=Path, metavar="STUDY", help="a new folder")
     parser.add_argument("--original", nargs="+", required=True, metavar="CORPUS", help="original recordings")
@@ -140,6 +142,12 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", default="-26", metavar="DB|keep", help="loudness of all recordings in dB (default: %(default)s)"
     )
+    parser.add_argument(
+        "--texts",
+        choices=sorted(TEXTS),
+        default="default",
+        help="words of the pages: our own, or the questions and scales of the 2022 challenge (default: %(default)s)",
+    )
     add_seed(parser, "all draws")
 
 
@@ -173,6 +181,7 @@ def _design(args: argparse.Namespace) -> int:
         level=_level(args.level),
         seed=args.seed,
         name=args.study.resolve().name,
+        texts=args.texts,
     )
     study = design_from_specs(args.study, args.original, _systems(args.system), plan, enroll=args.enroll or [])
     kinds = [item.kind for item in study.items.values()]

@@ -276,7 +276,8 @@ def test_command_writes_report_tables_and_json(world: Path, tmp_path: Path, caps
     }  # fmt: skip
     html = (tmp_path / "out" / "report.html").read_text()
     assert "<script" not in html
-    assert html.count('class="violin') == 4 * 3 + 2 * 3
+    assert html.count('class="violin') == 4 * 3
+    assert "Density of purity (Figure 19a)" in html
     assert main([*command, "--results", f"goood={results}"]) == 1
     assert "no system 'goood' in the study (did you mean good?)" in capsys.readouterr().err
     assert main([*command, "--results", str(results)]) == 1

@@ -14,7 +14,7 @@ from tests.support.listen_client import Client, search
 from tests.support.listen_world import make_study, served
 from voiceveil.apps.listen.app import invitation, open_app
 from voiceveil.apps.listen.design import StudyPlan
-from voiceveil.apps.listen.study import Study
+from voiceveil.apps.listen.study import RATINGS, Study
 from voiceveil.apps.listen.texts import load_texts
 from voiceveil.apps.web.tokens import Seal, read_key
 from voiceveil.core.errors import InputError
@@ -351,6 +351,29 @@ def test_database_belongs_to_one_design(place: Place, tmp_path: Path) -> None:
     next(iter((tmp_path / "study" / "audio").iterdir())).unlink()
     with pytest.raises(InputError, match="1 recordings are missing"):
         open_app(tmp_path / "study")
+
+
+def test_texts_of_2022_have_the_questions_and_scales_of_the_plan(tmp_path: Path) -> None:
+    make_study(tmp_path, StudyPlan(evaluators=2, raters=2, items=8, texts="2022"))
+    texts = load_texts(tmp_path / "study")
+    scales = {question: (texts[question]["low"], texts[question]["high"]) for question in RATINGS}
+    assert scales == {
+        "naturalness": (
+            "1: audio A exhibits severe audio degradation",
+            "10: audio A does not exhibit any degradation",
+        ),
+        "similarity": (
+            "1: audio A and B were uttered by different speakers for sure",
+            "10: audio A and B were uttered by the same speaker for sure",
+        ),
+        "intelligibility": ("1: audio A is NOT understandable at all", "10: audio A is perfectly understandable"),
+    }
+    assert texts["naturalness"]["question"].endswith("answer how much you can hear the audio degradation.")
+    assert texts["page"]["recording_a"] == "Audio A"
+    assert texts["page"]["next"] == "Next"  # what the plan does not say is as in the default texts
+    assert "original audio includes background noise" in " ".join(texts["naturalness"]["help"].split())
+    with pytest.raises(InputError, match="unknown texts '2020'"):
+        StudyPlan(texts="2020")
 
 
 def test_texts_of_a_study_are_checked(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from voiceveil.apps.listen.cluster_effects import ClusterEffects, cluster_effects
 from voiceveil.apps.listen.clusters import Clustering, cluster_results
 from voiceveil.apps.listen.crossed_bootstrap import crossed_interval, krippendorff_alpha, weighted_mean, weighted_median
 from voiceveil.apps.listen.responses import Person, Preference, Rating, Responses
@@ -189,6 +190,13 @@ class Analysis:
         names = {person.name for person in self.kept}
         panels = [panel for panel in self.responses.panels if panel.evaluator in names]
         return cluster_results(panels) if panels else None
+
+    @cached_property
+    def cluster_effects(self) -> ClusterEffects | None:
+        """What the differences between control and other panels depend on."""
+        if self.clustering is None:
+            return None
+        return cluster_effects(self.clustering.scores, {person.name: person.background for person in self.kept})
 
     def lines(self) -> list[str]:
         """Return the main results as lines for a terminal."""

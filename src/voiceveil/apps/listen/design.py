@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from voiceveil import audio
 from voiceveil.apps.listen import recordings
 from voiceveil.apps.listen.sampling import Balance, Deck, deal_cells, deal_pairs, panel_shape
 from voiceveil.apps.listen.study import ORIGINAL, RATINGS, TASKS, Item, Recording, Study, StudySession
+from voiceveil.apps.listen.texts import initial_texts
 from voiceveil.apps.web.tokens import Seal, new_key, write_key
 from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError
@@ -56,8 +56,10 @@ class StudyPlan:
     level: float | None = -26.0  # of the recordings, dB of full scale; None: as they are
     seed: int = 0
     name: str = "listening test"
+    texts: str = "default"  # words of the pages that the study begins with, see `voiceveil.apps.listen.texts`
 
     def __post_init__(self) -> None:
+        initial_texts(self.texts)
         for task in self.tasks:
             if task not in TASKS:
                 raise InputError(f"unknown task {task!r}", fix=did_you_mean(task, list(TASKS)))
@@ -102,8 +104,8 @@ def design_study(
     if os.path.lexists(folder):
         fix = "name a new folder: invitations depend on the old one"
         raise InputError("this folder exists already", where=folder, fix=fix)
-    key = new_key()
-    builder = _StudyBuilder(plan or StudyPlan(), original, systems, enroll, Seal(key))
+    chosen, key = plan or StudyPlan(), new_key()
+    builder = _StudyBuilder(chosen, original, systems, enroll, Seal(key))
     evaluators = builder.draw()
     part = folder.with_name(f"{PART_PREFIX}{folder.name}")
     shutil.rmtree(part, ignore_errors=True)
@@ -112,7 +114,7 @@ def design_study(
         study = builder.study(evaluators)
         study.save(part)
         write_key(part / "key", key)
-        (part / "texts.toml").write_bytes((files("voiceveil.apps.listen") / "texts.toml").read_bytes())
+        (part / "texts.toml").write_bytes(initial_texts(chosen.texts))
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)

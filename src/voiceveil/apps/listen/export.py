@@ -89,7 +89,7 @@ def _is_number(text: str) -> bool:
 
 def plain(analysis: Analysis, compared: Sequence[Comparison]) -> dict[str, Any]:
     """Return all results as plain values; intervals are objects with value, low and high."""
-    clustering = analysis.clustering
+    clustering, effects = analysis.clustering, analysis.cluster_effects
     groups = {aspect: analysis.groups[aspect] for aspect in ASPECTS if aspect in analysis.groups}
     return {
         "format": "voiceveil listening analysis 1",
@@ -107,6 +107,9 @@ def plain(analysis: Analysis, compared: Sequence[Comparison]) -> dict[str, Any]:
         "agreement": [_agreement(agreement) for agreement in analysis.agreement],
         "preferences": [_share(share) for share in analysis.preferences],
         "clustering": None if clustering is None else {name: _system(row) for name, row in clustering.systems.items()},
+        "cluster_effects": None
+        if effects is None
+        else {name: list(map(asdict, e)) for name, e in effects.effects.items()},
         "objective": [{key: value for key, value in comparison.items() if key != "drawing"} for comparison in compared],
     }
 

@@ -10,14 +10,17 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from voiceveil.apps.listen.analysis import Analysis, Rules, analyze
 from voiceveil.apps.listen.answers import Answers
+from voiceveil.apps.listen.cluster_effects import MEASURES
+from voiceveil.apps.listen.cluster_figures import cumulative_svg, densities_svg, means_svg
 from voiceveil.apps.listen.export import plain, tables, write_csv
 from voiceveil.apps.listen.figures import violins_svg
 from voiceveil.apps.listen.objective import Comparison, comparisons, read_objective
 from voiceveil.apps.listen.responses import load_responses
-from voiceveil.apps.listen.study import Study
+from voiceveil.apps.listen.study import ORIGINAL, Study
 from voiceveil.apps.web.database import open_database
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
@@ -26,6 +29,10 @@ from voiceveil.report.curves import det_figure
 from voiceveil.report.html import environment, style_and_policy
 from voiceveil.run.outputs import recorded
 from voiceveil.stats.values import Estimate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["write_analysis"]
 
@@ -104,7 +111,8 @@ def render(analysis: Analysis, compared: Sequence[Comparison]) -> str:
         "sources": sources,
         "violins": violins,
         "curves": curves,
-        "clusters": _cluster_violins(analysis),
+        "clusters": _cluster_figures(analysis),
+        "measures": MEASURES,
         "compared": compared,
         "reference": first,
     }
@@ -113,19 +121,33 @@ def render(analysis: Analysis, compared: Sequence[Comparison]) -> str:
     return templates.get_template("analysis.html").render(context)
 
 
-def _cluster_violins(analysis: Analysis) -> dict[str, str]:
-    """Purity and F1 of the panels, as in Figure 19."""
+def _cluster_figures(analysis: Analysis) -> dict[str, str]:
+    """Return title -> drawing: Figures 18 (differences of groups) and 19 (purity and F1 of the panels)."""
     import numpy as np
 
-    if analysis.clustering is None:
+    clustering, effects = analysis.clustering, analysis.cluster_effects
+    if clustering is None:
         return {}
-    drawings = {}
-    for field in ("purity", "f1"):
-        groups = {
-            system: np.array([getattr(s, field) for s in analysis.clustering.scores if s.panel.system == system])
-            for system in analysis.clustering.systems
-        }
-        drawings[field] = violins_svg(groups, f"{field} of the panels", "purity" if field == "purity" else "F1")
+
+    def values(measure: str, system: str) -> NDArray[np.float64]:
+        return np.array([getattr(score, measure) for score in clustering.scores if score.panel.system == system])
+
+    drawings = {
+        f"Density of {title} (Figure 19a)": densities_svg(
+            {system: values(measure, system) for system in clustering.systems}, f"density of {title}", title
+        )
+        for measure, title in (("purity", "purity"), ("f1", "F1"))
+    }
+    if ORIGINAL in clustering.systems:
+        control = {"purity": values("purity", ORIGINAL), "F1": values("f1", ORIGINAL)}
+        title = "Purity and F1 of the control panels (Figure 19b)"
+        drawings[title] = cumulative_svg(control, title, "purity or F1")
+    for measure, groups in ({} if effects is None else effects.groups).items():
+        for factors, means in groups.items():
+            name = MEASURES[measure]
+            drawings[f"Difference of {name} by {factors} (Figure 18)"] = means_svg(
+                means, f"difference of {name} by {factors}", f"control - anonymized, {name}"
+            )
     return drawings
 
 

@@ -17,7 +17,7 @@ from voiceveil.core.documents import read_toml
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 
-__all__ = ["Ask", "Texts", "load_texts", "paragraphs"]
+__all__ = ["TEXTS", "Ask", "Texts", "initial_texts", "load_texts", "paragraphs"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,17 @@ class Texts:
 
     def __getitem__(self, section: str) -> Mapping[str, Any]:
         return self.parts[section]
+
+
+#: Texts that a study may begin with: name -> file beside this module.
+TEXTS = {"default": "texts.toml", "2022": "texts-2022.toml"}
+
+
+def initial_texts(name: str) -> bytes:
+    """Return the file of texts that a new study begins with, of :data:`TEXTS`."""
+    if name not in TEXTS:
+        raise InputError(f"unknown texts {name!r}", fix=did_you_mean(name, list(TEXTS)))
+    return (files("voiceveil.apps.listen") / TEXTS[name]).read_bytes()
 
 
 def load_texts(folder: Path) -> Texts:
