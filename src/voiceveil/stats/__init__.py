@@ -1,4 +1,4 @@
-"""Statistics: estimates with intervals, bootstrap, Wilson intervals, paired comparisons of rates, analysis of variance, power.
+"""Statistics: estimates with intervals, bootstrap, Wilson intervals, paired comparisons, analysis of variance, power.
 
 Verification metrics with intervals (``estimate``, ``compare``) are in :mod:`voiceveil.metrics`. Each name is imported
 when it is first used.
