@@ -1,7 +1,7 @@
 """Measure the reference scores of `voiceveil compare`: what same and different people, and real recordings, score.
 
     python scripts/measure_comparison.py data/libri_train --held-out data/libri_dev_trials_f data/libri_dev_trials_m \
-        > src/voiceveil/models/comparison_reference.toml
+        > src/voiceveil/evaluation/comparison_reference.toml
 
 Of each speaker the first utterances in a shuffled order that are long enough, cut to each length. Cosines of CAM++
 embeddings between different utterances of one speaker, and between utterances of two speakers; DNSMOS of the
@@ -77,7 +77,8 @@ def main() -> None:
     for seconds in LENGTHS:
         print(f"{seconds:g} s", file=sys.stderr)
         known, held_out = scores(people, seconds), scores(others, seconds)
-        low, high = np.percentile(known["same"][0], 5), np.percentile(known["different"][0], 95)
+        high = np.percentile(known["different"][0], 95)
+        low = (np.percentile(known["same"][0], 5) + high) / 2  # see voiceveil.evaluation.recording_comparison
         print(f"\n[[similarity]]\nseconds = {seconds}")
         for kind, (values, _) in known.items():
             quantiles = ", ".join(f"{value:.3f}" for value in np.percentile(values, PERCENTILES))

@@ -40,7 +40,7 @@ from voiceveil.systems.release import FIELDS, Release
 EXAMPLES = """\
 examples:
   voiceveil anonymize interview.mp4                                 writes interview.anonymized.mp4
-  voiceveil anonymize interview.m4a hidden.wav
+  voiceveil anonymize interview.m4a hidden.wav --check
   voiceveil anonymize *.m4a -o hidden/
   voiceveil anonymize - - < interview.m4a > hidden.m4a
   voiceveil anonymize interview.mp4 --speakers auto                 a voice of its own for each speaker
@@ -97,6 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="official: the random sequences of the challenge's own scripts (default: keyed)",
     )
     _add_output(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="compare the result with the original, as `voiceveil compare` does"
+    )
     add_progress(parser)
     add_json(parser, "the summary")
 

@@ -41,6 +41,7 @@ VERBS: dict[str, str] = {
     "doctor": "check the installation: packages, models, device, write access, and a short self-test",
     "systems": "list the anonymization systems: protection, word error rate, speed, parameters",
     "anonymize": "anonymize audio files, folders, Kaldi directories, manifests or named corpora",
+    "compare": "compare recordings with their anonymized versions: same voice? words kept? natural?",
     "evaluate": "evaluate systems by the protocol of a challenge: privacy and utility, with a report",
     "risk": "assess singling out, linkability and inference (GDPR), with a report",
     "corpus": "check, describe and convert corpora, and design trials",

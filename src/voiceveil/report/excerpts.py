@@ -15,13 +15,13 @@ from pathlib import Path
 
 import soundfile
 
-from voiceveil.audio import load
+from voiceveil.audio import Samples, load
 from voiceveil.core.errors import InputError
 from voiceveil.evaluation.details import Details, UtteranceRecord, read_details
 from voiceveil.report.report_data import ReportData
 from voiceveil.report.speakers import SpeakerEer
 
-__all__ = ["Excerpt", "ExcerptAudio", "excerpts"]
+__all__ = ["Excerpt", "ExcerptAudio", "audio_address", "excerpts"]
 
 _RATE = 16000  # Hz
 _SECONDS = 6.0
@@ -93,7 +93,11 @@ def _row(details: Details, speaker: SpeakerEer) -> UtteranceRecord | None:
 def _address(path: Path, start: float, seconds: float) -> str:
     """Return the first ``seconds`` from ``start`` of a file as a ``data:`` address."""
     wave = load(path, rate=_RATE, start=start)
+    return audio_address(wave.samples[: int(seconds * _RATE)], _RATE)
+
+
+def audio_address(samples: Samples, rate: int) -> str:
+    """Return audio as a ``data:`` address, in FLAC without tags."""
     buffer = io.BytesIO()
-    samples = wave.samples[: int(seconds * _RATE)]
-    soundfile.write(buffer, samples, _RATE, format="FLAC", subtype="PCM_16")
+    soundfile.write(buffer, samples, rate, format="FLAC", subtype="PCM_16")
     return f"data:audio/flac;base64,{base64.b64encode(buffer.getvalue()).decode()}"

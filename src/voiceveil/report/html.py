@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["environment", "markup", "style_and_policy"]
 
 
-def style_and_policy(*sheets: tuple[str, str]) -> tuple[Any, str]:
+def style_and_policy(*sheets: tuple[str, str], images: bool = False) -> tuple[Any, str]:
     """Return the style of a self-contained page, and the policy that allows this style and ``data:`` audio alone.
 
     Parameters
     ----------
     *sheets
         (package, file name) of style sheets that follow that of the report.
+    images
+        Allow ``data:`` images as well.
     """
     sheets = (("voiceveil.report", "report.css"), *sheets)
     style = "".join((files(package) / "templates" / name).read_text(encoding="utf-8") for package, name in sheets)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; media-src data:; base-uri 'none'; form-action 'none'"
+    pictures = "img-src data:; " if images else ""
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; media-src data:; {pictures}"
+    policy += "base-uri 'none'; form-action 'none'"
     return markup(style), policy
 
 

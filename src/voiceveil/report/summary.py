@@ -20,6 +20,7 @@ from voiceveil.stats import Estimate, average
 __all__ = ["KNOWLEDGE", "UNKNOWN", "SummaryCard", "caveats", "findings", "mean_of", "percent", "shown", "warnings"]
 
 Grade = Literal["good", "middling", "poor", "unknown"]
+_HARDLY_UNDERSTOOD = 0.5  # a WER of the original speech above which that of the anonymized speech says nothing
 _LOW_PITCH_CORRELATION = 0.3  # the minimum of the 2022 challenge: not above it is poor
 
 #: What an attacker knows, for a sentence that begins with "it".
@@ -130,6 +131,13 @@ def _words(data: ReportData) -> SummaryCard:
     if pair is None:
         return SummaryCard(question, "unknown", "Not measured", "No recognizer was run on the anonymized speech.")
     before, after = pair
+    if before.value > _HARDLY_UNDERSTOOD:
+        text = (
+            f"The speech recognizer gets {_shown(before)} of the words wrong in the original speech already, and "
+            f"{_shown(after)} in the anonymized speech: it does not understand these recordings (another language?), "
+            "and cannot tell whether words are kept."
+        )
+        return SummaryCard(question, "unknown", "Not known: the recognizer fails on the original speech", text)
     high = after.value if after.high is None else after.high
     added = high - before.value
     grade: Grade = "good" if added <= 0.05 else "middling" if added <= 0.15 else "poor"

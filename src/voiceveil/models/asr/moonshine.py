@@ -25,7 +25,7 @@ from voiceveil.models.asr.recognition import Recognizer, recognizers
 from voiceveil.models.asr.segmentation import PiecewiseRecognizer
 from voiceveil.run.ledger import sha256_file
 
-__all__ = ["Moonshine", "model_file", "repetition"]
+__all__ = ["Decoded", "Moonshine", "decode_with_entropy", "model_file", "repetition"]
 
 #: The files of moonshine-voice 0.1.0 and their hashes.
 FILES = {
@@ -60,8 +60,28 @@ class Moonshine(PiecewiseRecognizer):
 
     def transcribe_piece(self, samples: Samples) -> str:
         """Return the transcript of a piece, with the punctuation and capitals that the model writes."""
-        limit = max(1, round(len(samples) / self.rate * self.tokens_per_second))
-        return _text(_network().decode(samples, limit))
+        return _text(_network().decode(samples, self.token_limit(len(samples))))
+
+    def token_limit(self, samples: int) -> int:
+        """Return after how many tokens decoding of a piece stops."""
+        return max(1, round(samples / self.rate * self.tokens_per_second))
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """How sure the decoder was of a piece: tokens, mean entropy of its choices in nats, repetition without end."""
+
+    tokens: int
+    entropy: float
+    repeated: bool
+
+
+def decode_with_entropy(samples: Samples) -> Decoded:
+    """Decode a piece (n,) at 16 kHz of at most 30 s, and return how sure the decoder was of tokens and end."""
+    entropies: list[float] = []
+    tokens = _network().decode(samples, Moonshine().token_limit(len(samples)), entropies)
+    repeated = len(entropies) - len(tokens) > 1  # more than the end is missing: a loop was removed
+    return Decoded(len(entropies) if repeated else len(tokens), float(np.mean(entropies)), repeated)
 
 
 def repetition(tokens: list[int], *, min_times: int = 4, min_tokens: int = 12, max_period: int = 16) -> int:
@@ -85,8 +105,11 @@ class _Network:
     encoder: Any
     decoder: Any
 
-    def decode(self, samples: Samples, limit: int) -> list[int]:
-        """Return at most ``limit`` greedily decoded tokens of a piece (n,), without a repeated phrase at the end."""
+    def decode(self, samples: Samples, limit: int, entropies: list[float] | None = None) -> list[int]:
+        """Return at most ``limit`` greedily decoded tokens of a piece (n,), without a repeated phrase at the end.
+
+        The entropy of each choice, in nats, is added to ``entropies`` if it is given.
+        """
         mask = np.ones((1, len(samples)), dtype=np.int64)
         (hidden,) = self.encoder.run(None, {"input_values": samples[None], "attention_mask": mask})
         # The exported decoder subsamples the mask itself: it takes that of the waveform.
@@ -99,6 +122,8 @@ class _Network:
             step = {"input_ids": np.array([[token]]), "use_cache_branch": np.array([bool(tokens)])}
             logits, *present = self.decoder.run(None, {**fixed, **past, **step})
             token = int(logits[0, -1].argmax())
+            if entropies is not None:
+                entropies.append(_entropy(logits[0, -1]))
             if token == _END:
                 break
             # Only the first step returns keys and values of the encoder's output; later steps return them empty.
@@ -107,6 +132,13 @@ class _Network:
             if period := repetition(tokens):
                 return _without_loop(tokens, period)
         return tokens
+
+
+def _entropy(logits: Samples) -> float:
+    """Return the entropy of the softmax of logits, in nats."""
+    shifted = logits.astype(np.float64) - logits.max()
+    weights = np.exp(shifted)
+    return float(np.log(weights.sum()) - (weights * shifted).sum() / weights.sum())
 
 
 def _without_loop(tokens: list[int], period: int) -> list[int]:
