@@ -98,6 +98,15 @@ def test_warnings_come_first_and_grades_are_words(folder: Path, tmp_path: Path, 
     assert "What this does not show" in text
 
 
+def test_words_are_not_praised_where_the_recognizer_fails_on_the_original(report_data: ReportData) -> None:
+    figures = tuple(replace(f, value=1.0) if f.metric == "wer" else f for f in report_data.results.figures)
+    data = replace(report_data, results=replace(report_data.results, figures=figures))
+    words = findings(data)[1]
+    assert words.grade == "unknown"
+    assert words.answer == "Not known: the recognizer fails on the original speech"
+    assert "100.0% of the words wrong in the original speech already" in plain(words.text)
+
+
 def test_without_a_trained_attacker_the_report_warns(report_data: ReportData, tmp_path: Path) -> None:
     figures = tuple(f for f in report_data.results.figures if f.knowledge != "semi-informed")
     replace(report_data.results, figures=figures).save(tmp_path / "results.json")

@@ -14,6 +14,7 @@ from voiceveil.core.output_guard import refuse_files
 from voiceveil.corpus import Corpus, Utterance, open_corpus
 from voiceveil.evaluation.recording_comparison import RecordingPair, compare_pairs
 from voiceveil.evaluation.recording_summary import ComparisonSummary
+from voiceveil.models.asr.recognition import recognizer as open_recognizer
 from voiceveil.risk.folders import refuse_swapped
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
@@ -96,6 +97,8 @@ def compare(
     0.95
     """
     check_jobs(jobs)
+    if recognizer != "moonshine":  # whose absence is a note
+        open_recognizer(recognizer)
     pairs, notes = _pairs(original, anonymized)
     alone = len(pairs) == 1
     readable, lengths = [], []

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from voiceveil.audio import AUDIO_SUFFIXES, is_writable
 from voiceveil.cli.options import (
@@ -36,6 +36,9 @@ from voiceveil.corpus.readers import find_reader
 from voiceveil.systems import Anonymizer, Summary, anonymize
 from voiceveil.systems.contract import default_system, find_system
 from voiceveil.systems.release import FIELDS, Release
+
+if TYPE_CHECKING:
+    from voiceveil.api.comparing import RecordingComparison
 
 EXAMPLES = """\
 examples:
@@ -165,6 +168,8 @@ def _add_conversation(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Anonymize every input; return 1 if an utterance failed."""
     inputs, out = _inputs_and_output(args)
+    if args.check and PIPE in (str(out), *inputs):
+        raise UsageError("--check needs files to compare", fix="give file names instead of -")
     system = _system(args)
     publish = _release(args)
     if out is None:
@@ -177,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
         with chosen_jobs(args) as jobs:
             for source, target in sources:
                 summary = anonymize(source, target, system=system, jobs=jobs, publish=publish, **_options(args))
-                _print_summary(summary, system, args, to_stderr=str(out) == PIPE)
+                _print_summary(summary, system, args, to_stderr=str(out) == PIPE, source=source)
                 failed = failed or bool(summary.failures)
     return int(failed)
 
@@ -208,7 +213,7 @@ def _run_beside(inputs: Sequence[str], system: Anonymizer, args: argparse.Namesp
             print_lines(f"voiceveil: failed: {error}", file=sys.stderr)
             failed = True
         else:
-            _print_summary(summary, system, args)
+            _print_summary(summary, system, args, source=str(path))
     return int(failed)
 
 
@@ -280,15 +285,34 @@ def _release(args: argparse.Namespace) -> Release | None:
     return Release(args.publish, args.publish_map, fields)
 
 
-def _print_summary(summary: Summary, system: Anonymizer, args: argparse.Namespace, *, to_stderr: bool = False) -> None:
-    """Print the summary of a run, and what to do before its result is published."""
+def _print_summary(
+    summary: Summary,
+    system: Anonymizer,
+    args: argparse.Namespace,
+    *,
+    source: str | Corpus,
+    to_stderr: bool = False,
+) -> None:
+    """Print the summary of a run, the comparison with the originals, and what to do before publishing."""
     seeded = args.seed is not None or args.draws == "official"
     advice = _advice(summary, system, key_file=args.key_file, seeded=seeded, asked=args.publish is not None)
     stream = sys.stderr if to_stderr else sys.stdout
+    check = _comparison(source, summary, args)
     if args.json:
-        print(json.dumps({**asdict(summary), "before_publishing": advice}, default=str), file=stream)
+        compared = {} if check is None else {"check": check.as_dict()}
+        print(json.dumps({**asdict(summary), **compared, "before_publishing": advice}, default=str), file=stream)
     else:
-        print_lines(*([] if to_stderr and args.quiet else [*str(summary).splitlines(), *advice]), file=stream)
+        lines = [*str(summary).splitlines(), *([] if check is None else str(check).splitlines()), *advice]
+        print_lines(*([] if to_stderr and args.quiet else lines), file=stream)
+
+
+def _comparison(source: str | Corpus, summary: Summary, args: argparse.Namespace) -> RecordingComparison | None:
+    """Return the comparison of a run's result with the originals; None without --check, or without a result."""
+    if not args.check or not (summary.done or summary.already_done):
+        return None
+    from voiceveil.api.comparing import compare
+
+    return compare(source, summary.output, jobs=args.jobs, progress=not (args.quiet or args.json))
 
 
 def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seeded: bool, asked: bool) -> list[str]:
