@@ -87,7 +87,7 @@ def main() -> None:
             like = mean((values >= low).astype(float), owners)
             unlike = mean((values <= high).astype(float), owners)
             for name, share in (("same", like), ("different", unlike)):
-                interval = f"[{100 * share.low:.1f}, {100 * share.high:.1f}]"
+                interval = f"[{max(100 * share.low, 0):.1f}, {min(100 * share.high, 100):.1f}]"
                 print(f"# {len(others)} held-out speakers, {kind} people: {name} {100 * share.value:.1f}% {interval}")
     ratings = [DNSMOS()(wave)["ovr"] for waves in people.values() for wave in waves[:3]]
     quantiles = ", ".join(f"{value:.2f}" for value in np.percentile(ratings, PERCENTILES))

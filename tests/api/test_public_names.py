@@ -174,7 +174,7 @@ def test_compare_and_transcribe(tmp_path: Path) -> None:
     hidden = vv.compare(wave, vv.system("b2").convert(wave, key=vv.Key.from_seed(1)))
     assert hidden.similarity is not None
     assert hidden.similarity < 0.99
-    assert "voice similarity" in str(hidden)
+    assert "Similarity" in str(hidden)
     short = vv.compare(vv.Waveform(wave.samples[:800], 16000), wave)
     assert short.quality is None
     assert any("at least" in note for note in short.notes)

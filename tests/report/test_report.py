@@ -104,7 +104,7 @@ def test_words_are_not_praised_where_the_recognizer_fails_on_the_original(report
     words = findings(data)[1]
     assert words.grade == "unknown"
     assert words.answer == "Not known: the recognizer fails on the original speech"
-    assert "100.0% of the words wrong in the original speech already" in plain(words.text)
+    assert "of the words wrong in the original speech already" in words.text
 
 
 def test_without_a_trained_attacker_the_report_warns(report_data: ReportData, tmp_path: Path) -> None:

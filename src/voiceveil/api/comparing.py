@@ -129,10 +129,11 @@ def refuse_report(report: Path, pairs: tuple[RecordingPair, ...], *, overwrite: 
 
 def _pairs(original: Recording | Corpus, anonymized: Recording | Corpus) -> tuple[list[RecordingPair], list[str]]:
     """Return the pairs, and notes on recordings without a counterpart."""
-    if isinstance(original, Waveform) or isinstance(anonymized, Waveform):
+    if not all(isinstance(side, str | os.PathLike | Corpus) for side in (original, anonymized)):
         if isinstance(original, Corpus) or isinstance(anonymized, Corpus):
             raise InputError("a waveform and a corpus cannot be compared", fix="give two waveforms or two corpora")
         return [RecordingPair("recording", as_waveform(original), as_waveform(anonymized))], []
+    assert not isinstance(original, Waveform) and not isinstance(anonymized, Waveform)  # noqa: S101, PT018
     is_file = [not isinstance(side, Corpus) and Path(side).is_file() for side in (original, anonymized)]
     if all(is_file) and not any(Path(str(side)).suffix.lower() in _LISTS for side in (original, anonymized)):
         first, second = Path(str(original)), Path(str(anonymized))

@@ -199,7 +199,8 @@ def compare_pairs(
                 raise InputError(f"no recording has {evaluator.minimum:g} s")
             return [_evaluate(long_enough, side, evaluator, context) for side in sides]
         except InputError as error:
-            notes.append(f"{name} was not measured: {error}")
+            if name:
+                notes.append(f"{name} was not measured: {error}")
             return None
 
     embeddings = measured("voice similarity", lambda: _Middle(encoder("campplus"), "voice similarity"))
@@ -207,7 +208,7 @@ def compare_pairs(
     normalize = normalizer("plain") if texts is None else normalizer(normalization_of(open_recognizer(recognizer)))
     ratings = measured("quality", lambda: _Middle(DNSMOS(), "naturalness"))
     tracks = measured("pitch correlation", lambda: _Middle(tracker(), "intonation"))
-    checks = measured("language", _speech_check, ("original",))
+    checks = measured("", _speech_check, ("original",))
     compared = []
     for pair, seconds in zip(pairs, lengths, strict=True):
         vectors, words, quality, f0, check = (
