@@ -27,6 +27,7 @@ from voiceveil.official.submission.packing import Packed, pack
 EXAMPLES = """\
 examples:
   voiceveil submit results/b2
+  voiceveil submit results/en results/de results/es results/fr
   voiceveil submit results/b2 --out b2-dev.tar.gz --partial --unofficial
   voiceveil submit --check results/b2/submission_b2.tar.gz --data data
   voiceveil submit --check results/b2/submission_b2.tar.gz --data data --json
@@ -36,7 +37,13 @@ _SHOWN = 50  # faults that a person reads
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="a folder of `voiceveil evaluate`")
+    parser.add_argument(
+        "results",
+        nargs="*",
+        type=Path,
+        metavar="RESULTS",
+        help="a folder of `voiceveil evaluate`; for track 2 of 2026 one for each language",
+    )
     add_out(parser, "the archive to write (default: submission<suffix>.tar.gz in RESULTS)", metavar="FILE")
     add_former_name(parser, "--to", "--out")
     add_overwrite(parser, "replace the archive if there is one")
@@ -69,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pack or check."""
-    if (args.results is None) == (args.check is None):
+    if bool(args.results) == (args.check is not None):
         raise InputError("give either a folder of results or --check ARCHIVE")
     if args.check is None:
         packed = pack(

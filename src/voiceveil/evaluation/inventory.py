@@ -152,7 +152,7 @@ def _used_roles(protocol: Protocol, train: Sequence[str], emotions: Sequence[Emo
     named: list[tuple[str, str]] = [(name, role) for name, role in protocol.named_sets() if role in ("enroll", "trial")]
     named += [(part.set, "emotion") for part in emotions]
     if protocol.training is not None and not train:
-        named.append((protocol.training.set, "train"))
+        named += [(name, "train") for name in protocol.training.sets]
     roles: dict[str, str] = {}
     for name, role in named:
         roles.setdefault(name, role)
@@ -167,7 +167,7 @@ def _stand_ins(
     def there(names: Iterable[str]) -> list[str]:
         return [name for name in names if (data / name / "wav.scp").exists()]
 
-    if not train and protocol.training is not None and not there([protocol.training.set]):
+    if not train and protocol.training is not None and not there(protocol.training.sets):
         train = there(protocol.stand_ins.train)
     if not emotion and protocol.emotion and not there(part.set for part in protocol.emotion):
         emotion = there(protocol.stand_ins.emotion)
@@ -176,7 +176,7 @@ def _stand_ins(
 
 def _replacements(protocol: Protocol, train: Sequence[str], emotion: Sequence[str]) -> Iterator[str]:
     """Yield sentences about sets that are used instead of those of the plan."""
-    planned = {"the attacker learns from": [protocol.training.set] if protocol.training else []}
+    planned = {"the attacker learns from": list(protocol.training.sets) if protocol.training else []}
     planned["emotions are those of"] = [part.set for part in protocol.emotion]
     for (phrase, sets), names in zip(planned.items(), (train, emotion), strict=True):
         if names:
@@ -192,4 +192,4 @@ def _note(data: Path) -> list[str]:
 def _training(training: Training | None, corpora: dict[str, Corpus], train: Sequence[str]) -> tuple[str, ...]:
     if train:
         return tuple(train)
-    return (training.set,) if training is not None and training.set in corpora else ()
+    return tuple(name for name in (() if training is None else training.sets) if name in corpora)

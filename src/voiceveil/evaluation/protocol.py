@@ -113,12 +113,18 @@ class Emotion:
 
 @dataclass(frozen=True)
 class Training:
-    """The set that attackers learn from, anonymized."""
+    """The set that attackers learn from, anonymized, with its counts; ``more`` names further sets of the same use."""
 
     set: str
+    more: tuple[str, ...] = ()
     utterances: int | None = None
     speakers: int | None = None
     genders: Mapping[str, int] = field(default_factory=dict)  # gender -> speakers
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """All sets that attackers learn from."""
+        return (self.set, *self.more)
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,8 @@ class Official:
     ``family`` is the kind of speaker encoder that the challenge used, preferred if several attackers could have a name;
     ``asv``, ``asr`` and ``ser`` describe the challenge's evaluators of speakers, words and emotions. If files have WERs
     with several language models, those with ``language_model`` count in rankings and reports. ``evaluators`` maps
-    ``asv``, ``asr`` or ``ser`` to the names of models that are the challenge's own, without their folders.
+    ``asv``, ``asr`` or ``ser`` to the names of models that are the challenge's own, without their folders. ``track`` is
+    that of 2026, which has files and archives of its own.
     """
 
     layout: Literal["vpc2020", "vpc2022", "vpc2024", "vpc2026"]
@@ -215,6 +222,12 @@ class Official:
     ser: str = ""
     language_model: str = ""
     evaluators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    track: int = 1
+
+    def __post_init__(self) -> None:
+        if self.track not in (1, 2) or (self.track == 2 and self.layout != "vpc2026"):
+            fix = "1, or 2 with layout vpc2026"
+            raise InputError(f"official.track is {self.track} with the layout {self.layout}", fix=fix)
 
 
 @dataclass(frozen=True)
@@ -270,8 +283,8 @@ class Protocol:
                 yield name, "trial"
         for emotion in self.emotion:
             yield emotion.set, "emotion"
-        if self.training is not None:
-            yield self.training.set, "train"
+        for name in () if self.training is None else self.training.sets:
+            yield name, "train"
 
     def level(self, role: str) -> Level:
         """Return the level at which sets of a role are anonymized."""

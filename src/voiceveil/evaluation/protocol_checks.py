@@ -13,7 +13,7 @@ from voiceveil.metrics.catalog import METRICS, MetricInfo, metric_info
 if TYPE_CHECKING:
     from voiceveil.evaluation.protocol import Emotion, Protocol, Recognition
 
-__all__ = ["check_protocol", "known_metric", "protocol_metric"]
+__all__ = ["check_protocol", "known_metric", "official_set", "protocol_metric"]
 
 _NAME = re.compile(r"[^\s/\\.][^\s/\\]*")
 _ROLES = ("enroll", "trial", "train", "emotion")
@@ -112,6 +112,17 @@ def _set_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
                 yield f"{part} has {dataset!r} of split {split!r} twice", "give them different datasets or subsets"
 
 
+def official_set(name: str) -> str:
+    """Return the name that a set has in the challenge's own files.
+
+    The trials of June 2026 have the name of those of September there.
+
+    >>> official_set("libri_dev_trials_pooled")
+    'libri_dev_trials_mixed'
+    """
+    return name.replace("_trials_pooled", "_trials_mixed")
+
+
 def _official_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
     """Yield the names of sets that the challenges' own result files cannot have."""
     for part in protocol.verification:
@@ -122,7 +133,7 @@ def _official_problems(protocol: Protocol) -> Iterator[tuple[str, str]]:
                 trials.set: f"{part.dataset}_trials_{trials.gender or 'mixed'}{suffix}",
             }
             for name, official in named.items():
-                if name != official:
+                if official_set(name) != official:
                     yield (
                         f"[official] needs sets with the names of the challenges, not {name!r}",
                         f"call it {official!r}",

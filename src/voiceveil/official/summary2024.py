@@ -63,8 +63,17 @@ def parse_summary(lines: Sequence[Line], system: str) -> Results:
             raise line.error(f"not a part of a summary: {text[:60]!r}", fix=f"expected one of {titles}")
     if not figures:
         raise lines[0].error("a summary without results")
-    mixed = any(figure.metric == "eer" and not figure.gender for figure in figures)
-    return Results(system, "vpc2026" if mixed else "vpc2024", tuple(figures), {"layout": layout})
+    return Results(system, _protocol_name(figures), tuple(figures), {"layout": layout})
+
+
+def _protocol_name(figures: Iterable[Figure]) -> str:
+    """Return the protocol of a summary: in 2026 genders are mixed, and track 2 has languages instead of LibriSpeech."""
+    corpora = {f.dataset.removesuffix(f"_{f.split}") for f in figures if f.metric == "eer" and not f.gender}
+    if not corpora:
+        return "vpc2024"
+    if corpora == {"libri"}:
+        return "vpc2026"
+    return f"vpc2026-{corpora.pop()}" if len(corpora) == 1 else "vpc2026-track2"
 
 
 def _parse_table(title: str, line: Line, rest: list[Line], figures: list[Figure]) -> dict[str, Any]:
@@ -208,7 +217,8 @@ def _default_table(title: str, chosen: Mapping[tuple[str, ...], Figure]) -> dict
     if title == "SER":
         places = {key: place for place, key in enumerate(sorted(chosen))}
     elif title == "ASR":
-        sets = _ordered([*_TRANSCRIBED, *(figure.dataset for figure in chosen.values())])
+        transcribed = [figure.dataset for figure in chosen.values()]
+        sets = _ordered([*_TRANSCRIBED, *transcribed] if set(_TRANSCRIBED) & set(transcribed) else transcribed)
         rows = [(name, label) for label in "oa" for name in sets]
         places = {key: rows.index((figure.dataset, figure.condition)) for key, figure in chosen.items()}
     else:

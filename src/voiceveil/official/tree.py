@@ -36,9 +36,9 @@ def write_tree(outcome: Outcome) -> Results:
     labels = labels_of(results, official)
     published = as_published(results, labels)
     if official.layout in ("vpc2024", "vpc2026"):
-        errors, layout = outcome.word_errors, official.layout
-        files = list(write_2024(published, out, suffix=suffix, word_errors=errors, time=time, layout=layout))
-        note = out / summary_folder(layout) / f"NOTE{suffix}.txt"
+        errors = outcome.word_errors
+        files = list(write_2024(published, out, suffix=suffix, word_errors=errors, time=time, official=official))
+        note = out / summary_folder(official.layout, official.track) / f"NOTE{suffix}.txt"
     else:
         files = list(write_2022(published, out, official.layout, trials=outcome.trials, time=time))
         note = out / "exp" / f"results-{time:%Y-%m-%d-%H-%M-%S}" / "NOTE.txt"

@@ -7,8 +7,8 @@
     asr/results<suffix>.csv, asr/<set>_asr[<suffix>]/{text,wer}
     ser/results<suffix>.csv, ser/results_folds<suffix>.csv
 
-In 2026 the first two lines are below ``results_summary/track1``, ``asv_ssl`` is the folder of ``ASV_eval``, and the
-summary shows its EERs of anonymized enrollment and trials.
+In 2026 the first two lines are below ``results_summary/track1`` or ``track2``, ``asv_ssl`` is the folder of
+``ASV_eval``, and the summary shows its EERs of anonymized enrollment and trials.
 
 Conventions: see :mod:`.exp2024` and :mod:`.summary2024`. Files without figures are not written.
 """
@@ -22,6 +22,7 @@ from datetime import datetime
 from pathlib import Path
 
 from voiceveil.core.atomic_files import atomic_path
+from voiceveil.evaluation.protocol import Official
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.metrics.wer import WordErrors
 from voiceveil.official.exp2024 import Table, write_csv, write_eer
@@ -41,9 +42,9 @@ def asv_folder(attacker: str, suffix: str, layout: str = "vpc2024") -> str:
     return "asv_ssl" if layout == "vpc2026" else "asv_orig"
 
 
-def summary_folder(layout: str) -> str:
-    """Return the folder of ``result_for_rank<suffix>``."""
-    return "exp/results_summary/track1" if layout == "vpc2026" else "exp/results_summary"
+def summary_folder(layout: str, track: int = 1) -> str:
+    """Return the folder of ``result_for_rank<suffix>``; ``track`` is that of 2026."""
+    return f"exp/results_summary/track{track}" if layout == "vpc2026" else "exp/results_summary"
 
 
 def write_2024(
@@ -53,13 +54,13 @@ def write_2024(
     suffix: str,
     word_errors: Mapping[tuple[str, str], WordErrors],
     time: datetime,
-    layout: str = "vpc2024",
+    official: Official,
 ) -> Iterator[Path]:
     """Write the tree into ``out/exp`` and yield its files; ``results`` are those of :func:`.labels.as_published`.
 
-    ``layout``: ``vpc2024`` or ``vpc2026``.
+    ``official``: layout ``vpc2024`` or ``vpc2026``, and track.
     """
-    exp = out / "exp"
+    exp, layout = out / "exp", official.layout
     shown = replace(results, figures=tuple(f for f in results.figures if f.metric in _METRICS), info={})
     for figure in shown.find("eer"):
         yield from _attack(figure, out, exp / asv_folder(figure.attacker, suffix, layout), suffix)
@@ -76,7 +77,7 @@ def write_2024(
     summary = replace(shown, figures=chosen)
     if not summary.figures:
         return
-    folder = out / summary_folder(layout)
+    folder = out / summary_folder(layout, official.track)
     parts = {"orig": folder / f"eval_orig{suffix}" / "results_orig.txt", "rank": folder / f"result_for_rank{suffix}"}
     if any(f.attacker == "ASV_eval^anon" for f in summary.figures):
         parts["anon"] = folder / f"eval_anon{suffix}" / "results_anon.txt"

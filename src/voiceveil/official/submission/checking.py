@@ -18,6 +18,7 @@ from voiceveil.core.safe_archive import Member
 from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.evaluation.averages import dataset_of
 from voiceveil.evaluation.protocol import Protocol, dataset_name, load_protocol
+from voiceveil.evaluation.protocol_checks import official_set
 from voiceveil.official.submission.archive_layout import ArchiveLayout, archive_layout
 from voiceveil.official.submission.contents import SubmissionContents, sort_members
 from voiceveil.official.submission.recomputing import Recomputed, recompute, stated
@@ -97,13 +98,17 @@ def check(
     archive, data = Path(archive), Path(data)
     if not archive.is_file():
         raise InputError("no such file", where=archive)
-    rules = load_protocol(protocol)
-    layout = archive_layout(rules)
-    roles = {name: role for name, role in rules.roles().items() if name in layout.sets(rules)}
-    corpora = {name: open_corpus(data / name) for name in roles if (data / name / "wav.scp").exists()}
+    own = load_protocol(protocol)
+    layout = archive_layout(own)
+    rules = layout.official_rules(own)
+    folder_of = {official_set(name): data / name for name in layout.sets(own)}
+    roles = {name: role for name, role in rules.roles().items() if name in folder_of}
+    corpora = {name: open_corpus(path) for name, path in folder_of.items() if (path / "wav.scp").exists()}
     if not corpora:
         raise InputError(
-            "no set of the challenge is here", where=data, fix=f"it should hold Kaldi directories such as {min(roles)}"
+            "no set of the challenge is here",
+            where=data,
+            fix=f"it should hold Kaldi directories such as {min(layout.sets(own))}",
         )
     count, size = sum(map(len, corpora.values())), archive.stat().st_size
     speech = {name: Speech(name, corpus, tolerance) for name, corpus in corpora.items()}
@@ -112,7 +117,7 @@ def check(
             contents = sort_members(
                 archive, Path(folder), speech, roles, layout, on_member=_progress_callback(progress)
             )
-        recomputed = recompute(contents, rules, corpora, data)
+        recomputed = recompute(contents, rules, corpora, folder_of)
         faults, notes = _completeness(contents, rules, corpora, recomputed, partial)
         if contents.unofficial:
             notes.append("the names of the members say that the evaluators are not the challenge's own: unofficial")

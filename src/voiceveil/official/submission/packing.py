@@ -12,8 +12,9 @@ import io
 import json
 import re
 import tarfile
+import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,11 +25,13 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.safe_archive import Member
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.evaluation.protocol import protocol_of
+from voiceveil.evaluation.protocol import Protocol, load_protocol, protocol_of
+from voiceveil.evaluation.protocol_checks import official_set
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
 from voiceveil.official.labels import stand_ins
 from voiceveil.official.submission.archive_layout import UNOFFICIAL, ArchiveLayout, archive_layout
+from voiceveil.official.submission.joining import join_files
 from voiceveil.official.submission.speech import WavForm, read_wav
 from voiceveil.run.progress import Progress
 
@@ -55,7 +58,7 @@ class Packed:
 
 
 def pack(
-    out: str | Path,
+    out: str | Path | Sequence[str | Path],
     archive: str | Path | None = None,
     *,
     partial: bool = False,
@@ -67,11 +70,11 @@ def pack(
 
     Parameters
     ----------
-    out : path
-        Folder of the evaluation.
+    out : path, or sequence of paths
+        Folder of the evaluation; for track 2 of 2026 one for each language.
     archive : path, optional
-        By default ``submission<suffix>.tar.gz`` in the same folder, in 2026 ``submission_track1<suffix>.tar.gz``; with
-        ``unofficial_`` before it if it is not official.
+        By default ``submission<suffix>.tar.gz`` in the (first) folder, in 2026 ``submission_track1<suffix>.tar.gz`` or
+        ``submission_track2<suffix>.tar.gz``; with ``unofficial_`` before it if it is not official.
     partial : bool
         Sets may be missing.
     unofficial : bool
@@ -87,23 +90,29 @@ def pack(
         If results, sets or audio are missing or are not those that were evaluated, or figures are by other models than
         the challenge's own evaluators and ``unofficial`` is not given.
     """
-    out = Path(out)
-    results = read_results(out)
-    layout, suffix = _layout(results, out), _suffix(results, out)
-    prefix = UNOFFICIAL if _has_stand_ins(results, out, unofficial) else ""
-    default = out / f"{prefix.replace('/', '_')}{layout.archive_name(suffix)}"
+    folders = [Path(out)] if isinstance(out, str | Path) else [Path(folder) for folder in out]
+    parts = [_Evaluation.read(folder) for folder in folders]
+    _check_parts(parts)
+    layout, suffix = parts[0].layout, parts[0].suffix
+    stand_ins = [_has_stand_ins(part.results, part.out, unofficial) for part in parts]
+    prefix = UNOFFICIAL if any(stand_ins) else ""
+    default = folders[0] / f"{prefix.replace('/', '_')}{layout.archive_name(suffix)}"
     target = default if archive is None else Path(archive)
-    refuse_same_files([target], lambda: (path for path in out.rglob("*") if path != default))
+    refuse_same_files([target], lambda: (path for own in folders for path in own.rglob("*") if path != default))
     refuse_files([target], overwrite=overwrite)
-    corpora, missing = _sets(results, out, layout)
+    corpora, missing = _sets(parts)
     if missing and not partial:
         fault = f"not a whole submission: there is no {', no '.join(missing)}"
-        raise InputError(fault, where=out, fix="evaluate them as well, or pack a part with --partial")
-    _check_sets(results, corpora, suffix)
-    files = _result_files(results, out, layout, partial)
+        raise InputError(fault, where=folders[0], fix="evaluate them as well, or pack a part with --partial")
+    listed = [_result_files(part, partial, several=len(parts) > 1) for part in parts]
     work = sum(_size(u.path) for corpus in corpora.values() for u in corpus)
     count = sum(map(len, corpora.values()))
-    with Progress("packing", count, work=work, quiet=quiet) as progress, atomic_path(target) as part:
+    with (
+        tempfile.TemporaryDirectory(prefix="voiceveil-") as joined,
+        Progress("packing", count, work=work, quiet=quiet) as progress,
+        atomic_path(target) as part,
+    ):
+        files = join_files(listed, Path(joined))
         with (
             part.open("wb") as raw,
             gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as stream,
@@ -117,6 +126,43 @@ def pack(
                 digest.update(block)
         size = part.stat().st_size
     return Packed(str(target), {n: len(c) for n, c in corpora.items()}, missing, size, digest.hexdigest())
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """The results of one evaluation, with the layout of its archive."""
+
+    out: Path
+    results: Results
+    layout: ArchiveLayout
+    suffix: str
+
+    @classmethod
+    def read(cls, out: Path) -> _Evaluation:
+        """Read the results of a folder."""
+        results = read_results(out)
+        return cls(out, results, _layout(results, out), _suffix(results, out))
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of the results."""
+        return protocol_of(self.results)
+
+
+def _check_parts(parts: Sequence[_Evaluation]) -> None:
+    """Raise an ``InputError`` if evaluations cannot be packed together."""
+    first, *others = parts
+    for other in others:
+        if first.layout.track != 2 or other.layout != first.layout:
+            fix = "only the languages of track 2 of 2026 are packed together; pack this one by itself"
+            raise InputError(f"several evaluations, of {other.protocol.name}", where=other.out, fix=fix)
+        if other.suffix != first.suffix:
+            fault = f"sets with the suffix {other.suffix}, but {first.out} has {first.suffix}"
+            raise InputError(fault, where=other.out, fix="evaluate all languages with the same --suffix")
+    names = [part.protocol.name for part in parts]
+    twice = next((part for k, part in enumerate(parts) if part.protocol.name in names[:k]), None)
+    if twice is not None:
+        raise InputError(f"a second evaluation of {twice.protocol.name}", where=twice.out, fix="name one of them")
 
 
 def _layout(results: Results, out: Path) -> ArchiveLayout:
@@ -146,12 +192,23 @@ def _suffix(results: Results, out: Path) -> str:
     return suffix
 
 
-def _sets(results: Results, out: Path, layout: ArchiveLayout) -> tuple[dict[str, Corpus], tuple[str, ...]]:
-    """Return the anonymized sets of a submission, and the names of those that are missing."""
-    names, suffix = layout.sets(protocol_of(results)), results.info["suffix"]
-    present = [name for name in names if (out / "data" / f"{name}{suffix}" / "wav.scp").exists()]
-    corpora = {name: open_corpus(out / "data" / f"{name}{suffix}") for name in present}
-    return corpora, tuple(name for name in names if name not in corpora)
+def _sets(parts: Sequence[_Evaluation]) -> tuple[dict[str, Corpus], tuple[str, ...]]:
+    """Return the anonymized sets of a submission, and the names of those that are missing.
+
+    A set of several evaluations is taken from the first.
+    """
+    corpora: dict[str, Corpus] = {}
+    expected: dict[str, None] = {}
+    for part in parts:
+        names = part.layout.sets(part.protocol)
+        expected |= dict.fromkeys(names)
+        folders = {name: part.out / "data" / f"{name}{part.suffix}" for name in names if name not in corpora}
+        opened = {name: open_corpus(path) for name, path in folders.items() if (path / "wav.scp").exists()}
+        _check_sets(part.results, opened, part.suffix)
+        corpora |= opened
+    if parts[0].layout.track == 2:
+        expected |= dict.fromkeys(parts[0].layout.sets(load_protocol("vpc2026-track2")))
+    return corpora, tuple(name for name in expected if name not in corpora)
 
 
 def _check_sets(results: Results, corpora: dict[str, Corpus], suffix: str) -> None:
@@ -166,8 +223,9 @@ def _check_sets(results: Results, corpora: dict[str, Corpus], suffix: str) -> No
             raise InputError(f"utterance {strange!r} cannot be the name of a file", where=corpus.root)
 
 
-def _result_files(results: Results, out: Path, layout: ArchiveLayout, partial: bool) -> dict[str, Path]:
-    """Return name in the archive -> file."""
+def _result_files(part: _Evaluation, partial: bool, *, several: bool) -> dict[str, Path]:
+    """Return name in the archive -> file; ``several`` evaluations keep their ``results.json`` apart."""
+    results, out = part.results, part.out
     if not partial and not results.info["official"]["names"]["ASV_eval^anon"]:
         raise InputError(
             "no attacker has learned from anonymized speech: the EERs that the challenge ranks by are missing",
@@ -182,8 +240,9 @@ def _result_files(results: Results, out: Path, layout: ArchiveLayout, partial: b
         if not (out / name).is_file():
             raise InputError("a file of the results is missing", where=out / name, fix="evaluate again")
         files[name] = out / name
-    if layout.edition != "vpc2022":
-        files[f"{layout.summary_folder}/results{results.info['suffix']}.json"] = out / "results.json"
+    if part.layout.edition != "vpc2022":
+        language = f"_{results.protocol}" if several else ""
+        files[f"{part.layout.summary_folder}/results{part.suffix}{language}.json"] = out / "results.json"
     return files
 
 
@@ -212,7 +271,7 @@ class _Writer:
         sums = []
         for name in sorted(corpora):
             for utterance in sorted(corpora[name], key=lambda u: u.id):
-                member = f"data/{name}{self.suffix}/wav/{utterance.id}.wav"
+                member = f"data/{official_set(name)}{self.suffix}/wav/{utterance.id}.wav"
                 form = _add_audio(self.tar, f"{self.prefix}{member}", utterance.path)
                 sums.append(f"{form.sha256}  {member}\n")
                 progress.advance(_size(utterance.path), audio=form.seconds)

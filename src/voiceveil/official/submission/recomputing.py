@@ -50,11 +50,14 @@ class Recomputed:
 
 
 def recompute(
-    contents: SubmissionContents, protocol: Protocol, corpora: Mapping[str, Corpus], data: Path
+    contents: SubmissionContents, protocol: Protocol, corpora: Mapping[str, Corpus], folder_of: Mapping[str, Path]
 ) -> Recomputed:
-    """Recompute all figures that a submission allows, and compare them with the stated ones."""
+    """Recompute all figures that a submission allows, and compare them with the stated ones.
+
+    ``folder_of`` maps sets, by the names that they have in the archive, to the folders of the originals.
+    """
     result = Recomputed()
-    _attacks(contents, protocol, corpora, data, result)
+    _attacks(contents, protocol, {name: folder_of[name] / "trials" for name in corpora}, result)
     for entry in protocol.recognition:
         if all(name in corpora for name in entry.sets):
             for conditions in "oa":
@@ -68,11 +71,11 @@ def recompute(
 
 
 def _attacks(
-    contents: SubmissionContents, protocol: Protocol, corpora: Mapping[str, Corpus], data: Path, result: Recomputed
+    contents: SubmissionContents, protocol: Protocol, trials_of: Mapping[str, Path], result: Recomputed
 ) -> None:
     for entry in protocol.verification:
         for trials in entry.trials:
-            if entry.enroll not in corpora or trials.set not in corpora:
+            if entry.enroll not in trials_of or trials.set not in trials_of:
                 continue
             dataset = dataset_name(entry.dataset, entry.subset, trials.gender)
             for model in ("ASV_eval", "ASV_eval^anon"):
@@ -85,7 +88,7 @@ def _attacks(
                             lacking = "scores" if scores is None else "EER"
                             result.faults.append((f"{folder}/{lacking}", "is missing"))
                         continue
-                    rate = _rate(f"{folder}/", scores, data / trials.set / "trials", protocol.eer, result)
+                    rate = _rate(f"{folder}/", scores, trials_of[trials.set], protocol.eer, result)
                     if rate is not None:
                         result.values["eer", dataset, conditions, model] = rate
                         if contents.layout.edition != "vpc2022":  # there it is a text, as in results.txt
