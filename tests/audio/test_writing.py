@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tests.support.audio_files import AS_NOBODY, noise, run_python, tone
 from voiceveil import audio
-from voiceveil.audio import Waveform, load, save
+from voiceveil.audio import Waveform, create_audio, load, open_audio, read_blocks, save
 from voiceveil.audio.formats import AudioFormat, format_of
 from voiceveil.core.atomic_files import PART_PREFIX
 from voiceveil.core.errors import InputError, OutputError
@@ -230,3 +230,23 @@ def test_full_disk_leaves_no_partial_file(tmp_path: Path, how: str, suffix: str,
     assert said.startswith(f"OutputError {disk / f'a{suffix}'}: cannot write: ")
     assert "space left" in said
     assert left == ["filler"]
+
+
+@pytest.mark.parametrize("suffix", [".wav", ".mka"])
+def test_channels_are_written_each(tmp_path: Path, suffix: str) -> None:
+    frames = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 2)).astype(np.float32)
+    path = tmp_path / f"a{suffix}"
+    codec = {".wav": "PCM_16", ".mka": "flac"}[suffix]
+    with create_audio(path, AudioFormat(suffix, codec, 16000, channels=2)) as file:
+        file.write(frames[:1000])
+        file.write(frames[1000:])
+    with open_audio(path) as written:
+        blocks = list(read_blocks(written, path, mix_channels=False))
+    np.testing.assert_allclose(np.concatenate(blocks), frames, atol=1.01 / 32768)
+
+
+def test_other_numbers_of_channels_are_refused(tmp_path: Path) -> None:
+    format = AudioFormat(".wav", "PCM_16", 16000, channels=2)
+    with pytest.raises(InputError, match="3 channels"), create_audio(tmp_path / "a.wav", format) as file:
+        file.write(np.zeros((10, 3), dtype=np.float32))
+    assert not list(tmp_path.iterdir())

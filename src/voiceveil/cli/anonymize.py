@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -298,6 +298,7 @@ def _print_summary(
     advice = _advice(summary, system, key_file=args.key_file, seeded=seeded, asked=args.publish is not None)
     stream = sys.stderr if to_stderr else sys.stdout
     check = _comparison(source, summary, args)
+    summary = replace(summary, turns=None) if to_stderr else summary  # a pipe carries the recording alone
     if args.json:
         compared = {} if check is None else {"check": check.as_dict()}
         print(json.dumps({**asdict(summary), **compared, "before_publishing": advice}, default=str), file=stream)
@@ -319,6 +320,8 @@ def _advice(summary: Summary, system: Anonymizer, *, key_file: Path | None, seed
     """Return what to do before publishing, a line each; ``asked``: a release was asked for."""
     release = summary.published
     private = [f"  keep {key_file} secret: whoever has the key can repeat the draws"] if key_file else []
+    if summary.conversations.copied:
+        private.append("  listen to all of it: what was taken for the speech of somebody kept is there in clear")
     if seeded:
         private.append("  anybody can repeat these draws: leave out --seed and --draws official for publication")
     if release is None:

@@ -34,6 +34,7 @@ from voiceveil.audio import (
 from voiceveil.core.activity import report_fraction
 from voiceveil.core.atomic_files import part_beside, scratch_path
 from voiceveil.core.errors import InputError, is_memory_error, memory_error
+from voiceveil.core.files import resolved
 from voiceveil.run.records import recording_hash, sha256_file
 from voiceveil.systems.contract import Anonymizer, Stream, check_finite
 from voiceveil.systems.conversation.options import ConversationOptions
@@ -161,7 +162,8 @@ def run_job(job: Job, *, system: Anonymizer, output: OutputOptions, features: Pa
 
 
 def _convert(job: Job, system: Anonymizer, output: OutputOptions) -> Done:
-    system = system.with_source_gender(job.gender)
+    if output.conversation is None:  # a stated gender is that of one speaker
+        system = system.with_source_gender(job.gender)
     if job.embedding is not None:
         system = system.with_source_embedding(job.embedding)
     try:
@@ -208,6 +210,9 @@ def _conversation(
     from voiceveil.systems.conversation.conversion import open_conversation
     from voiceveil.systems.conversation.mixing import Recording
 
+    if isinstance(options.turns, Path) and resolved(options.turns) == resolved(job.turns):
+        problem = "the turns of the output would replace those that are given"
+        raise InputError(problem, where=options.turns, fix="give another output, or copy the turns elsewhere")
     recording = Recording(job.source, job.start, job.duration)
     return open_conversation(recording, system, options, job.rng, job.part)
 

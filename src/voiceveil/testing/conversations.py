@@ -36,7 +36,7 @@ class ConversationStyle:
         Level of white noise in dB relative to full scale.
     """
 
-    gap: tuple[float, float] = (0.2, 0.5)
+    gap: tuple[float, float] = (0.0, 0.6)
     level: float = 3.0
     noise: float = -65.0
 
@@ -71,7 +71,7 @@ def make_conversation(
     waiting = {name: iter(said) for name, said in utterances.items()}
     placed, end, free = [], 0, dict.fromkeys(utterances, 0)
     for name in order:
-        samples = next(waiting[name])
+        samples = _without_edges(next(waiting[name]))
         gap = round(rng.normal(*style.gap) * RATE)
         start = max(free[name], end + gap, 0)
         placed.append((name, start, np.asarray(samples * gains[name] / _rms(samples), dtype=np.float32)))
@@ -94,6 +94,12 @@ def speech_spans(samples: Samples) -> list[tuple[int, int]]:
     active: NDArray[np.bool_] = smooth > np.percentile(smooth, 95) * 10 ** (-_RANGE / 10)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], active, [False]])))
     return [(int(a) * _HOP, int(b) * _HOP) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= 5]
+
+
+def _without_edges(samples: Samples) -> Samples:
+    """Return a recording from its first to its last sound."""
+    spans = speech_spans(samples)
+    return samples[spans[0][0] : spans[-1][1]] if spans else samples
 
 
 def _rms(samples: Samples) -> float:

@@ -33,6 +33,16 @@ def test_centers_are_those_of_the_speakers(speakers: int | None) -> None:
     np.testing.assert_allclose(np.linalg.norm(result, axis=1), 1, atol=1e-5)
 
 
+def test_clusters_with_similar_means_are_one_speaker() -> None:
+    """Points so scattered that the tree takes a speaker for several, though their means are the same."""
+    centers, points = embeddings([150, 150], spread=0.14)
+    assert len(cluster_centers(points, np.full(300, 3.0))) == 2
+    sums = [points[:50].sum(axis=0), points[50:150].sum(axis=0), points[150:].sum(axis=0)]
+    joined = clustering._join_similar([total.astype(np.float64) for total in sums])
+    assert len(joined) == 2
+    assert (centers @ np.stack(joined).T).argmax(axis=1).tolist() == [1, 0]  # what was joined comes last
+
+
 @pytest.mark.parametrize("speakers", [None, 2])
 def test_an_outlier_is_no_speaker(speakers: int | None) -> None:
     centers, points = embeddings([200, 200, 1])

@@ -1,7 +1,8 @@
 """Clustering of speaker embeddings: which stretches of speech are of one person.
 
-Agglomerative clustering (scipy) with the mean cosine distance between clusters. Stretches of a second are embedded
-badly; the tree is therefore made of long ones, and the others join the nearest cluster.
+Agglomerative clustering (scipy) with the mean cosine distance between clusters. Stretches of less than a second are
+embedded badly; the tree is therefore made of longer ones, and the others join the nearest cluster. Means over many
+stretches tell speakers apart much better than single ones: clusters whose means are similar are joined in the end.
 
 Conventions: embeddings (n, d), L2-normalized.
 """
@@ -13,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_SPEAKERS", "THRESHOLD", "cluster_centers"]
+__all__ = ["MOST_SPEAKERS", "SAME_SPEAKER", "THRESHOLD", "cluster_centers"]
 
 #: Mean cosine distance up to which clusters are joined when the number of speakers is not known.
 THRESHOLD = 0.45
+#: Cosine of the means of two clusters from which on they are one speaker, when the number is not known.
+SAME_SPEAKER = 0.6
 #: The most speakers that are told apart.
 MOST_SPEAKERS = 20
 _MOST_LEAVES = 4000  # of the tree: memory grows with their square
@@ -41,8 +44,23 @@ def cluster_centers(
     leaves = _leaves(seconds, speakers or 1)
     points, weights = embeddings[leaves].astype(np.float64), seconds[leaves]
     labels = _labels(points, weights, speakers)
-    centers = np.stack([weights[labels == label] @ points[labels == label] for label in np.unique(labels[labels >= 0])])
-    return np.asarray(centers / np.linalg.norm(centers, axis=1, keepdims=True), dtype=np.float32)
+    sums = [weights[labels == label] @ points[labels == label] for label in np.unique(labels[labels >= 0])]
+    if speakers is None:
+        sums = _join_similar(sums)
+    return np.stack([total / np.linalg.norm(total) for total in sums]).astype(np.float32)
+
+
+def _join_similar(sums: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Return sums of embeddings in which those of similar directions are added up, the most similar first."""
+    while len(sums) > 1:
+        directions = np.stack([total / np.linalg.norm(total) for total in sums])
+        similarity = directions @ directions.T - 2 * np.eye(len(sums))
+        first, second = np.unravel_index(similarity.argmax(), similarity.shape)
+        if similarity[first, second] < SAME_SPEAKER:
+            break
+        joined = sums[first] + sums[second]
+        sums = [*(total for index, total in enumerate(sums) if index not in (first, second)), joined]
+    return sums
 
 
 def _leaves(seconds: NDArray[np.float64], fewest: int) -> NDArray[np.int64]:

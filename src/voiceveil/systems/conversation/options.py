@@ -65,7 +65,7 @@ class ConversationOptions:
             if name not in seconds:
                 first = {speaker: min(t.start for t in turns if t.speaker == speaker) for speaker in seconds}
                 known = ", ".join(f"{s} ({clock(seconds[s])}, from {clock(first[s])} on)" for s in seconds)
-                fix = f"{did_you_mean(name, list(seconds))}; who speaks: {known}"
+                fix = f"who speaks: {known}; {did_you_mean(name, list(seconds))}"
                 raise InputError(f"there is no speaker {name!r} in this recording", fix=fix)
         return set(self.hide) if self.hide else set(seconds) - set(self.keep)
 

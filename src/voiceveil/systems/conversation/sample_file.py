@@ -5,6 +5,7 @@ Conventions: mono float32; what was never written is silence.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -23,11 +24,14 @@ class SampleFile:
     Parameters
     ----------
     path
-        The file; its content is dropped.
+        The file; its content is dropped. Where the system allows it, its name is removed at once, so that no speech in
+        clear stays behind if the process is killed.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w+b")
+        with suppress(OSError):
+            path.unlink()
         self._length = 0
         self.peak = 0.0
 
