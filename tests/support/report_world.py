@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def _attack(
     file.write_text("".join(f"{s} {u} {score:.17g}\n" for (s, u, _), score in zip(trials, scores, strict=True)))
     heard = [row.speaker for _ in speakers for row in rows]
     value = estimate(ScoredTrials.of_speakers(scores, target, [t[0] for t in trials], heard), "eer", resamples=100)
-    place = {"dataset": "libri_dev", "split": "dev", "gender": gender, "condition": condition}
+    place: dict[str, Any] = {"dataset": "libri_dev", "split": "dev", "gender": gender, "condition": condition}
     place |= {"attacker": attacker, "knowledge": knowledge}
     detail = {"set": name, "trials": len(trials), "scores": file.relative_to(folder).as_posix()}
     return Figure("eer", value.value, low=value.low, high=value.high, detail=detail, **place)

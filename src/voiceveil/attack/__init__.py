@@ -9,7 +9,8 @@ Calling the package attacks the sets of a folder: ``vv.attack("data", anon="_b2"
 from __future__ import annotations
 
 from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeech
-from voiceveil.attack.pipeline import AttackOptions, AttackRequest, AttackResult, AttackRow, run
+from voiceveil.attack.outcome import AttackResult, AttackRow
+from voiceveil.attack.pipeline import AttackOptions, AttackRequest, run
 from voiceveil.attack.recorded_attack import attack
 from voiceveil.attack.registry import AttackerOptions, attackers, make_attackers
 from voiceveil.attack.sets import Condition, TrialSet

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from voiceveil.attack.validation import HeldOutScores
 from voiceveil.models.speaker.covariances import Codes, Floats
+from voiceveil.stats.logistic import one_blas_thread
 
 __all__ = ["Fusion", "fit_weights", "learn_fusion"]
 
@@ -119,7 +120,9 @@ def fit_weights(x: Floats, target: NDArray[np.bool_], group: Codes, penalty: flo
 
     bounds = [(0.0, None)] * m + [(None, None)] * len(names)
     start = np.concatenate([np.full(m, 0.1), np.zeros(len(names))])
-    solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12, "gtol": 1e-7})
+    options = {"ftol": 1e-12, "gtol": 1e-7}
+    with one_blas_thread():
+        solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(solution.x[:m])
 
 

@@ -5,11 +5,11 @@ Conventions: rates are fractions. See :mod:`voiceveil.attack.attacker` for condi
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,129 +18,22 @@ from voiceveil.attack.attacker import Attacker, Health, Knowledge, TrainingSpeec
 from voiceveil.attack.checks import check_sets, check_training_speakers, check_trials
 from voiceveil.attack.embedding import write_scores
 from voiceveil.attack.health import control_eer, diagnose
+from voiceveil.attack.outcome import AttackResult, AttackRow
 from voiceveil.attack.registry import Scoring, make_attackers
 from voiceveil.attack.sets import CONDITIONS, Condition, TrialSet, check_lengths, find_sets
-from voiceveil.core.checks import Check, check_lines, merged
+from voiceveil.attack.trial_design import Half, group_trials, mix_genders, single_utterances, take_half
+from voiceveil.attack.work_estimate import describe_work
+from voiceveil.core.checks import Check, merged
 from voiceveil.core.errors import InputError
-from voiceveil.core.tables import Table, Tabular
-from voiceveil.corpus import open_corpus
+from voiceveil.core.terminal import print_lines
+from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.metrics import ScoredTrials, estimate
+from voiceveil.metrics.speaker_rates import speaker_rates
 from voiceveil.models.speaker.covariances import Floats
 from voiceveil.run.context import RunContext
 from voiceveil.run.executor import check_jobs
-from voiceveil.stats import Estimate, average
 
-__all__ = ["AttackOptions", "AttackRequest", "AttackResult", "AttackRow", "run"]
-
-
-@dataclass(frozen=True)
-class AttackRow:
-    """The EER of one attacker on one set in one condition.
-
-    Parameters
-    ----------
-    attacker, knowledge, condition : str
-        Name of the attacker, its knowledge, and enrollment and trial: ``oo``, ``oa`` or ``aa``.
-    set, gender : str
-        Directory of the trials, and ``f``, ``m`` or "".
-    eer : Estimate
-        With its 95% interval over speakers.
-    scored : ScoredTrials
-        The trials with their scores.
-    encoder : str
-        Family of the speaker encoder, e.g. ``campplus``; "" without one.
-    backend : str
-        Back-end that computed the scores, e.g. ``cosine``.
-    llr : bool
-        True if scores are log-likelihood ratios, for which Cllr is defined.
-    scores : Path, optional
-        The score file.
-    """
-
-    attacker: str
-    knowledge: Knowledge
-    condition: Condition
-    set: str
-    gender: str
-    eer: Estimate
-    scored: ScoredTrials = field(compare=False, repr=False)
-    encoder: str = ""
-    backend: str = "cosine"
-    llr: bool = False
-    scores: Path | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        plain = {key: value for key, value in vars(self).items() if key not in ("eer", "scored", "scores")}
-        files = {"scores": None if self.scores is None else str(self.scores)}
-        return {**plain, "trials": self.trials, "eer": self.eer.as_dict(), **files}
-
-    @property
-    def trials(self) -> int:
-        """Number of trials."""
-        return len(self.scored.score)
-
-
-@dataclass(frozen=True)
-class AttackResult(Tabular):
-    """All rows, the health of each attacker, the wall-clock seconds, and the checks that failed; prints a table."""
-
-    rows: tuple[AttackRow, ...]
-    health: tuple[Health, ...]
-    seconds: float = 0.0
-    checks: tuple[Check, ...] = ()
-
-    def mean(self, attacker: str, condition: Condition) -> Estimate:
-        """Return the mean EER over the sets, e.g. of women and men."""
-        eers = [row.eer for row in self.rows if (row.attacker, row.condition) == (attacker, condition)]
-        if not eers:
-            raise InputError(f"no result of {attacker} in the condition {condition}")
-        return average(eers)
-
-    @property
-    def strongest(self) -> tuple[str, Condition] | None:
-        """Attacker and condition with the lowest mean EER on anonymized speech; None if there are no such rows.
-
-        Attackers that use metadata alone do not count: the order of files is no property of the speech.
-        """
-        counted = [row for row in self.rows if row.condition != "oo" and row.knowledge != "metadata"]
-        pairs = dict.fromkeys((row.attacker, row.condition) for row in counted)
-        return min(pairs, key=lambda pair: self.mean(*pair).value, default=None)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return one record per row; the EER and the ends of its 95% interval are fractions."""
-        plain = [row.as_dict() for row in self.rows]
-        return [
-            {**row, "eer": row["eer"]["value"], "eer_low": row["eer"]["low"], "eer_high": row["eer"]["high"]}
-            for row in plain
-        ]
-
-    def table(self) -> Table:
-        """Return the rows, with the health of each attacker and the strongest one below."""
-        rows = [
-            (row.attacker, row.knowledge, row.condition, row.backend, row.set, row.gender, f"{row.eer}")
-            for row in self.rows
-        ]
-        notes = ["", "attackers' health", *(line for health in self.health for line in health.lines())]
-        if (best := self.strongest) is not None:
-            notes += ["", f"strongest attacker: {best[0]} ({best[1]}), EER {self.mean(*best)} over the sets"]
-        if self.checks:
-            notes += ["", *check_lines(self.checks)]
-        columns = ("attacker", "knowledge", "condition", "scores", "set", "gender", "EER [95% interval]")
-        return Table(columns, tuple(rows), tuple(notes))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        best = self.strongest
-        return {
-            "rows": [row.as_dict() for row in self.rows],
-            "health": [health.as_dict() for health in self.health],
-            "strongest": None
-            if best is None
-            else {"attacker": best[0], "condition": best[1], "eer": self.mean(*best).as_dict()},
-            "checks": [check.as_dict() for check in self.checks],
-            "seconds": self.seconds,
-        }
+__all__ = ["AttackOptions", "AttackRequest", "run"]
 
 
 @dataclass(frozen=True)
@@ -159,8 +52,16 @@ class AttackOptions:
         Corpora of other speakers, with original speech, that attackers train on.
     similar : bool
         The anonymized training speech is of a similar system, not of the one that is attacked.
+    from_enrollment : bool
+        Back-ends that adapt also learn from the enrollment utterances of the attacked speakers, with their labels.
+    trial_utterances : sequence of int
+        Numbers of utterances, known to be of one person, in a trial: ``(1, 3, 5)`` also attacks with three and five.
+    mixed : bool
+        Also attack with all pairs of enrolled speakers and utterances of both genders.
+    speakers : {"odd", "even"}, optional
+        Attack only speakers with odd, or even, numbers in their ids; the others may be training speakers.
     resamples, seed : int
-        Of the bootstrap.
+        Of the bootstrap; the seed also of the groups of utterances.
     cache : path, optional
         SQLite file that keeps embeddings, which are biometric data, for the next call.
     overwrite : bool
@@ -174,6 +75,10 @@ class AttackOptions:
     scoring: Scoring = "cosine"
     train_original: Sequence[str | Path] = ()
     similar: bool = False
+    from_enrollment: bool = False
+    trial_utterances: Sequence[int] = (1,)
+    mixed: bool = False
+    speakers: Half | None = None
     resamples: int = 1000
     seed: int = 0
     cache: str | Path | None = None
@@ -229,24 +134,75 @@ def run(request: AttackRequest, context: RunContext, out: Path | None = None) ->
     start = time.monotonic()
     check_jobs(context.jobs)
     options = request.options
-    attackers = make_attackers(request.attackers, scoring=options.scoring, similar=options.similar)
+    attackers = make_attackers(
+        request.attackers,
+        scoring=options.scoring,
+        similar=options.similar,
+        from_enrollment=options.from_enrollment,
+    )
+    sets, training = _open(request)
+    _check_input(attackers, sets, options.conditions, training)
+    designed = _design(sets, options)
+    if context.progress:
+        print_lines(describe_work(attackers, sets, options.conditions, training, context), file=sys.stderr)
+    rows, health = [], []
+    checks = check_sets(sets, training.corpora, context.cache)
+    for attacker in attackers:
+        attacker.fit(training, context)
+        scored = _score(attacker, designed, options.conditions, context)
+        new = [_row(attacker, entry, out, options) for entry in scored]
+        own = [row.eer.value for row in new if row.condition == "aa" and row.usual]
+        rows += new
+        usual = [entry for entry, row in zip(scored, new, strict=True) if row.usual]
+        health.append(_diagnose(attacker, float(np.mean(own)) if own else None, usual, training, context))
+        checks += _check_scores(attacker, usual, sets)
+    seconds = time.monotonic() - start
+    return AttackResult(tuple(rows), tuple(health), seconds, merged(checks), options.speakers or "")
+
+
+def _open(request: AttackRequest) -> tuple[list[TrialSet], TrainingSpeech]:
+    """Return the sets, or one half of their speakers, and the training speech."""
+    options = request.options
     anon_data = None if options.anon_data is None else Path(options.anon_data)
     sets = find_sets(request.data, anon=request.anon, names=request.sets, anon_data=anon_data)
     training = TrainingSpeech(
         *(tuple(open_corpus(source) for source in side) for side in (request.train, options.train_original))
     )
-    _check_input(attackers, sets, options.conditions, training)
-    rows, health = [], []
-    checks = check_sets(sets, training.corpora, context.cache)
-    for attacker in attackers:
-        attacker.fit(training, context)
-        scored = _score(attacker, sets, options.conditions, context)
-        new = [_row(attacker, entry, out, options) for entry in scored]
-        own = [row.eer.value for row in new if row.condition == "aa"]
-        rows += new
-        health.append(_diagnose(attacker, float(np.mean(own)) if own else None, scored, training, context))
-        checks += _check_scores(attacker, scored, sets)
-    return AttackResult(tuple(rows), tuple(health), time.monotonic() - start, merged(checks))
+    if options.speakers is None:
+        return sets, training
+    half = options.speakers
+    sets = [take_half(trial_set, half) for trial_set in sets]
+    attacked = _speakers(sets)
+
+    def others(corpus: Corpus) -> Corpus:
+        return corpus.filter(lambda utterance: utterance.speaker not in attacked)
+
+    return sets, TrainingSpeech(*(tuple(map(others, side)) for side in (training.anonymized, training.original)))
+
+
+def _design(sets: Sequence[TrialSet], options: AttackOptions) -> list[TrialSet]:
+    """Return the sets as listed, then those with several utterances a trial and with both genders.
+
+    Raises
+    ------
+    InputError
+        If a number of utterances is wrong, or no set allows such trials.
+    """
+    sizes = list(dict.fromkeys([1, *options.trial_utterances]))
+    wrong = [size for size in sizes if size < 1]
+    if wrong:
+        raise InputError(f"trials of {wrong[0]} utterances", fix="give numbers from 1 on: --trial-utterances 1,3,5")
+    mixed = mix_genders(sets) if options.mixed else []
+    if options.mixed and not mixed:
+        raise InputError("no set has trials of women and of men", fix="leave out --trials mixed, or name both --sets")
+    designed: list[TrialSet] = []
+    for size in sizes:
+        grouped = [group_trials(trial_set, size, seed=options.seed) for trial_set in (*sets, *mixed)]
+        present = [trial_set for trial_set in grouped if trial_set is not None]
+        if not present:
+            raise InputError(f"no speaker has {size} trial utterances", fix="ask for fewer: --trial-utterances 1,2")
+        designed += present
+    return designed
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +243,8 @@ def _check_input(
         both = sorted(attacked & set(corpus.speakers()))
         if both:
             shared = f"{len(both)} training speaker(s) are among those attacked, e.g. {both[0]}"
-            raise InputError(f"training-speakers-in-test: {shared}", where=corpus.root, fix="train on other speakers")
+            fix = "train on other speakers, or attack one half and learn from the other: --speakers even"
+            raise InputError(f"training-speakers-in-test: {shared}", where=corpus.root, fix=fix)
     minimum = max(attacker.minimum for attacker in attackers)
     for trial_set in sets:
         for condition in dict.fromkeys(c for attacker in attackers for c in _conditions(attacker, trial_set, allowed)):
@@ -311,9 +268,17 @@ def _score(
         for trial_set in sets:
             knowledge = _conditions(attacker, trial_set, allowed).get(condition)
             if knowledge is not None:
-                scores = attacker.score(trial_set, condition, context)
+                scores = _trial_scores(attacker, trial_set, condition, context)
                 scored.append(_Scored(trial_set, condition, knowledge, scores))
     return scored
+
+
+def _trial_scores(attacker: Attacker, trial_set: TrialSet, condition: Condition, context: RunContext) -> Floats:
+    """Return the scores (trials,); of several utterances the mean, unless the attacker compares them together."""
+    if trial_set.size == 1 or attacker.scores_groups:
+        return attacker.score(trial_set, condition, context)
+    scores = attacker.score(single_utterances(trial_set), condition, context)
+    return np.asarray(scores.reshape(-1, trial_set.size).mean(axis=1))
 
 
 def _row(attacker: Attacker, scored: _Scored, out: Path | None, options: AttackOptions) -> AttackRow:
@@ -321,7 +286,8 @@ def _row(attacker: Attacker, scored: _Scored, out: Path | None, options: AttackO
     trial_set = scored.trial_set
     path = None
     if out is not None:
-        path = out / _file_name(attacker.name) / f"{trial_set.name}.{scored.condition}.scores"
+        size = f".{trial_set.size}-utterances" if trial_set.size > 1 else ""
+        path = out / _file_name(attacker.name) / f"{trial_set.name}{size}.{scored.condition}.scores"
         write_scores(path, trial_set.trials, scored.scores)
     return AttackRow(
         attacker.name,
@@ -335,6 +301,9 @@ def _row(attacker: Attacker, scored: _Scored, out: Path | None, options: AttackO
         attacker.backend,
         attacker.llr,
         path,
+        trial_set.size,
+        trial_set.pairs,
+        speaker_rates(scored.trials, trial_set.trials.utterance, resamples=min(options.resamples, 300)),
     )
 
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from voiceveil.attack.attacker import Attacker
-from voiceveil.attack.pipeline import AttackOptions, AttackRequest, AttackResult, run
+from voiceveil.attack.outcome import AttackResult
+from voiceveil.attack.pipeline import AttackOptions, AttackRequest, run
 from voiceveil.core.atomic_files import atomic_path
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap

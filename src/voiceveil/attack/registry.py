@@ -22,7 +22,7 @@ from voiceveil.core.registry import Registry, did_you_mean
 from voiceveil.models.speaker.encoders import SpeakerEncoder, encoders
 from voiceveil.models.speaker.plda import Plda
 
-__all__ = ["AttackerOptions", "Scoring", "adapted_attacker", "attackers", "make_attackers"]
+__all__ = ["AttackerOptions", "Scoring", "adapted_attacker", "attackers", "make_attackers", "make_named"]
 
 Scoring = Literal["cosine", "plda"]
 
@@ -63,6 +63,7 @@ attackers: Registry[Factory] = Registry(
         "voiceveil.attack.statistics_attackers",
         "voiceveil.attack.fusion_attacker",
         "voiceveil.attack.kaldi_attacker",
+        "voiceveil.attack.strongest",
     ),
 )
 
@@ -97,7 +98,7 @@ def make_attackers(
         if isinstance(name, Attacker):
             made_attackers[name.name] = name
             continue
-        for attacker in _make_named(name, AttackerOptions("", scoring, similar, from_enrollment)):
+        for attacker in make_named(name, AttackerOptions("", scoring, similar, from_enrollment)):
             made_attackers.setdefault(attacker.name, attacker)
     if not made_attackers:
         raise InputError("no attacker is named", fix="name one, e.g. campplus")
@@ -106,7 +107,7 @@ def make_attackers(
     return [*single, *combining]
 
 
-def _make_named(name: str, options: AttackerOptions) -> Sequence[Attacker]:
+def make_named(name: str, options: AttackerOptions) -> Sequence[Attacker]:
     """Return the attackers of one name."""
     of_encoders = _encoder_factories()
     head, _, argument = name.partition(":")

@@ -2,8 +2,10 @@
 
 DATA holds Kaldi directories in the challenges' layout: NAME_enrolls and NAME_trials_PART are the original speech, the
 same names with the suffix of --anon the anonymized one. The table has an equal error rate (EER) with its 95% interval
-over speakers for each set, condition and attacker: 50% is perfect privacy, 0% is none. Conditions: oo = unprotected,
-oa = original enrollment (ignorant, or inverting the anonymization), aa = the attacker anonymizes the enrollment too.
+over speakers for each set, condition and attacker: 50% is perfect privacy, 0% is none. Beside it the EER of the worst
+speaker, the share of speakers below 20%, and that of utterances whose speaker is identified among those enrolled.
+Conditions: oo = unprotected, oa = original enrollment (ignorant, or inverting the anonymization), aa = the attacker
+anonymizes the enrollment too.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from voiceveil.cli.options import (
     add_progress,
     add_seed,
     add_train,
+    add_trial_options,
     chosen_jobs,
 )
 from voiceveil.cli.sanity import print_checks
@@ -50,6 +53,7 @@ attackers:
   fusion              the others together: scores weighted by a logistic regression on training speakers (--train)
   mcadams-inversion   estimates McAdams' coefficient of b2, b2-2022, b2-2020 and d1 from the audio, undoes it, and
                       compares with original enrollment by CAM++ (or mcadams-inversion:ENCODER)
+  strongest           all of these that learn and can run here, and their fusion
   free                duration, pauses, pitch and file order, without a model
   other names         attackers and encoders of installed packages (CONTRIBUTING.md)
 
@@ -57,6 +61,9 @@ examples:
   voiceveil attack --data data --anon _b2 --jobs 2
   voiceveil attack --data data --anon _b2 --attackers campplus,campplus-adapted --train data/train-clean-360_b2
   voiceveil attack --data data --anon _b2 --attackers campplus-adapted,moonshine-layers,fusion --train data/train_b2
+  voiceveil attack --data data --anon _b2 --attackers strongest --train data/train_b2 \\
+      --trial-utterances 1,3,5 --trials mixed
+  voiceveil attack --data data --anon _b2 --attackers strongest --speakers even --train data/libri_dev_*_b2
   voiceveil attack --data data --anon _b2 --scoring plda --train-original data/train-clean-360
   voiceveil attack --data data --anon _b2 --protocol data/protocol.toml
   voiceveil attack --data data --anon _b2 --sets libri_test --cache attack.sqlite --out scores --json
@@ -94,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--similar", action="store_true", help="--train is speech of a similar system, not of the one attacked"
     )
+    _add_trials(parser)
     add_cache(parser)
     add_out(parser, "folder for score files and attack.json")
     add_overwrite(parser)
@@ -103,6 +111,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed(parser, "the bootstrap")
     add_progress(parser)
     add_json(parser, "the result, with rates as fractions,")
+
+
+def _add_trials(parser: argparse.ArgumentParser) -> None:
+    """Declare what attackers may use besides the trial lists."""
+    parser.add_argument(
+        "--from-enrollment",
+        action="store_true",
+        help="adapted back-ends also learn from the enrollment utterances of the attacked speakers",
+    )
+    add_trial_options(parser)
+    parser.add_argument(
+        "--speakers",
+        choices=("odd", "even"),
+        help="attack only speakers with odd, or even, ids: choose on one half, report on the other; attackers may "
+        "learn from the others, who are taken from --train (default: all)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,6 +149,10 @@ def run(args: argparse.Namespace) -> int:
                 scoring=rules.scoring,
                 train_original=args.train_original,
                 similar=args.similar,
+                from_enrollment=args.from_enrollment,
+                trial_utterances=args.trial_utterances,
+                mixed=args.trials == "mixed",
+                speakers=args.speakers,
                 resamples=args.resamples,
                 seed=args.seed,
                 cache=args.cache,

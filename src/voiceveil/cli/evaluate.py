@@ -25,6 +25,7 @@ from voiceveil.cli.options import (
     add_progress,
     add_system_parameters,
     add_train,
+    add_trial_options,
     chosen_jobs,
 )
 from voiceveil.cli.sanity import print_checks
@@ -77,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"see `voiceveil attack --help` (default: {','.join(DEFAULT_ATTACKERS)} and those made for the system)",
     )
+    add_trial_options(parser)
     _add_models(parser)
     add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
     add_executor(parser)
@@ -146,6 +148,8 @@ def run(args: argparse.Namespace) -> int:
             options=EvaluationOptions(
                 train=args.train,
                 emotion=args.emotion,
+                trial_utterances=args.trial_utterances,
+                mixed=args.trials == "mixed",
                 recognizers=_listed(args.recognizers),
                 anonymized_recognizers=_listed(args.anonymized_recognizers),
                 emotion_models=_listed(args.emotion_models),

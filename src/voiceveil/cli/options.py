@@ -26,10 +26,13 @@ __all__ = [
     "add_seed",
     "add_system_parameters",
     "add_train",
+    "add_trial_options",
     "chosen_jobs",
 ]
 
 Parser = argparse.ArgumentParser | argparse._ArgumentGroup
+
+_MOST_UTTERANCES = 100  # of a trial
 
 
 def add_former_name(parser: argparse.ArgumentParser, former: str, present: str) -> None:
@@ -68,6 +71,31 @@ def add_train(parser: Parser, help: str, *, metavar: str = "CORPUS", name: str =
 def add_attackers(parser: Parser, *, default: str, help: str) -> None:
     """Declare --attackers: which attackers run, separated by commas."""
     parser.add_argument("--attackers", default=default, metavar="NAME[,NAME]", help=f"{help} (default: {default})")
+
+
+def add_trial_options(parser: Parser) -> None:
+    """Declare --trial-utterances and --trials: trials beside those of the lists."""
+    parser.add_argument(
+        "--trial-utterances",
+        type=numbers,
+        default=(1,),
+        metavar="N[,N]",
+        help="utterances known to be of one person in a trial, e.g. 1,3,5 (default: 1)",
+    )
+    parser.add_argument(
+        "--trials",
+        choices=("listed", "mixed"),
+        default="listed",
+        help="mixed: also compare women with men, all pairs (default: the trial lists alone)",
+    )
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the whole numbers between commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 1 <= int(part) <= _MOST_UTTERANCES for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} are no numbers from 1 to {_MOST_UTTERANCES}, e.g. 1,3,5")
+    return tuple(map(int, parts))
 
 
 def add_cache(parser: Parser, content: str = "embeddings", default: str = "none") -> None:

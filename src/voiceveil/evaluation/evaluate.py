@@ -94,7 +94,8 @@ class Evaluation:
     def task_setup(self) -> TaskSetup:
         """Return the setup of the tasks, with the attackers that the data allow."""
         usable = usable_attackers(self.attackers, self.inventory)
-        options = TaskOptions(usable, self.settings.models, self.settings.options.report)
+        chosen = self.settings.options
+        options = TaskOptions(usable, self.settings.models, chosen.report, tuple(chosen.trial_utterances), chosen.mixed)
         return TaskSetup(self.inventory, self.settings.data, options)
 
 

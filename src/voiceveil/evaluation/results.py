@@ -31,6 +31,10 @@ _FARTHEST, _ROUNDING = 1000.0, 1e-6
 _LIMITS = {
     "eer": (0.0, 1.0),
     "eer_rocch": (0.0, 1.0),
+    "eer_trials": (0.0, 1.0),
+    "worst_speaker_eer": (0.0, 1.0),
+    "speakers_below_20": (0.0, 1.0),
+    "identified": (0.0, 1.0),
     "uar": (0.0, 1.0),
     "wer": (0.0, _FARTHEST),
     "pitch_correlation": (-1.0, 1.0),
@@ -53,6 +57,8 @@ class Figure:
     attacker: str = ""  # of a verification figure: "campplus", "campplus-adapted"
     knowledge: str = ""  # of the attacker: see `voiceveil.attack.attacker`
     encoder: str = ""  # family of the attacker's speaker encoder: "campplus", "ecapa"
+    trial_utterances: int = 1  # of a verification figure: utterances of a trial, known to be of one person
+    trials: str = ""  # "mixed": all pairs of both genders; "" for those of the trial list
     model: str = ""  # of any other figure: "moonshine", "functionals"
     detail: Mapping[str, Any] = field(default_factory=dict)  # counts, recalls, standard deviations
 
@@ -66,8 +72,14 @@ class Figure:
         return attacker in (None, self.attacker, self.evaluator)
 
     def __str__(self) -> str:
-        where = " ".join(filter(None, [self.dataset, self.subset, self.gender, self.condition, self.evaluator]))
-        return f"{self.metric} {self.value:.4g} ({where})"
+        where = [self.dataset, self.subset, self.gender, self.trial_kind, self.condition, self.evaluator]
+        return f"{self.metric} {self.value:.4g} ({' '.join(filter(None, where))})"
+
+    @property
+    def trial_kind(self) -> str:
+        """The kind of trials for a reader, e.g. ``mixed, 3 utterances``; "" for single utterances of the list."""
+        several = f"{self.trial_utterances} utterances" if self.trial_utterances > 1 else ""
+        return ", ".join(filter(None, [self.trials, several]))
 
 
 @dataclass(frozen=True)
@@ -283,7 +295,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
     scale, digits, unit = (100.0, 1, "%") if info is not None and info.unit == "%" else (1.0, 3, "")
     known = figure.low is not None and figure.high is not None
     interval = f"[{scale * (figure.low or 0.0):.{digits}f}, {scale * (figure.high or 0.0):.{digits}f}]" if known else ""
-    data = " ".join(filter(None, [figure.dataset, figure.subset, figure.gender]))
+    data = " ".join(filter(None, [figure.dataset, figure.subset, figure.gender, figure.trial_kind]))
     value = f"{scale * figure.value:.{digits}f}{unit}"
     return figure.metric, data, figure.condition, value, interval, figure.evaluator
 

@@ -24,6 +24,10 @@ class EvaluationOptions:
     ----------
     train, emotion : sequence of str
         Sets that the attackers train on, and sets with emotion labels, instead of those of the protocol.
+    trial_utterances : sequence of int
+        Also attack with trials of several utterances that are known to be of one person, e.g. ``(1, 3, 5)``.
+    mixed : bool
+        Also attack with all pairs of enrolled speakers and utterances of both genders.
     recognizers : sequence of str, optional
         Speech recognizers, see :func:`voiceveil.transcribe`. The first one counts in rankings and official files
         (default: those of the protocol, or ``moonshine``).
@@ -58,6 +62,8 @@ class EvaluationOptions:
 
     train: Sequence[str] = ()
     emotion: Sequence[str] = ()
+    trial_utterances: Sequence[int] = (1,)
+    mixed: bool = False
     recognizers: Sequence[str] | None = None
     anonymized_recognizers: Sequence[str] | None = None
     emotion_models: Sequence[str] | None = None

@@ -53,6 +53,10 @@ METRICS: dict[str, MetricInfo] = {
     info.name: info
     for info in (
         MetricInfo("eer", "EER", "%", "higher"),
+        MetricInfo("eer_trials", "EER of several utterances or both genders", "%", "higher"),
+        MetricInfo("worst_speaker_eer", "EER of the worst speaker", "%", "higher"),
+        MetricInfo("speakers_below_20", "speakers with an EER below 20%", "%", "lower"),
+        MetricInfo("identified", "utterances whose speaker is identified", "%", "lower"),
         MetricInfo("wer", "WER", "%", "lower", "recognition"),
         MetricInfo("uar", "UAR", "%", "higher", "emotion"),
         MetricInfo("pitch_correlation", "pitch correlation", "", "higher"),

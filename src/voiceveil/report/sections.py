@@ -131,6 +131,11 @@ def command(data: ReportData) -> str:
         parts.append(f"--emotion {' '.join(map(quote, emotional))}")
     if info.get("attackers"):
         parts.append(f"--attackers {quote(','.join(info['attackers']))}")
+    others = data.results.find("eer_trials")
+    if sizes := sorted({f.trial_utterances for f in others} - {1}):
+        parts.append(f"--trial-utterances {','.join(map(str, [1, *sizes]))}")
+    if any(f.trials == "mixed" for f in others):
+        parts.append("--trials mixed")
     parts.append(f"--recognizers {quote(','.join(info.get('recognizers') or ['moonshine']))}")
     defaults = vars(ModelChoice() if data.protocol is None else data.protocol.models)
     for option in ("anonymized_recognizers", "similarity", "similarity_scoring", "pitch_tracker"):

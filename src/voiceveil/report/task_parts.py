@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from voiceveil.evaluation.results import Figure, Results
 from voiceveil.evaluation.tasks import Section, SectionTable, all_tasks
 from voiceveil.evaluation.tasks.contract import Cell
 from voiceveil.report.curves import det_svg
@@ -89,7 +90,7 @@ def _attacks(data: ReportData, section: Section) -> TaskPart:
     strongest = data.strongest()
     own = strongest.figures if strongest else ()
     rows = tuple(row for row in section.table.rows if any(cell is figure for cell in row for figure in own))
-    part = TaskPart(section, "DET curves", highlighted=rows)
+    part = TaskPart(section, "DET curves", highlighted=rows, tables=_further_trials(data.results))
     if not data.scored:
         return replace(part, missing=NO_DETAILS)
     styles = {(attack.attacker, attack.condition): number % _STYLES for number, attack in enumerate(data.attacks())}
@@ -113,6 +114,27 @@ def _attacks(data: ReportData, section: Section) -> TaskPart:
         "equal. The farther from the lower left, the better the protection."
     )
     return replace(part, text=text, panels=tuple(panels), legend=legend)
+
+
+def _further_trials(results: Results) -> tuple[SectionTable, ...]:
+    """Return the tables of trials of several utterances and of both genders, and of single speakers."""
+    tables = []
+    others = results.find("eer_trials")
+    if others:
+        columns = ("attacker", "set", "trials", "EER [95%]")
+        rows = tuple((f.attacker, set_name(f), f.trial_kind, f) for f in others)
+        tables.append(SectionTable(columns, rows, "Several utterances of one person in a trial, and both genders"))
+    speakers: dict[tuple[str, ...], dict[str, Figure]] = {}
+    for metric in ("worst_speaker_eer", "speakers_below_20", "identified"):
+        for f in results.find(metric):
+            row = speakers.setdefault((f.attacker, set_name(f), f.trial_kind or "single utterances, as listed"), {})
+            row[metric] = f
+    if speakers:
+        shown = ("worst_speaker_eer", "speakers_below_20", "identified")
+        cells = tuple((*names, *(row.get(metric, "") for metric in shown)) for names, row in speakers.items())
+        heads = ("attacker", "set", "trials", "EER of the worst speaker", "speakers below 20%", "utterances identified")
+        tables.append(SectionTable(heads, cells, "Single speakers, by the strongest attacker"))
+    return tuple(tables)
 
 
 def _similarity(data: ReportData, section: Section) -> TaskPart:

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,7 +209,7 @@ def eer_figure(
     trial_set: ProtocolTrialSet,
     trials: Trials,
     scores: Floats,
-    attacker: Mapping[str, str],
+    attacker: Mapping[str, Any],
 ) -> Figure:
     """Return the EER of scores (n,) of trials as the challenge computes it, with its 95% interval over speakers.
 

@@ -72,11 +72,15 @@ class TaskOptions:
         Recognizers, pitch tracker and so on.
     details : bool
         Also measure what only a report shows.
+    trial_utterances, mixed
+        Trials beside those of the lists, see :class:`~voiceveil.attack.pipeline.AttackOptions`.
     """
 
     attackers: tuple[str, ...] = ()
     models: ModelChoice = field(default_factory=ModelChoice)
     details: bool = True
+    trial_utterances: tuple[int, ...] = (1,)
+    mixed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +306,7 @@ def figure(metric: str, value: Estimate, place: Mapping[str, Any], detail: Mappi
     return Figure(metric, value.value, low=value.low, high=value.high, detail=detail or {}, **place)
 
 
-def place(entry: Verification, gender: str, **fields: str) -> dict[str, Any]:
+def place(entry: Verification, gender: str, **fields: str | int) -> dict[str, Any]:
     """Return the fields of a figure that was measured on a trial set; ``fields`` are further ones."""
     return {"dataset": entry.dataset, "split": entry.split, "subset": entry.subset, "gender": gender, **fields}
 

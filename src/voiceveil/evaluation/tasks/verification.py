@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from voiceveil import metrics
 from voiceveil.attack.attacker import ModelWork
-from voiceveil.attack.pipeline import AttackOptions, AttackRequest, AttackResult, AttackRow
+from voiceveil.attack.outcome import AttackResult, AttackRow
+from voiceveil.attack.pipeline import AttackOptions, AttackRequest
 from voiceveil.attack.pipeline import run as run_attack
 from voiceveil.attack.registry import Scoring, make_attackers
 from voiceveil.attack.sets import find_sets
+from voiceveil.attack.trial_design import mixed_name
 from voiceveil.evaluation.inventory import Inventory
+from voiceveil.evaluation.protocol import Verification
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.evaluation.tasks.contract import (
     Cell,
@@ -38,7 +43,7 @@ _NO_LLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cl
 class VerificationTask(Task):
     """EERs of all attackers, and other metrics of trials that the protocol asks for."""
 
-    metrics = ("eer",)
+    metrics = ("eer", "eer_trials", "worst_speaker_eer", "speakers_below_20", "identified")
     order = 10
 
     def available(self, setup: TaskSetup) -> bool:
@@ -75,19 +80,18 @@ class VerificationTask(Task):
         inventory = context.inventory
         entries = {trials.set: (entry, trials.gender) for entry, trials in inventory.trial_sets()}
         scoring, notes = _scoring(inventory)
+        places = {mixed_name(name): (entry, "") for name, (entry, _) in entries.items()} | entries
         result = run_attack(_request(context, scoring), context.run, context.out / "scores")
         measures = [name for name in inventory.protocol.metrics if name != "eer" and name in MEASURES]
         needs_llr = {name for name in measures if MEASURES[name]().needs_llr}
         figures: list[Figure] = []
         for row in result.rows:
-            where = place(
-                *entries[row.set],
-                condition=row.condition,
-                attacker=row.attacker,
-                knowledge=row.knowledge,
-                encoder=row.encoder,
-            )
-            figures.append(figure("eer", row.eer, where, _eer_detail(row, context)))
+            where = _place(row, *places[row.set])
+            if (row.attacker, row.condition) == result.strongest:
+                figures += _speaker_figures(row, where)
+            figures.append(figure("eer" if row.usual else "eer_trials", row.eer, where, _eer_detail(row, context)))
+            if not row.usual:
+                continue
             possible = [name for name in measures if row.llr or name not in needs_llr]
             if "d_sys" in possible and row.scored.target.sum() < _MIN_TARGETS:
                 possible.remove("d_sys")
@@ -98,7 +102,8 @@ class VerificationTask(Task):
                 zebra = metrics.zebra(*row.scored.classes())
                 figures.append(Figure("zebra_individual", zebra.individual, detail={"tag": zebra.tag}, **where))
         notes += _without_llr(needs_llr, result)
-        info = {key: value for key, value in result.as_dict().items() if key in ("health", "strongest")}
+        recorded = ("health", "strongest", "selected", "tried")
+        info = {key: value for key, value in result.as_dict().items() if key in recorded}
         columns: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in entries}
         return TaskResult(figures, list(dict.fromkeys(notes)), columns, info=info, checks=result.checks)
 
@@ -121,6 +126,35 @@ class VerificationTask(Task):
         )
 
 
+def _place(row: AttackRow, entry: Verification, gender: str) -> dict[str, Any]:
+    """Return the fields of the figures of a row."""
+    return place(
+        entry,
+        gender,
+        condition=row.condition,
+        attacker=row.attacker,
+        knowledge=row.knowledge,
+        encoder=row.encoder,
+        trial_utterances=row.trial_utterances,
+        trials="" if row.pairs == "listed" else row.pairs,
+    )
+
+
+def _speaker_figures(row: AttackRow, where: dict[str, Any]) -> list[Figure]:
+    """Return how single speakers fare: the worst one, the share below 20%, the share identified."""
+    if row.speakers is None:
+        return []
+    rates = row.speakers
+    figures = [
+        figure("worst_speaker_eer", rates.worst, where),
+        figure("speakers_below_20", rates.below, where),
+        figure("identified", rates.identified, where, {"candidates": rates.candidates}),
+    ]
+    return [
+        replace(f, low=None, high=None) if math.isnan(f.low or 0.0) else f for f in figures if math.isfinite(f.value)
+    ]
+
+
 def _request(context: TaskContext, scoring: Scoring) -> AttackRequest:
     """Return the attack on all trial sets of the protocol."""
     data, inventory = context.setup.data, context.inventory
@@ -135,6 +169,8 @@ def _request(context: TaskContext, scoring: Scoring) -> AttackRequest:
             conditions=inventory.protocol.conditions,
             scoring=scoring,
             train_original=[data / name for name in inventory.training if scoring == "plda"],
+            trial_utterances=context.setup.options.trial_utterances,
+            mixed=context.setup.options.mixed,
         ),
     )
 
