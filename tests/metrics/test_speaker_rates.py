@@ -13,8 +13,8 @@ from voiceveil.metrics.speaker_rates import identification, speaker_eer, speaker
 def scored(seed: int = 0, speakers: int = 6, utterances: int = 8) -> tuple[ScoredTrials, np.ndarray]:
     """All pairs of speakers and utterances; speaker 0 is recognized, the last one is not enrolled."""
     rng = np.random.default_rng(seed)
-    enroll, utterance = np.meshgrid(np.arange(speakers - 1), np.arange(speakers * utterances), indexing="ij")
-    enroll, utterance = enroll.ravel(), utterance.ravel()
+    enroll = np.repeat(np.arange(speakers - 1), speakers * utterances)
+    utterance = np.tile(np.arange(speakers * utterances), speakers - 1)
     speaker = utterance // utterances
     score = rng.standard_normal(len(enroll)) + np.where(enroll == speaker, np.where(enroll == 0, 9.0, 0.4), 0.0)
     return ScoredTrials.of_speakers(score, enroll == speaker, enroll, speaker), utterance

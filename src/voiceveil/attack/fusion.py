@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +121,7 @@ def fit_weights(x: Floats, target: NDArray[np.bool_], group: Codes, penalty: flo
 
     bounds = [(0.0, None)] * m + [(None, None)] * len(names)
     start = np.concatenate([np.full(m, 0.1), np.zeros(len(names))])
-    options = {"ftol": 1e-12, "gtol": 1e-7}
+    options: Any = {"ftol": 1e-12, "gtol": 1e-7}
     with one_blas_thread():
         solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(solution.x[:m])

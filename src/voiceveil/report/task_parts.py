@@ -11,18 +11,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from voiceveil.evaluation.results import Figure, Results
+from voiceveil.evaluation.results import Figure
 from voiceveil.evaluation.tasks import Section, SectionTable, all_tasks
 from voiceveil.evaluation.tasks.contract import Cell
 from voiceveil.report.curves import det_svg
 from voiceveil.report.plots import correlation_svg, pitch_svg, similarity_svg
 from voiceveil.report.report_data import ReportData, set_name
 from voiceveil.report.words import LostWord, lost_words
-from voiceveil.stats import mean, wilson
+from voiceveil.stats import Estimate, mean, wilson
 
 __all__ = ["NO_DETAILS", "LegendEntry", "Panel", "TaskPart", "task_parts"]
 
 NO_DETAILS = "The results have no details: evaluate again (all that is known is in the cache), without --no-report."
+#: Rates of single speakers in the details of an EER, and their headings.
+_SPEAKER_RATES = {
+    "worst": "EER of the worst speaker",
+    "below": "speakers below 20%",
+    "identified": "utterances identified",
+}
 _STYLES = 10  # of lines
 _WORDS = 15  # rows of a table of words
 _MIN_OCCURRENCES = 10  # of a word in the table "lost most surely"
@@ -90,7 +96,7 @@ def _attacks(data: ReportData, section: Section) -> TaskPart:
     strongest = data.strongest()
     own = strongest.figures if strongest else ()
     rows = tuple(row for row in section.table.rows if any(cell is figure for cell in row for figure in own))
-    part = TaskPart(section, "DET curves", highlighted=rows, tables=_further_trials(data.results))
+    part = TaskPart(section, "DET curves", highlighted=rows, tables=_further_trials(data))
     if not data.scored:
         return replace(part, missing=NO_DETAILS)
     styles = {(attack.attacker, attack.condition): number % _STYLES for number, attack in enumerate(data.attacks())}
@@ -116,25 +122,35 @@ def _attacks(data: ReportData, section: Section) -> TaskPart:
     return replace(part, text=text, panels=tuple(panels), legend=legend)
 
 
-def _further_trials(results: Results) -> tuple[SectionTable, ...]:
+def _further_trials(data: ReportData) -> tuple[SectionTable, ...]:
     """Return the tables of trials of several utterances and of both genders, and of single speakers."""
     tables = []
-    others = results.find("eer_trials")
+    others = data.results.find("eer_trials")
     if others:
         columns = ("attacker", "set", "trials", "EER [95%]")
         rows = tuple((f.attacker, set_name(f), f.trial_kind, f) for f in others)
         tables.append(SectionTable(columns, rows, "Several utterances of one person in a trial, and both genders"))
-    speakers: dict[tuple[str, ...], dict[str, Figure]] = {}
-    for metric in ("worst_speaker_eer", "speakers_below_20", "identified"):
-        for f in results.find(metric):
-            row = speakers.setdefault((f.attacker, set_name(f), f.trial_kind or "single utterances, as listed"), {})
-            row[metric] = f
-    if speakers:
-        shown = ("worst_speaker_eer", "speakers_below_20", "identified")
-        cells = tuple((*names, *(row.get(metric, "") for metric in shown)) for names, row in speakers.items())
-        heads = ("attacker", "set", "trials", "EER of the worst speaker", "speakers below 20%", "utterances identified")
-        tables.append(SectionTable(heads, cells, "Single speakers, by the strongest attacker"))
+    strongest = data.strongest()
+    if strongest is None:
+        return tuple(tables)
+    own = [f for f in others if (f.attacker, f.condition) == (strongest.attacker, strongest.condition)]
+    cells = tuple(
+        (set_name(f), f.trial_kind or "single utterances", *(_speaker_rate(f, name) for name in _SPEAKER_RATES))
+        for f in (*strongest.figures, *own)
+        if f.detail.get("speakers")
+    )
+    if cells:
+        heads = ("set", "trials", *(f"{title} [95%]" for title in _SPEAKER_RATES.values()))
+        tables.append(SectionTable(heads, cells, f"Single speakers, by {strongest.attacker}"))
     return tuple(tables)
+
+
+def _speaker_rate(figure: Figure, name: str) -> Cell:
+    """Return a rate of single speakers with its interval, as far as the details have them."""
+    rates = figure.detail["speakers"]
+    if name not in rates:
+        return "–"
+    return Estimate(rates[name], rates.get(f"{name}_low", np.nan), rates.get(f"{name}_high", np.nan), unit="%")
 
 
 def _similarity(data: ReportData, section: Section) -> TaskPart:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from voiceveil import metrics
@@ -31,10 +30,14 @@ from voiceveil.evaluation.tasks.contract import (
     tasks,
 )
 from voiceveil.metrics import MEASURES, estimate_all
+from voiceveil.metrics.speaker_rates import SpeakerRates
 from voiceveil.run.cache import Cache
+from voiceveil.stats import Estimate
 
 __all__ = ["VerificationTask"]
 
+#: Metric of a protocol -> the rate of single speakers.
+_SPEAKER_METRICS = {"worst_speaker_eer": "worst", "speakers_below_20": "below", "identified": "identified"}
 _MIN_TARGETS = 20  # target trials that D_sys needs: a histogram of two bins
 _NO_LLR = "the scores are no log-likelihood ratios, as those of PLDA are; min Cllr needs none"
 
@@ -87,9 +90,8 @@ class VerificationTask(Task):
         figures: list[Figure] = []
         for row in result.rows:
             where = _place(row, *places[row.set])
-            if (row.attacker, row.condition) == result.strongest:
-                figures += _speaker_figures(row, where)
             figures.append(figure("eer" if row.usual else "eer_trials", row.eer, where, _eer_detail(row, context)))
+            figures += _speaker_figures(row, where, inventory.protocol.metrics)
             if not row.usual:
                 continue
             possible = [name for name in measures if row.llr or name not in needs_llr]
@@ -140,19 +142,22 @@ def _place(row: AttackRow, entry: Verification, gender: str) -> dict[str, Any]:
     )
 
 
-def _speaker_figures(row: AttackRow, where: dict[str, Any]) -> list[Figure]:
-    """Return how single speakers fare: the worst one, the share below 20%, the share identified."""
-    if row.speakers is None:
-        return []
-    rates = row.speakers
-    figures = [
-        figure("worst_speaker_eer", rates.worst, where),
-        figure("speakers_below_20", rates.below, where),
-        figure("identified", rates.identified, where, {"candidates": rates.candidates}),
-    ]
-    return [
-        replace(f, low=None, high=None) if math.isnan(f.low or 0.0) else f for f in figures if math.isfinite(f.value)
-    ]
+def _speaker_figures(row: AttackRow, where: dict[str, Any], requested: Sequence[str]) -> list[Figure]:
+    """Return those of the rates of single speakers that the protocol asks for."""
+    rates = {} if row.speakers is None else vars(row.speakers)
+    chosen = [(name, rates[rate]) for name, rate in _SPEAKER_METRICS.items() if name in requested and rates]
+    return [figure(name, value, where) for name, value in chosen if math.isfinite(value.low)]
+
+
+def _speaker_detail(rates: SpeakerRates | None) -> dict[str, float]:
+    """Return the rates of single speakers and the ends of their intervals, as far as they are known."""
+    if rates is None:
+        return {}
+    values = {"candidates": rates.candidates}
+    for name in _SPEAKER_METRICS.values():
+        estimate: Estimate = getattr(rates, name)
+        values |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def _request(context: TaskContext, scoring: Scoring) -> AttackRequest:
@@ -194,6 +199,7 @@ def _eer_detail(row: AttackRow, context: TaskContext) -> dict[str, Any]:
         "method": "rocch",
         "official": {"method": method, "eer": metrics.eer(*row.scored.classes(), method=method)},
         "backend": row.backend,
+        "speakers": _speaker_detail(row.speakers),
         "scores": row.scores.relative_to(context.out).as_posix(),
     }
 
