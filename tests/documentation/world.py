@@ -12,6 +12,7 @@ import numpy as np
 import soundfile
 
 from tests.support.conversations import demo_conversation
+from tests.support.embedding_caches import voices, write_cache
 from tests.support.small_challenge import make_challenge, make_set, spoken
 from tests.support.tdsv_world import make_corpus as make_digits
 from voiceveil.audio import save
@@ -114,7 +115,14 @@ def _make_commonvoice(root: Path) -> None:
 
 
 def _make_embeddings(folder: Path) -> None:
-    """Write embeddings of the Common Voice clips as .npz and .parquet: a direction for each speaker, and noise."""
+    """Write embeddings of the Common Voice clips as .npz and .parquet: a direction for each speaker, and noise.
+
+    Beside them, embeddings as the challenges' own evaluation leaves them.
+    """
+    run = folder / "exp" / "asv_anon_b2" / "cosine_out"
+    write_cache(run, "libri_dev_enrolls_b2", voices(8, 6, 1))
+    write_cache(run, "libri_dev_trials_f_b2", voices(8, 6, 2))
+    write_cache(run, "train-clean-360_b2", voices(12, 4, 3, "d"))
     import pyarrow
     import pyarrow.parquet
 

@@ -81,6 +81,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (world / "board" / "contest.toml").write_text(CONTEST.replace('"data"', json.dumps(str(data))))
     (world / "board" / "key").write_text("00" * 32)
     (world / "vectors.parquet").write_bytes(b"PAR1")
+    (world / "vectors").mkdir()
+    (world / "vectors" / "spk2utt").write_text("s u\n")
+    (world / "vectors" / "xvector.h5").write_bytes(b"HDF")
     (world / "phone.m4a").write_bytes(b"\0\0\0\x1cftypM4A " + bytes(100))
     (world / "cuts.jsonl.gz").write_bytes(b"")
     (world / "recordings.jsonl").write_text("{}\n")
@@ -133,6 +136,7 @@ CASES: dict[str, tuple[tuple[str, ...], list[list[str]]]] = {
     "av": (("media", "neural"), [["anonymize", "{w}/phone.m4a", "{o}/phone.wav", "--system", "b2", "--quiet"]]),
     "pyarrow": (("parquet",), [["risk", "--embeddings", "ignorant={w}/vectors.parquet", "--report", "{o}/r.html"]]),
     "kaldiio": (("kaldi",), [[*ATTACK, "--attackers", "kaldi:{w}/model"]]),
+    "h5py": (("hdf5",), [["risk", "--embeddings", "ignorant={w}/vectors", "--report", "{o}/r.html"]]),
     "lhotse": (("lhotse",), [["corpus", "info", "lhotse:{w}/recordings.jsonl"],
                              ["anonymize", "lhotse:{w}/recordings.jsonl", "{o}/l", "--system", "b2", "--quiet"]]),
     "ray": (("cluster",), [["anonymize", "{w}/in", "{o}/ray", "--system", "b2", "--executor", "ray", "--quiet"],

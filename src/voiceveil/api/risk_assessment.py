@@ -28,7 +28,8 @@ from voiceveil.risk.assessment import Assessment, assess
 from voiceveil.risk.audio import Recordings, attacks_from_audio
 from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
-from voiceveil.risk.embeddings import Norm, read_table
+from voiceveil.risk.embedding_sources import add_distractors, read_embeddings
+from voiceveil.risk.embeddings import Norm
 from voiceveil.risk.folders import choose_lengths, design_sets, read_release, refuse_swapped
 from voiceveil.risk.labels import AttributeLabels, read_labels
 from voiceveil.risk.sets import ATTACKERS, RiskAttack, attack_from_tables, divide, read_split, split_of_design
@@ -64,6 +65,8 @@ class RiskOptions:
         Speech anonymized by a similar system, for attackers that train on it.
     encoders : mapping
         Attacker -> encoder, see ``voiceveil risk --help``.
+    distractors : mapping
+        Attacker -> embeddings of more speakers, who are added to A and are never the right answer.
     cache : path, optional
         SQLite file that keeps embeddings (biometric data) for the next call.
     progress : bool
@@ -77,6 +80,7 @@ class RiskOptions:
     unit: Unit = "minutes"
     train_similar: Sequence[str | Path] = ()
     encoders: Mapping[str, str] = field(default_factory=dict)
+    distractors: Mapping[str, str | Path] = field(default_factory=dict)
     cache: str | Path | None = None
     progress: bool = False
     recipient: str = ""
@@ -111,6 +115,10 @@ class RiskSettings:
         if not self.embeddings and self.protocol is None and len(self.original) != 1:
             fix = "give --protocol (`corpus protocol --legal`), or one --original to draw the sets from"
             raise InputError("which utterances are in A and which in B?", fix=fix)
+        for name in self.options.distractors:
+            if name not in self.embeddings:
+                fix = "add them to set A of the corpus, or give --embeddings of this attacker"
+                raise InputError(f"distractors for the attacker {name}, who has no embeddings", fix=fix)
         for name in (*self.options.encoders, *self.embeddings):
             if name not in ATTACKERS:
                 raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(name, list(ATTACKERS)))
@@ -285,11 +293,16 @@ def _from_embeddings(settings: RiskSettings, labels: AttributeLabels | None) -> 
     for name, files in settings.embeddings.items():
         if len(files) > 2:
             raise InputError(f"{len(files)} files for the attacker {name}", fix="give one, or A's and B's")
-        tables = [read_table(file, norm=settings.norm) for file in files]
+        tables = [read_embeddings(file, name, norm=settings.norm) for file in files]
         a, b = tables if len(tables) == 2 else divide(tables[0], split)
+        if name in settings.options.distractors:
+            others = read_embeddings(Path(settings.options.distractors[name]), name, norm=settings.norm)
+            a = add_distractors(a, others)
         columns = {} if labels is None else labels.columns(a.utterance.tolist(), a.speaker.tolist())
         a = replace(a, attributes={**a.attributes, **{key: np.array(column) for key, column in columns.items()}})
-        about = {"knows": ATTACKERS[name], "files": {file.name: sha256_file(file) for file in files}}
+        sources = dict.fromkeys((*a.files, *b.files))
+        digests = {file.name if len(sources) == 1 else str(file): sha256_file(file) for file in sources}
+        about = {"knows": ATTACKERS[name], "files": digests}
         attacks.append(attack_from_tables(name, a, b, about))
     return attacks
 

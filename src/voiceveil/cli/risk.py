@@ -45,7 +45,9 @@ attackers, and the encoder that each has if --encoder does not say otherwise:
   The challenges call the informed attacker "semi-informed".
 
 embeddings: .npz or .parquet with the columns utterance, speaker, vector; set (A or B), if there is no --protocol; any
-  other column (gender, age, accent, emotion) is an attribute whose inference is tried.
+  other column (gender, age, accent, emotion) is an attribute whose inference is tried. Or a folder: a set of enrollment
+  in emb_xvect of the challenges' evaluation (A; the trials beside it with the same suffix are B), or a Kaldi directory
+  with spk2utt and xvector.h5 or xvector.scp.
 
 examples:
   voiceveil risk recordings/ hidden/                                    writes hidden.risk.html
@@ -56,6 +58,7 @@ examples:
   voiceveil risk --protocol legal/protocol.toml --original legal/en_A --original legal/en_B \\
       --anonymized hidden/en_A_veil --anonymized hidden/en_B_veil --cache risk.sqlite --report risk.html
   voiceveil risk --embeddings informed=anon.npz --protocol legal/protocol.toml --max-linkability 0.05
+  voiceveil risk --embeddings informed=exp/asv_anon_b2/cosine_out/emb_xvect/libri_dev_enrolls_b2 --lengths 1,3
   voiceveil risk --embeddings original=A.npz,B.npz --embeddings informed=A_anon.npz,B_anon.npz --lengths 1,3 --json
 """
 AFTER_INTERRUPTION = "; embeddings in the --cache are kept"
@@ -90,8 +93,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--embeddings",
         action="append",
         default=[],
-        metavar="ATTACKER=FILE[,FILE]",
-        help="embeddings of both sets in one file, or of A and B in two",
+        metavar="ATTACKER=PATH[,PATH]",
+        help="embeddings of both sets in one file or folder, or of A and B in two; see below",
+    )
+    vectors.add_argument(
+        "--distractors",
+        action="append",
+        default=[],
+        metavar="ATTACKER=PATH",
+        help="embeddings of more speakers for A, who are never the right answer",
     )
     vectors.add_argument(
         "--norm",
@@ -177,6 +187,7 @@ def run(args: argparse.Namespace) -> int:
             options=RiskOptions(
                 train_similar=args.train_similar,
                 encoders=_pairs(args.encoder, "--encoder"),
+                distractors=_pairs(args.distractors, "--distractors"),
                 cache=args.cache,
                 progress=not (args.quiet or args.json),
                 recipient=args.recipient,

@@ -10,5 +10,5 @@ EXTRAS = {
     "pocketsphinx": "sphinx", "transformers": "transformers", "huggingface_hub": "transformers", "swift_f0": "pitch",
     "amfm_decompy": "pitch", "speechmos": "naturalness", "lhotse": "lhotse", "pyarrow": "parquet", "ray": "cluster",
     "starlette": "web", "uvicorn": "web", "itsdangerous": "web", "psycopg": "postgres", "websockets": "live",
-    "sounddevice": "live", "av": "media", "yaml": "neural", "kaldiio": "kaldi",
+    "sounddevice": "live", "av": "media", "yaml": "neural", "kaldiio": "kaldi", "h5py": "hdf5",
 }  # fmt: skip

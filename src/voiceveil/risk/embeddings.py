@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,7 +51,9 @@ class EmbeddingTable:
     attributes : mapping
         Attribute -> labels (n,), "" where the label is not known.
     where : Path, optional
-        The file, for errors.
+        The file or folder, for errors.
+    files : tuple of Path
+        Files that the vectors were read from, for the record.
     """
 
     utterance: Names
@@ -60,6 +62,7 @@ class EmbeddingTable:
     sets: Names | None = None
     attributes: Mapping[str, Names] = field(default_factory=dict)
     where: Path | None = None
+    files: tuple[Path, ...] = ()
 
     def rows(self, chosen: NDArray[Any]) -> EmbeddingTable:
         """Return a table of some rows, by a mask or by numbers."""
@@ -70,6 +73,7 @@ class EmbeddingTable:
             None if self.sets is None else self.sets[chosen],
             {name: column[chosen] for name, column in self.attributes.items()},
             self.where,
+            self.files,
         )
 
 
@@ -100,7 +104,7 @@ def read_table(path: Path, *, norm: Norm = "check") -> EmbeddingTable:
         )
     texts = {name: _text(column, name, path) for name, column in columns.items() if name != "vector"}
     table = EmbeddingTable(
-        texts.pop("utterance"), texts.pop("speaker"), columns["vector"], texts.pop("set", None), texts, where=path
+        texts.pop("utterance"), texts.pop("speaker"), columns["vector"], texts.pop("set", None), texts, path, (path,)
     )
     return check_table(table, norm)
 
@@ -145,7 +149,7 @@ def check_table(table: EmbeddingTable, norm: Norm) -> EmbeddingTable:
         )
     if norm == "unit":
         vector = vector / lengths[:, None]
-    return EmbeddingTable(table.utterance, table.speaker, vector, table.sets, table.attributes, table.where)
+    return replace(table, vector=vector)
 
 
 def _describe(table: EmbeddingTable, row: int) -> str:
