@@ -28,11 +28,11 @@ from voiceveil.risk.assessment import Assessment, assess
 from voiceveil.risk.audio import Recordings, attacks_from_audio
 from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
-from voiceveil.risk.embedding_sources import add_distractors, read_embeddings
+from voiceveil.risk.embedding_sources import EmbeddingSources, attack_from_embeddings
 from voiceveil.risk.embeddings import Norm
 from voiceveil.risk.folders import choose_lengths, design_sets, read_release, refuse_swapped
 from voiceveil.risk.labels import AttributeLabels, read_labels
-from voiceveil.risk.sets import ATTACKERS, RiskAttack, attack_from_tables, divide, read_split, split_of_design
+from voiceveil.risk.sets import ATTACKERS, RiskAttack, read_split, split_of_design
 from voiceveil.risk.tables import assessment_records, assessment_table
 from voiceveil.risk.verdicts import LimitVerdict, RiskLimits
 from voiceveil.run.cache import Cache
@@ -291,19 +291,9 @@ def _from_embeddings(settings: RiskSettings, labels: AttributeLabels | None) -> 
     split = None if settings.protocol is None else read_split(settings.protocol)
     attacks = []
     for name, files in settings.embeddings.items():
-        if len(files) > 2:
-            raise InputError(f"{len(files)} files for the attacker {name}", fix="give one, or A's and B's")
-        tables = [read_embeddings(file, name, norm=settings.norm) for file in files]
-        a, b = tables if len(tables) == 2 else divide(tables[0], split)
-        if name in settings.options.distractors:
-            others = read_embeddings(Path(settings.options.distractors[name]), name, norm=settings.norm)
-            a = add_distractors(a, others)
-        columns = {} if labels is None else labels.columns(a.utterance.tolist(), a.speaker.tolist())
-        a = replace(a, attributes={**a.attributes, **{key: np.array(column) for key, column in columns.items()}})
-        sources = dict.fromkeys((*a.files, *b.files))
-        digests = {file.name if len(sources) == 1 else str(file): sha256_file(file) for file in sources}
-        about = {"knows": ATTACKERS[name], "files": digests}
-        attacks.append(attack_from_tables(name, a, b, about))
+        extra = settings.options.distractors.get(name)
+        sources = EmbeddingSources(files, None if extra is None else Path(extra), settings.norm)
+        attacks.append(attack_from_embeddings(name, sources, split, labels))
     return attacks
 
 

@@ -6,7 +6,8 @@ A file (.npz, .parquet: :mod:`voiceveil.risk.embeddings`), a cache of the challe
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,54 @@ from voiceveil.core.errors import InputError
 from voiceveil.risk.challenge_caches import is_cache, read_cache
 from voiceveil.risk.embeddings import EmbeddingTable, Norm, read_table
 from voiceveil.risk.kaldi_vectors import is_kaldi_vectors, read_kaldi_vectors
+from voiceveil.risk.labels import AttributeLabels
+from voiceveil.risk.sets import ATTACKERS, RiskAttack, attack_from_tables, divide
+from voiceveil.run.ledger import sha256_file
 
-__all__ = ["add_distractors", "read_embeddings"]
+__all__ = ["EmbeddingSources", "add_distractors", "attack_from_embeddings", "read_embeddings"]
+
+
+@dataclass(frozen=True)
+class EmbeddingSources:
+    """Where the embeddings of an attacker come from: one path with both sets, or A's and B's; and of distractors."""
+
+    paths: Sequence[Path]
+    distractors: Path | None = None
+    norm: Norm = "check"
+
+
+def attack_from_embeddings(
+    attacker: str, sources: EmbeddingSources, split: Mapping[str, str] | None, labels: AttributeLabels | None
+) -> RiskAttack:
+    """Read the embeddings of an attacker.
+
+    Parameters
+    ----------
+    attacker : str
+        Its name.
+    sources : EmbeddingSources
+        Files or folders.
+    split : mapping, optional
+        Utterance -> "A" or "B", if there is one path that does not say so itself.
+    labels : AttributeLabels, optional
+        Attributes besides those of the files.
+
+    Raises
+    ------
+    InputError
+        If something cannot be read, or the sets are not A and B of the protocol.
+    """
+    if len(sources.paths) > 2:
+        raise InputError(f"{len(sources.paths)} files for the attacker {attacker}", fix="give one, or A's and B's")
+    tables = [read_embeddings(path, attacker, norm=sources.norm) for path in sources.paths]
+    a, b = tables if len(tables) == 2 else divide(tables[0], split)
+    if sources.distractors is not None:
+        a = add_distractors(a, read_embeddings(sources.distractors, attacker, norm=sources.norm))
+    columns = {} if labels is None else labels.columns(a.utterance.tolist(), a.speaker.tolist())
+    a = replace(a, attributes={**a.attributes, **{key: np.array(column) for key, column in columns.items()}})
+    files = dict.fromkeys((*a.files, *b.files))
+    digests = {file.name if file.parent.name != "utt-level" else str(file): sha256_file(file) for file in files}
+    return attack_from_tables(attacker, a, b, {"knows": ATTACKERS[attacker], "files": digests})
 
 
 def read_embeddings(path: Path, attacker: str, *, norm: Norm = "check") -> EmbeddingTable:
