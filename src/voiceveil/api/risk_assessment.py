@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from voiceveil.api.risk_record import risk_record
 from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_files, refuse_same_files
@@ -30,15 +26,15 @@ from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
 from voiceveil.risk.embedding_sources import EmbeddingSources, attack_from_embeddings
 from voiceveil.risk.embeddings import Norm
-from voiceveil.risk.folders import choose_lengths, design_sets, read_release, refuse_swapped
+from voiceveil.risk.folders import choose_lengths, design_sets, refuse_swapped
 from voiceveil.risk.labels import AttributeLabels, read_labels
+from voiceveil.risk.score_matrices import assess_scores
 from voiceveil.risk.sets import ATTACKERS, RiskAttack, read_split, split_of_design
 from voiceveil.risk.tables import assessment_records, assessment_table
 from voiceveil.risk.verdicts import LimitVerdict, RiskLimits
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
-from voiceveil.run.ledger import sha256_file
 from voiceveil.run.outputs import refuse_inputs
 
 __all__ = ["Risk", "RiskOptions", "RiskSettings", "assess_risk", "assess_settings"]
@@ -91,7 +87,8 @@ class RiskOptions:
 class RiskSettings:
     """Recordings and settings of a risk assessment; corpora as :func:`voiceveil.open_corpus` takes them.
 
-    Either ``original`` and ``anonymized``, or ``embeddings`` (attacker -> one file with both sets, or A's and B's).
+    Either ``original`` and ``anonymized``, or ``embeddings`` (attacker -> one file with both sets, or A's and B's), or
+    ``scores`` (attacker -> a matrix for each conversation length, which the plan does not choose then).
     With ``fit_lengths`` lengths are those of the paper that the recordings allow, whatever the plan says.
     """
 
@@ -99,6 +96,7 @@ class RiskSettings:
     anonymized: Sequence[str | Path] = ()
     train: Sequence[str | Path] = ()
     embeddings: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    scores: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     norm: Norm = "check"
     protocol: Path | None = None
     labels: Path | None = None
@@ -110,21 +108,22 @@ class RiskSettings:
 
     def __post_init__(self) -> None:
         check_jobs(self.jobs)
-        if bool(self.embeddings) == bool(self.original or self.anonymized):
-            raise InputError("give embeddings, or corpora of audio", fix="--embeddings, or --original and --anonymized")
-        if not self.embeddings and self.protocol is None and len(self.original) != 1:
+        if sum(map(bool, (self.embeddings, self.scores, self.original or self.anonymized))) != 1:
+            fix = "--embeddings, or --scores, or --original and --anonymized"
+            raise InputError("give embeddings, or corpora of audio, or scores", fix=fix)
+        if not (self.embeddings or self.scores) and self.protocol is None and len(self.original) != 1:
             fix = "give --protocol (`corpus protocol --legal`), or one --original to draw the sets from"
             raise InputError("which utterances are in A and which in B?", fix=fix)
         for name in self.options.distractors:
             if name not in self.embeddings:
                 fix = "add them to set A of the corpus, or give --embeddings of this attacker"
                 raise InputError(f"distractors for the attacker {name}, who has no embeddings", fix=fix)
-        for name in (*self.options.encoders, *self.embeddings):
+        for name in (*self.options.encoders, *self.embeddings, *self.scores):
             if name not in ATTACKERS:
                 raise InputError(f"unknown attacker {name!r}", fix=did_you_mean(name, list(ATTACKERS)))
-        if not self.embeddings and len(self.original) == len(self.anonymized) == 1:
+        if len(self.original) == len(self.anonymized) == 1:
             refuse_swapped(self.original[0], self.anonymized[0])
-        if self.limits.length is not None and self.limits.length not in self.plan.lengths:
+        if not self.scores and self.limits.length is not None and self.limits.length not in self.plan.lengths:
             lengths = ",".join(map(str, self.plan.lengths))
             raise InputError(f"--at-length {self.limits.length} is not measured", fix=f"--lengths are {lengths}")
 
@@ -133,7 +132,7 @@ class RiskSettings:
         if not report.absolute().parent.is_dir():
             raise InputError("no such folder", where=report.parent, fix="make it first")
         refuse_inputs(report, [*self.original, *self.anonymized, *self.train, *self.options.train_similar])
-        embeddings = [file for files in self.embeddings.values() for file in files]
+        embeddings = [file for files in (*self.embeddings.values(), *self.scores.values()) for file in files]
         others = [Path(path) for path in (self.protocol, self.labels, self.options.cache) if path is not None]
         refuse_same_files([report], lambda: [*embeddings, *others])
         refuse_files([report], overwrite=overwrite)
@@ -266,6 +265,9 @@ def assess_risk(
 
 def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
     """Assess the recordings or embeddings of the settings; the report shows ``command`` as the way to repeat it."""
+    if settings.scores:
+        scored = assess_scores(settings.scores, settings.plan, limits=settings.limits)
+        return Risk(replace(scored, about=risk_record(settings, command)), settings)
     labels = None if settings.labels is None else read_labels(settings.labels)
     checks: list[Check] = []
     plan, left_out = settings.plan, tuple[str, ...]()
@@ -284,7 +286,7 @@ def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
         progress=(lambda text: print_lines(text, file=sys.stderr)) if settings.options.progress else None,
     )
     warnings = (*assessment.warnings, *(f"Not measured: {reason}." for reason in left_out))
-    return Risk(replace(assessment, about=_about(settings, command), warnings=warnings), settings)
+    return Risk(replace(assessment, about=risk_record(settings, command), warnings=warnings), settings)
 
 
 def _from_embeddings(settings: RiskSettings, labels: AttributeLabels | None) -> list[RiskAttack]:
@@ -364,33 +366,3 @@ def _split(settings: RiskSettings, original: Sequence[Corpus]) -> dict[str, str]
         return split_of_design(design_sets(original[0], seed=settings.plan.seed))
     (a, b), unit = settings.options.amounts, settings.options.unit
     return split_of_design(design_legal_sets(original[0], a=a, b=b, unit=unit, seed=settings.plan.seed))
-
-
-def _about(settings: RiskSettings, command: str) -> dict[str, Any]:
-    """Return versions, command and input files, to repeat the assessment."""
-    about: dict[str, Any] = {
-        "date": datetime.now(UTC).date().isoformat(),
-        **_releases(settings),
-        "voiceveil": version("voiceveil"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "command": command,
-    }
-    stated = {"recipient": settings.options.recipient, "means": settings.options.means}
-    about |= {name: text for name, text in stated.items() if text}
-    for name, path in (("protocol", settings.protocol), ("labels", settings.labels)):
-        if path is not None and path.is_file():
-            about[name] = {"file": path.name, "sha256": sha256_file(path)}
-    return about
-
-
-def _releases(settings: RiskSettings) -> dict[str, str]:
-    """Return the system and parameters that the anonymized folders record; none where there is no record."""
-    records = [record for spec in settings.anonymized if (record := read_release(spec)) is not None]
-    systems = dict.fromkeys(str(record["system"]) for record in records)
-    parameters = dict.fromkeys(
-        ", ".join(f"{name} = {value}" for name, value in record["parameters"].items())
-        for record in records
-        if isinstance(record.get("parameters"), dict)
-    )
-    return {"system": ", ".join(systems), "parameters": "; ".join(parameters)} if systems else {}

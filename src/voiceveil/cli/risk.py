@@ -48,6 +48,8 @@ embeddings: .npz or .parquet with the columns utterance, speaker, vector; set (A
   other column (gender, age, accent, emotion) is an attribute whose inference is tried. Or a folder: a set of enrollment
   in emb_xvect of the challenges' evaluation (A; the trials beside it with the same suffix are B), or a Kaldi directory
   with spk2utt and xvector.h5 or xvector.scp.
+scores: .npz with scores (tests, enrolled speakers), test_speakers, enroll_speakers and length; or .npy with .npy.json,
+  as the authors of the paper publish theirs.
 
 examples:
   voiceveil risk recordings/ hidden/                                    writes hidden.risk.html
@@ -59,6 +61,7 @@ examples:
       --anonymized hidden/en_A_veil --anonymized hidden/en_B_veil --cache risk.sqlite --report risk.html
   voiceveil risk --embeddings informed=anon.npz --protocol legal/protocol.toml --max-linkability 0.05
   voiceveil risk --embeddings informed=exp/asv_anon_b2/cosine_out/emb_xvect/libri_dev_enrolls_b2 --lengths 1,3
+  voiceveil risk --scores informed=scores_L1.npz,scores_L3.npz --max-linkability 5%
   voiceveil risk --embeddings original=A.npz,B.npz --embeddings informed=A_anon.npz,B_anon.npz --lengths 1,3 --json
 """
 AFTER_INTERRUPTION = "; embeddings in the --cache are kept"
@@ -95,6 +98,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="ATTACKER=PATH[,PATH]",
         help="embeddings of both sets in one file or folder, or of A and B in two; see below",
+    )
+    vectors.add_argument(
+        "--scores",
+        action="append",
+        default=[],
+        metavar="ATTACKER=FILE[,FILE]",
+        help="matrices of scores instead of embeddings, one for each conversation length; see below",
     )
     vectors.add_argument(
         "--distractors",
@@ -171,13 +181,13 @@ def run(args: argparse.Namespace) -> int:
     from voiceveil.api.risk_assessment import RiskOptions, RiskSettings, assess_settings
 
     original, anonymized, report = _folders(args)
-    embeddings = _pairs(args.embeddings, "--embeddings")
     with chosen_jobs(args) as jobs:
         settings = RiskSettings(
             original=original,
             anonymized=anonymized,
             train=args.train,
-            embeddings={name: [Path(file) for file in files.split(",")] for name, files in embeddings.items()},
+            embeddings=_files(args.embeddings, "--embeddings"),
+            scores=_files(args.scores, "--scores"),
             norm=args.norm,
             protocol=args.protocol,
             labels=args.labels,
@@ -216,7 +226,7 @@ def _folders(args: argparse.Namespace) -> tuple[list[str], list[str], Path | Non
     """Return the original and the anonymized corpora, and the report; two plain folders have one by default."""
     if not args.folders:
         return args.original, args.anonymized, args.report
-    if len(args.folders) != 2 or args.original or args.anonymized or args.embeddings:
+    if len(args.folders) != 2 or args.original or args.anonymized or args.embeddings or args.scores:
         raise UsageError(
             f"{len(args.folders)} folder(s) given",
             fix="give ORIGINAL and ANONYMIZED, without --original, --anonymized and --embeddings",
@@ -266,6 +276,11 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"{option} {text} is not a list of whole numbers", fix="write e.g. 1,3,30") from None
+
+
+def _files(given: list[str], option: str) -> dict[str, list[Path]]:
+    """Return attacker -> files of options ``ATTACKER=FILE[,FILE]``."""
+    return {name: [Path(file) for file in files.split(",")] for name, files in _pairs(given, option).items()}
 
 
 def _pairs(given: list[str], option: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from voiceveil.metrics import kernels, legal
 from voiceveil.metrics.legal import Floats, Ints, Vectors
 from voiceveil.metrics.legal_linkability import count_rivals
 
-__all__ = ["AllPairs", "LinkTrials", "TrialCounts", "eer_interval", "score_all_pairs"]
+__all__ = ["AllPairs", "LinkScores", "LinkTrials", "TrialCounts", "eer_interval", "score_all_pairs"]
 
 #: Cells of the histogram of scores per unit; scores are in [-1, 1].
 GRID = 1 << 15
@@ -50,6 +50,63 @@ class LinkTrials(NamedTuple):
     enrolled: Vectors
     own: NDArray[np.intp]
     claimed: NDArray[np.intp]
+
+    def own_scores(self) -> Vectors:
+        """Return the score of each test with its own speaker, (t,)."""
+        return np.asarray(np.einsum("td,td->t", self.test, self.enrolled[self.own]))
+
+    def scores(self, rows: slice) -> Vectors:
+        """Return the scores of some tests, which may be overwritten."""
+        return np.asarray(self.test[rows] @ self.enrolled.T)
+
+    def rivals(self, rows: slice, scores: Vectors, columns: NDArray[np.intp]) -> tuple[Ints, Ints]:
+        """Return rivals and ties of the speakers in ``columns``; see :func:`count_rivals`."""
+        tolerance = legal.score_tolerance(self.test.shape[1])
+        rivals, ties = count_rivals(scores, self.test[rows], self.enrolled, columns, tolerance)
+        return rivals, ties
+
+
+class LinkScores(NamedTuple):
+    """Scores of a linkage attack.
+
+    Parameters
+    ----------
+    matrix
+        (t, n), any finite values, higher for more similar voices.
+    own, claimed
+        As in :class:`LinkTrials`.
+    """
+
+    matrix: NDArray[np.floating]
+    own: NDArray[np.intp]
+    claimed: NDArray[np.intp]
+
+    def own_scores(self) -> Vectors:
+        """Return the score of each test with its own speaker, (t,), as :meth:`scores` scales it."""
+        return self._scaled(np.take_along_axis(self.matrix, self.own[:, None], axis=1)[:, 0])
+
+    def scores(self, rows: slice) -> Vectors:
+        """Return the scores of some tests, from -1 for the lowest to 1 for the highest of all."""
+        return self._scaled(self.matrix[rows])
+
+    def rivals(self, rows: slice, scores: Vectors, columns: NDArray[np.intp]) -> tuple[Ints, Ints]:
+        """Return rivals and ties of the speakers in ``columns``, by the scores as they are.
+
+        A test's own speaker is no rival of another.
+        """
+        block = np.array(self.matrix[rows])
+        claim = np.take_along_axis(block, columns[:, None], axis=1)
+        removed = columns != self.own[rows]
+        at_own = np.take_along_axis(block, self.own[rows][:, None], axis=1)
+        above, equal = (
+            (relation(block, claim)).sum(axis=1) - removed * relation(at_own, claim)[:, 0]
+            for relation in (np.greater, np.equal)
+        )
+        return above + equal - 1, equal - 1
+
+    def _scaled(self, values: NDArray[np.floating]) -> Vectors:
+        low, high = float(self.matrix.min()), float(self.matrix.max())
+        return np.asarray((values - low) / max(high - low, 1e-300) * 2 - 1, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +174,14 @@ class _Histograms(NamedTuple):
 
 
 def score_all_pairs(
-    trials: LinkTrials, sizes: Sequence[int], rng: np.random.Generator, edges: Ints | None = None
+    trials: LinkTrials | LinkScores, sizes: Sequence[int], rng: np.random.Generator, edges: Ints | None = None
 ) -> AllPairs:
     """Count rivals and trials in one pass over the scores.
 
     Parameters
     ----------
     trials
-        Tests and enrolled speakers.
+        Tests and enrolled speakers, or the scores between them.
     sizes
         The N', ascending.
     rng
@@ -132,27 +189,27 @@ def score_all_pairs(
     edges
         Bins of another draw, to add its counts (default: quantiles of the target scores).
     """
-    test, enrolled, own, claimed = trials
-    targets = _cell(np.einsum("td,td->t", test, enrolled[own]))
+    own, claimed = trials.own, trials.claimed
+    tests, n = len(own), len(trials.enrolled) if isinstance(trials, LinkTrials) else trials.matrix.shape[1]
+    targets = _cell(trials.own_scores())
     edges = np.unique(np.quantile(targets, np.linspace(0, 1, _BINS), method="nearest")) if edges is None else edges
     bin_of = np.searchsorted(edges, np.arange(_CELLS), side="right").astype(np.int32)
     fine = np.zeros((len(sizes) + 1, _CELLS), dtype=np.int32)
-    coarse = np.zeros((len(test), len(sizes) + 1, len(edges) + 1), dtype=np.int32)
-    rivals, ties, control = (np.empty(len(test), dtype=np.int64) for _ in range(3))
-    level = np.searchsorted(np.asarray(sizes) - 1, np.arange(len(enrolled) - 1), side="right").astype(np.int64)
-    position, first = rng.permutation(len(enrolled)), rng.integers(len(enrolled), size=len(test))
-    step = max(1, legal.BLOCK_BYTES // (4 * len(enrolled)))
-    tolerance = legal.score_tolerance(test.shape[1])
-    for start in range(0, len(test), step):
+    coarse = np.zeros((tests, len(sizes) + 1, len(edges) + 1), dtype=np.int32)
+    rivals, ties, control = (np.empty(tests, dtype=np.int64) for _ in range(3))
+    level = np.searchsorted(np.asarray(sizes) - 1, np.arange(n - 1), side="right").astype(np.int64)
+    position, first = rng.permutation(n), rng.integers(n, size=tests)
+    step = max(1, legal.BLOCK_BYTES // (4 * n))
+    for start in range(0, tests, step):
         block = slice(start, start + step)
-        scores = test[block] @ enrolled.T
-        rivals[block], ties[block] = count_rivals(scores, test[block], enrolled, own[block], tolerance)
+        scores = trials.scores(block)
+        rivals[block], ties[block] = trials.rivals(block, scores, own[block])
         order, histograms = _NontargetOrder(position, first[block], level), _Histograms(fine, coarse[block], bin_of)
         _count_trials(scores, own[block], order, histograms)
         scores[np.arange(len(scores)), own[block]] = -2.0  # remove the true speaker
-        control[block] = count_rivals(scores, test[block], enrolled, claimed[block], tolerance)[0]
-    own_bins = np.zeros((len(test), len(edges) + 1), dtype=np.int32)
-    own_bins[np.arange(len(test)), bin_of[targets]] = 1
+        control[block] = trials.rivals(block, scores, claimed[block])[0]
+    own_bins = np.zeros((tests, len(edges) + 1), dtype=np.int32)
+    own_bins[np.arange(tests), bin_of[targets]] = 1
     target = np.bincount(targets, minlength=_CELLS).astype(np.float64)
     counts = np.cumsum(fine, axis=0, dtype=np.float64)[:-1]
     eer = np.array([kernels.rocch_eer(target, row) if row.any() else np.nan for row in counts])

@@ -23,7 +23,7 @@ from voiceveil.risk.inference import Inference, infer
 from voiceveil.risk.sets import RiskAttack
 from voiceveil.risk.verdicts import CriterionVerdict, LimitVerdict, Outcome, RiskLimits, overall_outcome
 
-__all__ = ["Assessment", "WorstSpeaker", "assess"]
+__all__ = ["Assessment", "WorstSpeaker", "assess", "complete"]
 
 _WORST = 20  # speakers who are listed
 _WEAK = 0.5  # Linkability on original speech at N' of about 20, below which the encoder is too weak
@@ -116,8 +116,10 @@ class Assessment:
         return {
             "format": "voiceveil risk 1",
             "criteria": {
-                "singling_out": "measured",
-                "linkability": "measured",
+                **{
+                    name: "measured" if any(curve.metric == name for curve in self.curves) else "not measured"
+                    for name in ("singling_out", "linkability")
+                },
                 "inference": sorted({inference.attribute for inference in self.inferences}) or "not measured",
             },
             "sets": self.sets,
@@ -187,16 +189,23 @@ def assess(
         {attack.name: attack.about for attack in attacks},
         tuple(sorted(curves, key=lambda curve: (METRICS.index(curve.metric), curve.length))),
         inferences,
-        tuple(_growth(curves, chosen)),
         (),
-        tuple(_warnings(curves, inferences)),
+        (),
+        (),
         (),
         _sizes(attacks[0]),
         {},
         merged([*checks, *check_attacks(attacks)]),
     )
-    worst, verdicts = tuple(_worst(assessment, accepted)), tuple(_verdicts(assessment, accepted))
-    return replace(assessment, worst=worst, verdicts=verdicts)
+    return complete(assessment, accepted)
+
+
+def complete(assessment: Assessment, limits: RiskLimits) -> Assessment:
+    """Return an assessment with all that follows from its curves: growth, warnings, worst speakers and verdicts."""
+    curves = assessment.curves
+    growth, warnings = _growth(curves, assessment.plan), _warnings(curves, assessment.inferences)
+    judged = replace(assessment, growth=tuple(growth), warnings=tuple(warnings))
+    return replace(judged, worst=tuple(_worst(judged, limits)), verdicts=tuple(_verdicts(judged, limits)))
 
 
 _Step = tuple[str, Callable[[], tuple[Curve, ...] | Inference | None]]

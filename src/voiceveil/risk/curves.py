@@ -16,10 +16,11 @@ all attackers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.metrics import all_pairs, legal
@@ -30,7 +31,10 @@ from voiceveil.metrics.legal_singling_out import SinglingOut, singling_out
 from voiceveil.metrics.rank_disclosure import RankDisclosure, rank_disclosure
 from voiceveil.risk.sets import AttackPart, RiskAttack
 
-__all__ = ["METRICS", "Curve", "Metric", "RiskPlan", "measure_linking", "measure_singling_out"]
+__all__ = [
+    "METRICS", "Curve", "LinkedTests", "Metric", "RiskPlan", "linking_curves", "measure_linking",
+    "measure_singling_out", "singling_out_curve",
+]  # fmt: skip
 
 Metric = Literal["singling_out", "linkability", "one_minus_eer"]
 METRICS: tuple[Metric, ...] = ("singling_out", "linkability", "one_minus_eer")
@@ -167,15 +171,22 @@ def measure_singling_out(attack: RiskAttack, plan: RiskPlan, length: int) -> Cur
         raise InputError(
             f"L = {length}: no enrolled speaker has {2 * length} utterances in A", fix="use a smaller length"
         )
+    return singling_out_curve((attack.name, length), sizes, results, plan)
+
+
+def singling_out_curve(
+    name: tuple[str, int], sizes: tuple[int, ...], results: Sequence[SinglingOut], plan: RiskPlan
+) -> Curve:
+    """Return the curve of Singling Out of an attacker and a length, from the results of one model or more."""
     speakers = tuple(speaker for result in results for speaker in result.speakers)
     components = np.concatenate([result.components for result in results])
     control = np.concatenate([result.control for result in results])
     weights = np.array([len(result.speakers) for result in results])
     limits = legal.speaker_interval(components, speakers, seed=plan.seed)
     return Curve(
-        attack.name,
+        name[0],
         "singling_out",
-        length,
+        name[1],
         sizes,
         components.mean(axis=0),
         limits[:, 0],
@@ -213,6 +224,14 @@ def measure_linking(attack: RiskAttack, plan: RiskPlan, length: int) -> tuple[Cu
     results = [r for part in attack.parts if (r := _linking(part, plan, length, sizes)) is not None]
     if not results:
         raise InputError(f"L = {length}: no speaker of B has {length} utterances", fix="use a smaller length")
+    return linking_curves((attack.name, length), sizes, results, plan)
+
+
+def linking_curves(
+    name: tuple[str, int], sizes: tuple[int, ...], results: Sequence[LinkedTests], plan: RiskPlan
+) -> tuple[Curve, Curve]:
+    """Return the curves of Linkability and of 1 - EER of an attacker and a length, from one model or more."""
+    attacker, length = name
     speakers = tuple(speaker for result in results for speaker in result.speakers)
     components = np.concatenate([result.linked for result in results])
     control = np.concatenate([result.control for result in results]).mean(axis=0)
@@ -221,24 +240,39 @@ def measure_linking(attack: RiskAttack, plan: RiskPlan, length: int) -> tuple[Cu
     eer = np.average([result.eer for result in results], axis=0, weights=weights)
     spread = _eer_limits(results, eer, weights, plan.seed)
     above, ties = (np.concatenate(counts) for counts in zip(*((r.above, r.ties) for r in results), strict=True))
-    tested = tuple(name for result in results for name in result.speakers * plan.draws)
-    disclosure = rank_disclosure(above, ties, len(names), tested, seed=plan.seed)
+    tested = tuple(speaker for result in results for speaker in result.ranked)
+    disclosure = rank_disclosure(above, ties, results[0].candidates, tested, seed=plan.seed)
     chance = 1 / np.array(sizes)
     half = np.full(len(sizes), 0.5)
     linked = Curve(
-        attack.name, "linkability", length, sizes, components.mean(axis=0), limits[:, 0], limits[:, 1], chance, control,
+        attacker, "linkability", length, sizes, components.mean(axis=0), limits[:, 0], limits[:, 1], chance, control,
         speakers, components, disclosure,
     )  # fmt: skip
     return linked, Curve(
-        attack.name, "one_minus_eer", length, sizes, 1 - eer, 1 - spread[:, 1], 1 - spread[:, 0], half, None, speakers
+        attacker, "one_minus_eer", length, sizes, 1 - eer, 1 - spread[:, 1], 1 - spread[:, 0], half, None, speakers
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Linked:
-    """Results of one part: ``linked`` and ``control`` (tests, k); ``eer`` (k,), and its trials.
+class LinkedTests:
+    """Tests by one model, against the same enrolled speakers.
 
-    ``above`` and ``ties`` (draws * tests,): enrolled speakers more, and exactly as, similar as the own one.
+    Parameters
+    ----------
+    speakers : tuple of str
+        Speaker of each test.
+    linked, control : array of shape (tests, k)
+        Probability that a test is linked, and that of a voice from outside.
+    eer : array of shape (k,)
+        EER, a fraction.
+    trials : TrialCounts
+        Trials of each test, for the interval of the EER.
+    above, ties : array of shape (comparisons,)
+        Enrolled speakers more, and exactly as, similar as the own one, in every draw.
+    ranked : tuple of str
+        Speaker of each comparison.
+    candidates : int
+        Enrolled speakers.
     """
 
     speakers: tuple[str, ...]
@@ -248,9 +282,44 @@ class _Linked:
     trials: all_pairs.TrialCounts
     above: legal.Ints
     ties: legal.Ints
+    ranked: tuple[str, ...]
+    candidates: int
+
+    @classmethod
+    def of_draws(
+        cls, draws: Sequence[all_pairs.AllPairs], speakers: tuple[str, ...], candidates: int, sizes: tuple[int, ...]
+    ) -> LinkedTests:
+        """Return the means over draws of the same speakers."""
+        trials = draws[0].trials
+        for entry in draws[1:]:
+            trials = trials + entry.trials
+        return cls(
+            speakers,
+            np.mean([_linked(entry.rivals, candidates, sizes) for entry in draws], axis=0),
+            np.mean([_linked(entry.control, candidates - 1, sizes) for entry in draws], axis=0),
+            np.mean([entry.eer for entry in draws], axis=0),
+            trials,
+            np.concatenate([entry.rivals - entry.ties for entry in draws]),
+            np.concatenate([entry.ties for entry in draws]),
+            speakers * len(draws),
+            candidates,
+        )
+
+    def by_speaker(self) -> LinkedTests:
+        """Return the same with one test of each speaker: the mean of all theirs."""
+        names, codes, counts = np.unique(np.array(self.speakers), return_inverse=True, return_counts=True)
+
+        def total(rows: NDArray[Any]) -> NDArray[Any]:
+            sums = np.zeros((len(names), *rows.shape[1:]), dtype=rows.dtype)
+            np.add.at(sums, codes, rows)
+            return sums
+
+        trials = replace(self.trials, target=total(self.trials.target), nontarget=total(self.trials.nontarget))
+        linked, control = (total(rows) / counts[:, None] for rows in (self.linked, self.control))
+        return replace(self, speakers=tuple(map(str, names)), linked=linked, control=control, trials=trials)
 
 
-def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ...]) -> _Linked | None:
+def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ...]) -> LinkedTests | None:
     rng = np.random.default_rng([plan.seed, 2])
     enrolled = legal.speaker_means(part.a)
     n = len(enrolled.speakers)
@@ -270,18 +339,7 @@ def _linking(part: AttackPart, plan: RiskPlan, length: int, sizes: tuple[int, ..
         others = np.random.default_rng([plan.seed, 3, number])  # of its own: all parts must draw the same utterances
         link = all_pairs.LinkTrials(tests.vectors[rows], enrolled.vectors, own[rows], claimed[rows])
         results.append(all_pairs.score_all_pairs(link, sizes, others, edges))
-    trials = results[0].trials
-    for entry in results[1:]:
-        trials = trials + entry.trials
-    return _Linked(
-        speakers,
-        np.mean([_linked(entry.rivals, n, sizes) for entry in results], axis=0),
-        np.mean([_linked(entry.control, n - 1, sizes) for entry in results], axis=0),
-        np.mean([entry.eer for entry in results], axis=0),
-        trials,
-        np.concatenate([entry.rivals - entry.ties for entry in results]),
-        np.concatenate([entry.ties for entry in results]),
-    )
+    return LinkedTests.of_draws(results, speakers, n, sizes)
 
 
 def _linked(rivals: legal.Ints, enrolled: int, sizes: Sequence[int]) -> Floats:
@@ -289,7 +347,7 @@ def _linked(rivals: legal.Ints, enrolled: int, sizes: Sequence[int]) -> Floats:
     return np.stack([link_probabilities(rivals, enrolled, min(size, enrolled)) for size in sizes], axis=1)
 
 
-def _eer_limits(results: Sequence[_Linked], eer: Floats, weights: legal.Ints, seed: int) -> Floats:
+def _eer_limits(results: Sequence[LinkedTests], eer: Floats, weights: legal.Ints, seed: int) -> Floats:
     """Return 95% limits, shape (k, 2); errors of parts are independent, as parts attack different speakers."""
     limits = [all_pairs.eer_interval(result.eer, result.trials, seed=seed) for result in results]
     share = (weights / weights.sum())[:, None]
