@@ -91,6 +91,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_train(given, "speech of other speakers, anonymized by a similar system", name="--train-similar")
     given.add_argument("--encoder", action="append", default=[], metavar="ATTACKER=ENCODER", help="see below")
     add_cache(given)
+    _add_vectors(parser)
+    _add_plan(parser)
+    _add_limits(parser)
+    _add_outputs(parser)
+    add_jobs(parser)
+    add_executor(parser)
+    add_progress(parser)
+    add_json(parser, "the result, with rates as fractions,")
+
+
+def _add_vectors(parser: argparse.ArgumentParser) -> None:
+    """Declare embeddings and scores."""
     vectors = parser.add_argument_group("from embeddings")
     vectors.add_argument(
         "--embeddings",
@@ -119,8 +131,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="check",
         help="normalization of the vectors (default: %(default)s)",
     )
-    _add_plan(parser)
-    _add_limits(parser)
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Declare the files to write, and what the report says of the recipient."""
     parser.add_argument(
         "--report", type=Path, metavar="HTML", help="write a report for decision makers as one HTML file"
     )
@@ -133,10 +147,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="means that the recipient is reasonably likely to use, for the report (default: those of the attackers)",
     )
     add_overwrite(parser, "replace the files of --report and --csv if there are any")
-    add_jobs(parser)
-    add_executor(parser)
-    add_progress(parser)
-    add_json(parser, "the result, with rates as fractions,")
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
