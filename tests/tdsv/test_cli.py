@@ -137,6 +137,26 @@ def test_baseline_is_trained_on_the_training_files(made: Path, capsys: pytest.Ca
     assert "no such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("made", ["1"], indirect=True)
+def test_other_corpora_are_trained_on_without_the_challenge(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_corpus(tmp_path / "other", speakers=4, repetitions=4)
+    task, system = str(made / "task"), made / "several.npz"
+    options = [*MODELS[:4], "--backend", "plda", "--quiet", "--cache", str(made / "cache.sqlite")]
+    assert main(["tdsv", "train", task, str(system), *options, "--train", str(other)]) == 0
+    assert "(plda)" in capsys.readouterr().out
+    loaded, alone = load_system(system), load_system(made / "system.npz")
+    assert loaded.record["speakers"] == alone.record["speakers"] + 4
+    assert loaded.record["corpora"] == ["other"]
+    answer = made / "several.txt"
+    assert main(["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]) == 0
+    assert np.isfinite(read_answer(answer)).all()
+    again = ["tdsv", "train", task, str(made / "own.npz"), *options, "--train", f"deepmine:{task}"]
+    assert main(again) == 1  # its training files are those of the challenge, the rest is enrollment and trials
+    assert "nothing to train on" in capsys.readouterr().err
+
+
 def test_systems_and_challenges_must_fit(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     system, task, out = str(made / "system.npz"), str(made / "task"), str(made / "x.txt")
     assert main(["tdsv", "score", system, task, "--out", out, "--anonymize", "b2"]) == 1

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
 
 from voiceveil.attack.backends import Centered, SNorm
 from voiceveil.core.errors import InputError
@@ -27,7 +28,7 @@ from voiceveil.tdsv.phrase_models import (
 )
 from voiceveil.tdsv.scoring import score_trials
 from voiceveil.tdsv.serialization import load_system, save_system
-from voiceveil.tdsv.speaker_models import VoiceSpace
+from voiceveil.tdsv.speaker_models import PldaSpace, VoiceSpace, fit_voices
 from voiceveil.tdsv.system import System
 from voiceveil.tdsv.training import fit_system
 
@@ -86,7 +87,34 @@ def test_speaker_scores_equal_adaptive_s_norm() -> None:
     found = [[space.score(space.represent(m), space.represent(t[None])) for t in tests] for m in models]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     with pytest.raises(InputError, match=r"unknown back-end 'wcn' \(did you mean wccn\?\)"):
-        VoiceSpace.fit(train, ["a"] * 180, "wcn")
+        fit_voices(train, ["a"] * 180, "wcn")
+
+
+def test_plda_scores_equal_gaussian_densities() -> None:
+    """Twin: joint densities of two white vectors by scipy, normalized by loops over the cohort."""
+    rng = np.random.default_rng(2)
+    speakers = np.repeat(np.arange(30), 6)
+    train = rng.standard_normal((30, 5))[speakers] + 0.5 * rng.standard_normal((180, 5))
+    space = PldaSpace.fit(train, [f"{s:02d}" for s in speakers], top=7)
+    psi = space.scorer.model.diagonal[1]
+
+    def slow_llr(a: Array, b: Array) -> float:
+        total = 0.0
+        for p, x, y in zip(psi, a, b, strict=True):
+            same = multivariate_normal([0, 0], [[1 + p, p], [p, 1 + p]]).logpdf([x, y])
+            total += same - sum(multivariate_normal(0, 1 + p).logpdf(z) for z in (x, y))
+        return total
+
+    model, test = (space.represent(rng.standard_normal((n, 5))) for n in (3, 1))
+    llr = slow_llr(model.direction, test.direction)
+    normalized = []
+    for voice in (model, test):
+        highest = sorted(slow_llr(voice.direction, other) for other in space.cohort)[-7:]
+        normalized.append((llr - np.mean(highest)) / np.std(highest))
+    assert space.score(model, test) == pytest.approx(np.mean(normalized), rel=1e-6)
+    assert space.score(test, model) == pytest.approx(space.score(model, test))
+    near, far = space.represent(train[:3]), space.represent(train[6:9])
+    assert space.score(near, space.represent(train[3:6])) > space.score(far, space.represent(train[3:6]))
 
 
 def test_logistic_regression_equals_a_general_minimizer() -> None:

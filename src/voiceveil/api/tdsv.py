@@ -15,7 +15,7 @@ from voiceveil.attack.checks import check_scores
 from voiceveil.core.checks import Check
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_files, refuse_overlap, refuse_same_files
-from voiceveil.corpus import open_corpus
+from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.corpus.lines import write_lines
 from voiceveil.corpus.readers import find_reader
 from voiceveil.run.context import RunContext
@@ -90,6 +90,9 @@ class SystemSettings:
     ------
     InputError
         If another encoder is to be trained on copies, or on babble: the challenge allows no other speech.
+    train : sequence of corpora
+        Other corpora to train encoder and back-end on as well, as :func:`voiceveil.open_corpus` takes them: their
+        training parts, without any recording of the challenge.
     """
 
     encoder: str = "campplus"
@@ -98,6 +101,7 @@ class SystemSettings:
     epochs: int | None = None
     channels: int | None = None
     augmentation: Augmentation | None = None
+    train: Sequence[str | Path] = ()
 
     def __post_init__(self) -> None:
         if self.augmentation is None:
@@ -133,19 +137,23 @@ def train_system(
         If the challenge has too few training files, or an output is in the way.
     """
     opened = open_challenge(challenge)
+    more = [open_corpus(spec) for spec in settings.train]
     refuse_overlap(out, [challenge])
     refuse_files([out], overwrite=overwrite)
     encoder = settings.encoder
     if encoder == "ecapa":
         folder = out.with_name(f"{out.stem}-ecapa")
         refuse_overlap(folder, [challenge])
-        _train_encoder(opened, folder, settings, context, overwrite=overwrite)
+        added = training.added_training(opened, more).utterances
+        corpora = [training.training_corpus(opened), *([Corpus("added", added)] if added else [])]
+        _train_encoder(corpora, folder, settings, context, overwrite=overwrite)
         encoder = f"ecapa:{folder}"
     system = training.train(
         opened,
         encoder=encoder,
         backend=settings.backend,
         content=settings.content,
+        more=more,
         context=context,
     )
     save_system(out, system)
@@ -153,7 +161,7 @@ def train_system(
 
 
 def _train_encoder(
-    challenge: Challenge, folder: Path, settings: SystemSettings, context: RunContext, *, overwrite: bool
+    corpora: Sequence[Corpus], folder: Path, settings: SystemSettings, context: RunContext, *, overwrite: bool
 ) -> None:
     from voiceveil.training.asv import AsvSettings, train_asv
     from voiceveil.training.training_run import TrainingRun, recorded_training
@@ -161,7 +169,7 @@ def _train_encoder(
     processes = context.jobs if isinstance(context.jobs, int) else 1  # trained on this computer
     with recorded_training(folder, overwrite=overwrite):
         train_asv(
-            [training.training_corpus(challenge)],
+            corpora,
             folder,
             AsvSettings(epochs=settings.epochs, channels=settings.channels, augmentation=settings.augmentation),
             TrainingRun(overwrite=overwrite, jobs=processes, quiet=not context.progress),

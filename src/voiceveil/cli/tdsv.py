@@ -27,6 +27,7 @@ examples:
   voiceveil tdsv check task1
   voiceveil tdsv make data/digits task2 --task 2 --join 4-6 --language English
   voiceveil tdsv train task2 system.npz --cache tdsv.sqlite --jobs 2
+  voiceveil tdsv train task1 plda.npz --backend plda --train deepmine:DeepMine libri_train
   voiceveil tdsv score system.npz task2 --subset eval --out answer.txt --cache tdsv.sqlite
   voiceveil tdsv score system.npz task2 --out answer-b2.txt --anonymize b2 --anonymized-to speech/b2 --seed 1
   voiceveil tdsv evaluate answer.txt B2=answer-b2.txt --trials task2/docs/eval_trials.txt \\
@@ -145,6 +146,7 @@ def _train(args: argparse.Namespace) -> int:
         epochs=args.epochs,
         channels=args.channels,
         augmentation=augmentation(args, seed=0),
+        train=args.train,
     )
     system = train_system(args.challenge, args.out, settings, _context(args), overwrite=args.overwrite)
     record = system.record

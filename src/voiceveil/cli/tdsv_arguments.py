@@ -15,6 +15,7 @@ from voiceveil.cli.options import (
     add_progress,
     add_seed,
 )
+from voiceveil.cli.options import add_train as add_train_data
 from voiceveil.cli.train_options import add_augmentation
 
 __all__ = ["add_evaluate", "add_make", "add_score", "add_submit", "add_train"]
@@ -97,7 +98,10 @@ def add_train(train: argparse.ArgumentParser) -> None:
         "--channels", type=int, metavar="N", help="channels of --encoder ecapa (default: the published 1024)"
     )
     add_augmentation(train)
-    train.add_argument("--backend", default="wccn", metavar="NAME", help="cosine, centered, wccn, lda (default: wccn)")
+    train.add_argument(
+        "--backend", default="wccn", metavar="NAME", help="cosine, centered, wccn, lda, plda (default: wccn)"
+    )
+    add_train_data(train, "other corpora to train on as well; of deepmine:DIR its training files alone")
     train.add_argument(
         "--content", default="moonshine:3", metavar="NAME", help="content features (default: moonshine:3)"
     )

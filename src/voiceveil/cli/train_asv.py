@@ -16,7 +16,7 @@ from typing import Any
 from voiceveil.cli.options import add_out
 from voiceveil.cli.train_options import add_augmentation, add_data, add_run, augmentation, training_run
 from voiceveil.core.terminal import clock, print_lines
-from voiceveil.corpus import open_corpus
+from voiceveil.corpus.training_part import open_training_corpus
 from voiceveil.training.asv import AsvSettings, train_asv
 from voiceveil.training.asv_recipes import RECIPES
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         augmentation=augmentation(args, args.seed),
         seed=args.seed,
     )
-    record = train_asv([open_corpus(spec) for spec in args.data], args.out, settings, training_run(args))
+    record = train_asv([open_training_corpus(spec) for spec in args.data], args.out, settings, training_run(args))
     print_lines(*([json.dumps(record)] if args.json else _lines(record, args.out)))
     return 0
 

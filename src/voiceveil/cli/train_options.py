@@ -7,7 +7,8 @@ from pathlib import Path
 
 from voiceveil.cli.options import add_device, add_jobs, add_json, add_progress, add_seed
 from voiceveil.core.errors import InputError
-from voiceveil.corpus import Utterance, open_corpus
+from voiceveil.corpus import Utterance
+from voiceveil.corpus.training_part import open_training_corpus
 from voiceveil.training.augmentation import KINDS, Augmentation, parse_kinds
 from voiceveil.training.training_run import TrainingRun
 
@@ -29,7 +30,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def opened_utterances(args: argparse.Namespace) -> list[Utterance]:
     """Return the utterances of all corpora of --data."""
-    return [utterance for spec in args.data for utterance in open_corpus(spec)]
+    return [utterance for spec in args.data for utterance in open_training_corpus(spec)]
 
 
 def add_features(parser: argparse.ArgumentParser) -> None:

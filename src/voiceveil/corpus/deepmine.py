@@ -20,13 +20,28 @@ from voiceveil.corpus.lines import gender_of, is_id, read_lines
 from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.readers import corpora
 
-__all__ = ["read_deepmine"]
+__all__ = ["evaluated_speakers", "read_deepmine"]
 
 
 @corpora.register("deepmine")
 def read_deepmine(path: Path, report: Report = strict) -> Corpus:
     """Read the folder that holds ``docs`` and ``wav``."""
     return sorted_corpus("deepmine", path, _utterances(path, report), "docs/train_labels.txt and wav/", report)
+
+
+def evaluated_speakers(path: Path, report: Report = strict) -> frozenset[str]:
+    """Return the speakers whom ``docs/{dev,eval}_keys.txt`` name as enrolled or tested; none without keys.
+
+    Participants have the keys of the development set at most; organizers, and challenges of one's own, have all.
+    """
+    speakers: set[str] = set()
+    for subset in ("dev", "eval"):
+        file = path / "docs" / f"{subset}_keys.txt"
+        header = next((line.split() for _, line in read_lines(file, report)), []) if file.is_file() else []
+        columns = [header.index(name) for name in ("speaker-id", "test-speaker-id") if name in header]
+        for _, _, fields in _rows(file, report):
+            speakers.update(fields[column] for column in columns if column < len(fields) and fields[column] != "-")
+    return frozenset(speakers)
 
 
 def _utterances(path: Path, report: Report) -> Iterator[Utterance]:

@@ -17,10 +17,11 @@ from voiceveil.core.documents import build, parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import exists
 from voiceveil.core.zip_files import read_npz
+from voiceveil.models.speaker.plda import PldaScorer, TwoCovariance
 from voiceveil.stats.logistic import LinearClassifier
 from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, PhraseModel, Projection
-from voiceveil.tdsv.speaker_models import VoiceSpace
+from voiceveil.tdsv.speaker_models import PldaSpace, Voices, VoiceSpace
 from voiceveil.tdsv.system import System
 
 __all__ = ["load_system", "save_system"]
@@ -33,9 +34,15 @@ Arrays = dict[str, NDArray[Any]]
 def save_system(path: str | Path, system: System) -> Path:
     """Write a system and return the path; equal systems give equal arrays."""
     voices, wording = system.voices, system.wording
-    arrays: Arrays = {"voice_mean": voices.linear.mean, "cohort": voices.cohort}
-    if voices.linear.matrix is not None:
-        arrays["voice_matrix"] = voices.linear.matrix
+    arrays: Arrays = {"cohort": voices.cohort}
+    if isinstance(voices, PldaSpace):
+        plda = voices.scorer.model
+        arrays |= {"voice_mean": voices.scorer.mean, "plda_mean": plda.mean}
+        arrays |= {"plda_between": plda.between, "plda_within": plda.within}
+    else:
+        arrays["voice_mean"] = voices.linear.mean
+        if voices.linear.matrix is not None:
+            arrays["voice_matrix"] = voices.linear.matrix
     if isinstance(wording, PhraseClassifier):
         classifier = wording.classifier
         arrays |= {
@@ -126,6 +133,9 @@ def _check_arrays(arrays: Arrays, record: _Record) -> None:
     wanted = {
         "voice_mean": (d,),
         "voice_matrix": (d, k),
+        "plda_mean": (k,),
+        "plda_between": (k, k),
+        "plda_within": (k, k),
         "content_mean": (size,),
         "content_matrix": (size, arrays["content_matrix"].shape[1]),
         "class_mean": (c := len(arrays.get("class_mean", ())),),
@@ -139,6 +149,8 @@ def _check_arrays(arrays: Arrays, record: _Record) -> None:
         raise ValueError("the shapes of arrays do not agree")
     if not 1 <= record.top <= len(arrays["cohort"]) or ("voice_matrix" not in arrays and k != d):
         raise ValueError("the cohort does not agree with the other arrays")
+    if "plda_mean" in arrays and not np.linalg.eigvalsh(arrays["plda_within"])[0] > 0:
+        raise ValueError("the covariance within speakers is none")
 
 
 def _system(arrays: Arrays, record: _Record) -> System:
@@ -147,18 +159,24 @@ def _system(arrays: Arrays, record: _Record) -> System:
     if record.wording == PhraseClassifier.kind:
         names = ("class_mean", "class_scale", "class_weights", "class_bias")
         wording = PhraseClassifier(projection, LinearClassifier(record.labels, *(arrays[name] for name in names)))
-    linear = Linear(arrays["voice_mean"], arrays.get("voice_matrix"))
     return System(
         record.task,
         record.encoder,
         record.fingerprint,
         record.content,
-        VoiceSpace(linear, arrays["cohort"], record.top),
+        _voices(arrays, record.top),
         wording,
         _fusion(arrays["fusion"]),
         _fusion(arrays["fusion_free"]) if "fusion_free" in arrays else None,
         record.record,
     )
+
+
+def _voices(arrays: Arrays, top: int) -> Voices:
+    if "plda_mean" not in arrays:
+        return VoiceSpace(Linear(arrays["voice_mean"], arrays.get("voice_matrix")), arrays["cohort"], top)
+    model = TwoCovariance(arrays["plda_mean"], arrays["plda_between"], arrays["plda_within"])
+    return PldaSpace(PldaScorer(arrays["voice_mean"], None, model, by_count=False), arrays["cohort"], top)
 
 
 def _fusion(table: NDArray[np.float64]) -> Fusion:

@@ -19,7 +19,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.tdsv.features import RecordingFeatures
 from voiceveil.tdsv.fusion import Fusion
 from voiceveil.tdsv.phrase_models import PhraseModel, Templates
-from voiceveil.tdsv.speaker_models import VoiceSpace, VoiceVector
+from voiceveil.tdsv.speaker_models import Voices, VoiceVector
 
 __all__ = ["EnrolledModel", "Score", "System", "TestFeatures"]
 
@@ -61,7 +61,7 @@ class System:
         Name of the speaker encoder, and its fingerprint, which must not change.
     content : str
         Name of the content features.
-    voices : VoiceSpace
+    voices : VoiceSpace or PldaSpace
         Compares voices.
     wording : PhraseModel
         Verifies the passphrase.
@@ -75,7 +75,7 @@ class System:
     encoder: str
     fingerprint: str
     content: str
-    voices: VoiceSpace
+    voices: Voices
     wording: PhraseModel
     fusion: Fusion
     fusion_free: Fusion | None

@@ -1,8 +1,11 @@
-"""Training of a system on the training part of a challenge, and on nothing else.
+"""Training of a system on the training part of a challenge, and of other corpora that the user names.
 
 Back-end, cohort, phrases and the calibration of the fusion come from the training speakers. Calibration needs scores of
 speakers whom the back-end was not trained on: the speakers are divided into four folds, each is scored by a back-end
 trained on the others, and the fusion is fitted to the trials of all four. Then the rest is fitted to all speakers.
+
+Other corpora add speakers: their utterances with a phrase are trained on like those of the challenge, the others teach
+voices alone. Neither their own enrollment and trials are used, nor any recording of the challenge's.
 
 Training labels do not tell the gender, and the challenge has no trials across genders: the impostors of a speaker are
 the half of the other speakers whose voices are nearest.
@@ -11,15 +14,16 @@ the half of the other speakers whose voices are nearest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
-from voiceveil.corpus.model import Corpus
+from voiceveil.corpus.model import Corpus, Utterance
 from voiceveil.corpus.sampling import shuffled
+from voiceveil.corpus.training_part import training_part
 from voiceveil.models.speaker.encoders import encoder as encoder_of
 from voiceveil.run.context import RunContext
 from voiceveil.tdsv.challenge import Challenge
@@ -28,11 +32,13 @@ from voiceveil.tdsv.fusion import Fusion, Logistic
 from voiceveil.tdsv.lists import Label
 from voiceveil.tdsv.phrase_models import PhraseClassifier, PhraseMatch, PhraseModel
 from voiceveil.tdsv.phrases import FREE_TEXT
-from voiceveil.tdsv.speaker_models import VoiceSpace
+from voiceveil.tdsv.speaker_models import fit_voices
 from voiceveil.tdsv.system import EnrolledModel, System, TestFeatures
 
-__all__ = ["DEFAULT_BACKEND", "fit_system", "train", "training_corpus"]
+__all__ = ["DEFAULT_BACKEND", "VOICE_ONLY", "AddedTraining", "added_training", "fit_system", "train", "training_corpus"]
 
+#: Phrase of recordings that teach voices alone.
+VOICE_ONLY = ""
 DEFAULT_BACKEND = "wccn"
 _FOLDS = 4
 _ROTATIONS = 4  # recordings of a phrase that are tested in turn
@@ -46,6 +52,7 @@ def train(
     encoder: str = "campplus",
     backend: str = DEFAULT_BACKEND,
     content: str = CONTENT,
+    more: Sequence[Corpus] = (),
     context: RunContext | None = None,
 ) -> System:
     """Train a system for the task of a challenge on its training files.
@@ -56,6 +63,8 @@ def train(
         The challenge.
     encoder, backend, content : str
         Names of the speaker encoder, of its back-end, and of the content features.
+    more : sequence of Corpus
+        Other corpora to train on as well, see :func:`added_training`.
     context : RunContext, optional
         Cache, processes and progress.
 
@@ -68,15 +77,56 @@ def train(
         raise InputError("no training labels", where=challenge.root / "docs", fix="add train_labels.txt")
     network = encoder_of(encoder)
     network.check()
-    measured = extract_features(challenge.training(), network, content, context=context)
-    return fit_system(
+    added = added_training(challenge, more)
+    labels = [*challenge.labels, *added.labels]
+    voice_only = [label.file for label in added.labels if not label.phrase]
+    recordings = [*challenge.training(), *added.utterances]
+    measured = extract_features(recordings, network, content, voice_only=voice_only, context=context)
+    system = fit_system(
         challenge.task or 1,
-        challenge.labels,
+        labels,
         measured,
         backend=backend,
         names=(encoder, network.fingerprint(), content),
         where=challenge.root / "docs" / "train_labels.txt",
     )
+    return system if not more else replace(system, record={**system.record, "corpora": list(added.names)})
+
+
+@dataclass(frozen=True)
+class AddedTraining:
+    """Utterances of other corpora with their labels (phrase "": the voice alone), and the names of the corpora."""
+
+    labels: tuple[Label, ...]
+    utterances: tuple[Utterance, ...]
+    names: tuple[str, ...]
+
+
+def added_training(challenge: Challenge, corpora: Sequence[Corpus]) -> AddedTraining:
+    """Return the training part of other corpora, without any recording of the challenge.
+
+    Speakers and utterances get the number of their corpus, as two corpora may use the same names.
+
+    Raises
+    ------
+    InputError
+        If a corpus has nothing to train on.
+    """
+    own = {u.path.resolve() for u in challenge.training()}
+    for subset in challenge.subsets:
+        own |= {u.path.resolve() for u in (*challenge.enrollment(subset), *challenge.tests(subset))}
+    labels: list[Label] = []
+    utterances: list[Utterance] = []
+    for number, corpus in enumerate(corpora, 1):
+        part = [u for u in training_part(corpus) if u.speaker is not None and u.path.resolve() not in own]
+        if not part:
+            fix = "give other recordings than those of the challenge, with speakers"
+            raise InputError("nothing to train on", where=corpus.root, fix=fix)
+        for utterance in part:
+            renamed = replace(utterance, id=f"{number}:{utterance.id}", speaker=f"{number}:{utterance.speaker}")
+            utterances.append(renamed)
+            labels.append(Label(renamed.id, str(renamed.speaker), utterance.phrase or VOICE_ONLY))
+    return AddedTraining(tuple(labels), tuple(utterances), tuple(corpus.name for corpus in corpora))
 
 
 def training_corpus(challenge: Challenge) -> Corpus:
@@ -108,7 +158,7 @@ def fit_system(
     task : int
         1 or 2.
     labels : sequence of Label
-        Speaker and phrase of each training file.
+        Speaker and phrase of each training file; :data:`VOICE_ONLY` where the phrase is not known.
     measured : mapping
         File id -> features.
     backend : str
@@ -127,34 +177,46 @@ def fit_system(
     if len(people) < 2 * _FOLDS:
         few = f"{len(people)} training speakers are too few: a back-end and its calibration need {2 * _FOLDS}"
         raise InputError(few, where=where, fix="give labels of more speakers")
-    with_free = task == 2 and all(len(utterances.get(FREE_TEXT, ())) > 1 for utterances in people.values())
+    with_text = sum(len(utterances.get(FREE_TEXT, ())) > 1 for utterances in people.values())
+    with_free = task == 2 and with_text >= 2 * _FOLDS
     order = shuffled(people, 0, "folds")
     scores: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-    types: list[str] = []
+    types: dict[bool, list[str]] = {False: [], True: []}
     for fold in range(_FOLDS):
         held = order[fold::_FOLDS]
         known = [label for label in labels if label.speaker not in held]
         part = _fitted(task, known, measured, backend, names)
         trials = list(_trials({speaker: people[speaker] for speaker in held}, measured))
-        types += [trial.type for trial in trials]
         for free in (False, True) if with_free else (False,):
-            scores[free] += _scored(part, trials, measured, free)
-    kinds = np.array(types)
+            chosen = [trial for trial in trials if trial.free] if free else trials
+            types[free] += [trial.type for trial in chosen]
+            scores[free] += _scored(part, chosen, measured, free)
+    kinds = np.array(types[False])
     missing = [kind for kind in ("TC", "TW", "IC") if not (kinds == kind).any()]
     if missing:
         fault = f"the training files give no trials of type {missing[0]} to calibrate on"
         raise InputError(fault, where=where, fix="give each speaker two phrases with four recordings each")
-    fusions = [Fusion.fit(np.array(scores[free]), kinds) for free in ((False, True) if with_free else (False,))]
+    with_free = with_free and {"TC", "TW", "IC"} <= set(types[True])
+    fusions = [
+        Fusion.fit(np.array(scores[free]), np.array(types[free])) for free in ((False, True) if with_free else (False,))
+    ]
     fitted = _fitted(task, labels, measured, backend, names)
     counts = {kind: int((kinds == kind).sum()) for kind in ("TC", "TW", "IC")}
-    record = {"speakers": len(people), "recordings": len(labels), "backend": backend, "calibration_trials": counts}
+    record = {
+        "speakers": len({label.speaker for label in labels}),
+        "recordings": len(labels),
+        "backend": backend,
+        "calibration_trials": counts,
+    }
     return System(task, *names, fitted.voices, fitted.wording, fusions[0], fusions[1] if with_free else None, record)
 
 
 def _people(labels: Sequence[Label]) -> dict[str, dict[str, list[str]]]:
-    """Return speaker -> phrase -> files."""
+    """Return speaker -> phrase -> files, of all whose phrases are known."""
     people: dict[str, dict[str, list[str]]] = {}
     for label in labels:
+        if label.phrase == VOICE_ONLY:
+            continue
         people.setdefault(label.speaker, {}).setdefault(label.phrase, []).append(label.file)
     return people
 
@@ -168,9 +230,10 @@ def _fitted(
 ) -> System:
     """Return a system with voices and wording, not calibrated yet."""
     embeddings = np.stack([measured[label.file].voice for label in labels])
-    voices = VoiceSpace.fit(embeddings, [label.speaker for label in labels], backend)
-    contents = [content for label in labels if (content := measured[label.file].content) is not None]
-    phrases = [label.phrase for label in labels]
+    voices = fit_voices(embeddings, [label.speaker for label in labels], backend)
+    spoken = [label for label in labels if label.phrase != VOICE_ONLY]
+    contents = [content for label in spoken if (content := measured[label.file].content) is not None]
+    phrases = [label.phrase for label in spoken]
     wording: PhraseModel = (PhraseClassifier if task == 1 else PhraseMatch).fit(contents, phrases)
     return System(task, *names, voices, wording, _NO_FUSION, _NO_FUSION, {})
 

@@ -114,9 +114,12 @@ class PldaScorer:
         test
             Embeddings x (tests, d).
         """
-        psi = self.model.diagonal[1]
         n = np.asarray(counts, dtype=np.float64)[:, None] if self.by_count else np.ones((len(enroll), 1))
-        means, x = self.white(enroll, n), self.white(test, np.ones((len(test), 1)))
+        return self.compare(self.white(enroll, n), n, self.white(test, np.ones((len(test), 1))))
+
+    def compare(self, means: Floats, n: Floats, x: Floats) -> Floats:
+        """Return the scores (models, tests) of what :meth:`white` returned: means of ``n`` (models, 1), and tests."""
+        psi = self.model.diagonal[1]
         center = n * psi / (n * psi + 1.0) * means
         variance = 1.0 + psi / (n * psi + 1.0)
         same = (x**2) @ (1.0 / variance).T - 2.0 * x @ (center / variance).T + (center**2 / variance).sum(axis=1)
