@@ -87,8 +87,8 @@ def test_several_tests_of_a_speaker_give_singling_out_and_count_once() -> None:
 
 
 def save_npz(path: Path, matrix: ScoreMatrix, length: int = 1) -> Path:
-    names = {"test_speakers": np.array(matrix.test_speakers), "enroll_speakers": np.array(matrix.enroll_speakers)}
-    np.savez(path, scores=matrix.scores, length=length, **names)
+    tests, enrolled = np.array(matrix.test_speakers), np.array(matrix.enroll_speakers)
+    np.savez(path, scores=matrix.scores, length=length, test_speakers=tests, enroll_speakers=enrolled)
     return path
 
 

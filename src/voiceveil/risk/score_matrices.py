@@ -200,7 +200,7 @@ def assess_scores(
             checks += _checks(attacker, matrix)
             sizes = {"A": len(matrix.enroll_speakers), "B": len(set(matrix.test_speakers))}
             sets = sets or {name: {"speakers": count, "utterances": None} for name, count in sizes.items()}
-    about = {
+    about: dict[str, Mapping[str, Any]] = {
         attacker: {
             "knows": ATTACKERS[attacker],
             "encoder": "scores that were given",
