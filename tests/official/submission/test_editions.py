@@ -15,6 +15,11 @@ import pytest
 import voiceveil as vv
 from tests.support.evaluations import settings_for
 from tests.support.small_challenge import ATTACKERS, make_challenge, make_mixed
+from voiceveil.apps.board.contest import Contest
+from voiceveil.apps.board.entries import board_entries
+from voiceveil.apps.board.scoring import score_submission
+from voiceveil.apps.board.store import Store
+from voiceveil.apps.web.database import open_database
 from voiceveil.cli.main import main
 from voiceveil.evaluation.evaluate import evaluate, prepare
 from voiceveil.evaluation.protocol import load_protocol
@@ -128,6 +133,36 @@ def test_edition_2022_is_packed_and_checked(data: Path, of_2022: Path, tmp_path:
     assert report.recomputed >= 4
     assert not any("no SHA256SUMS" in note for note in report.notes)
     assert report.sets["libri_dev_trials_f"] == (12, 12)
+
+
+def test_edition_2022_is_taken_by_a_board(data: Path, of_2022: Path, tmp_path: Path) -> None:
+    """Scores of the semi-informed attacker; WER and pitch as results_summary.txt states them; marked as unofficial."""
+    vpc2022 = load_protocol("vpc2022")
+    own = replace(
+        vpc2022,
+        verification=tuple(part for part in vpc2022.verification if part.dataset == "libri_dev"),
+        recognition=tuple(part for part in vpc2022.recognition if part.dataset == "libri_dev"),
+    )
+    (tmp_path / "own.toml").write_text(protocol_text(own))
+    contest = Contest(str(tmp_path / "own.toml"), data, "dev", "t")
+    archive = Path(pack(of_2022, tmp_path / "a.tar.gz", partial=True, unofficial=True).archive)
+    scored = {(f.metric, f.gender): f for f in score_submission(contest, archive).figures}
+    (summary,) = [path for path in of_2022.rglob("results_summary.txt") if ".orig" not in str(path)]
+    stated = {(f.metric, f.gender): f.value for f in read_results(summary).figures if f.condition in ("aa", "a", "")}
+    assert set(scored) == {
+        ("eer", "f"),
+        ("eer", "m"),
+        ("wer", ""),
+        ("pitch_correlation", "f"),
+        ("pitch_correlation", "m"),
+    }
+    for key, figure in scored.items():
+        assert figure.value == pytest.approx(stated[key], abs=6e-5)
+        assert figure.detail["unofficial"]
+    store = Store(open_database(tmp_path / "b.sqlite"))
+    store.score(store.begin(contest, "A", "s"), "", list(scored.values()))
+    (entry,) = board_entries(contest, store, 2e9).values()
+    assert entry.status().startswith("evaluators other than the challenge's own")
 
 
 def test_edition_2022_check_recomputes_eers_as_kaldi(data: Path, of_2022: Path, tmp_path: Path) -> None:

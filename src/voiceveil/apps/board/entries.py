@@ -65,6 +65,8 @@ class BoardEntry:
         """Return the state in words: late, disqualified, verification; without figures if ``hidden``."""
         marks = [f"disqualified: {self.disqualified}"] if self.disqualified else []
         marks += ["late"] if self.late else []
+        if not self.is_verified and any(figure.detail.get("unofficial") for figure in self.submission.figures):
+            marks.append("evaluators other than the challenge's own")
         return "; ".join([*marks, self._verification_status(hidden=hidden)])
 
     def _verification_status(self, *, hidden: bool) -> str:

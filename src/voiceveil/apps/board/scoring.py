@@ -9,7 +9,8 @@ speech,
 
 and transcripts; all else in the archive is ignored within the limits, also the audio unless the contest verifies it
 (:mod:`voiceveil.apps.board.audio`). Scores must be of exactly the official trials, transcripts of exactly the official
-utterances. UAR and pitch correlation are as stated (:mod:`voiceveil.apps.board.stated`). TdSV: ``answer.txt`` in a ZIP
+utterances. UAR, pitch correlation, and the WER of a 2022 archive without transcripts are as stated
+(:mod:`voiceveil.apps.board.stated`). TdSV: ``answer.txt`` in a ZIP
 file.
 
 Files are unpacked into a temporary folder beside the upload, which is deleted when the scoring ends; the files that a
@@ -21,7 +22,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +33,7 @@ from voiceveil import metrics
 from voiceveil.apps.board.audio import SubmittedAudio
 from voiceveil.apps.board.contest import TDSV, Contest
 from voiceveil.apps.board.lists import open_set, parts_of, tdsv_keys
-from voiceveil.apps.board.stated import STATED, stated_figures
+from voiceveil.apps.board.stated import STATED, stated_figures, stated_wer
 from voiceveil.attack.checks import check_scores
 from voiceveil.core.errors import InputError
 from voiceveil.core.safe_archive import Limits, Member, read_members
@@ -42,6 +43,7 @@ from voiceveil.evaluation.protocol import ProtocolTrialSet, Recognition, Verific
 from voiceveil.evaluation.results import Figure
 from voiceveil.metrics import ScoredTrials, estimate
 from voiceveil.metrics.wer import word_errors
+from voiceveil.official.submission.archive_layout import UNOFFICIAL
 from voiceveil.official.submission.recomputing import read_transcripts
 from voiceveil.stats import ratio
 
@@ -104,7 +106,10 @@ def score_submission(contest: Contest, archive: Path, *, limits: Limits = LIMITS
     with tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder:
         audio = SubmittedAudio(contest)
         files = gather_files(archive, Path(folder), limits, audio.take)
-        return ScoredSubmission(submitted_figures(contest, files), audio.check_complete())
+        figures = submitted_figures(contest, files)
+        if any(name.startswith(UNOFFICIAL) for name in files):  # `voiceveil submit --unofficial` says so in every name
+            figures = tuple(replace(figure, detail={**figure.detail, "unofficial": True}) for figure in figures)
+        return ScoredSubmission(figures, audio.check_complete())
 
 
 def gather_files(
@@ -181,7 +186,9 @@ def _attack(
     contest: Contest, part: Verification, trials: ProtocolTrialSet, files: Mapping[str, Path], sample: Sample | None
 ) -> Figure:
     pair = f"{re.escape(part.enroll)}{_SUFFIX}-{re.escape(trials.set)}(?P=suffix)"
-    where = rf"(.*/)?ASV-{pair}/scores" if contest.has_layout_of_2022 else rf"(.*/)?asv_anon[^/]*/{pair}/scores"
+    # In 2022 both attackers have a folder: results-<time>.orig is that of the attacker of original speech.
+    of_2022, of_2024 = rf"(?!.*\.orig/)(.*/)?ASV-{pair}/scores", rf"(.*/)?asv_anon[^/]*/{pair}/scores"
+    where = of_2022 if contest.has_layout_of_2022 else of_2024
     name = _only(files, where, f"scores of {part.enroll} and {trials.set}, both anonymized")
     key = read_key(contest.data / trials.set / "trials")
     scores = _of_member(name, lambda: read_scores(files[name], key))
@@ -241,6 +248,10 @@ def _refuse_invented(scores: Floats, target: NDArray[np.bool_]) -> None:
 def _words(contest: Contest, part: Recognition, files: Mapping[str, Path], sample: Sample | None) -> Figure:
     prefix = "ASR-" if contest.has_layout_of_2022 else "asr/"
     where = rf"(.*/)?{prefix}{re.escape(part.dataset)}_asr{_SUFFIX}/text"
+    if contest.has_layout_of_2022 and not any(re.fullmatch(where, name) for name in files):
+        stated = stated_wer(contest, part, files)  # the official archives have no transcripts
+        if stated is not None:
+            return stated
     member = _only(files, where, f"transcripts of {part.dataset}, anonymized")
     spoken = {u.id: u.text or "" for name in part.sets for u in open_set(contest.data / name)}
     return _of_member(
