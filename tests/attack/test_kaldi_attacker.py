@@ -123,6 +123,9 @@ def test_every_metric_of_2022_is_by_the_stored_x_vectors(world: Path, data: Path
         "kaldi:xvect_01709_1",
         "kaldi-anonymized:xvect_01709_1",
     )
+    note = next((tmp_path / "out" / "exp").glob("results-*/NOTE.txt")).read_text()
+    assert "ASV_eval: kaldi:xvect_01709_1; the challenge's own, as far as that folder is" in note
+    assert "ASR_eval: counter; in the challenge: a Kaldi TDNN-F with a 3-gram" in note
     assert results.info["models"]["kaldi:xvect_01709_1"].startswith("kaldi plda 1 ")
 
 

@@ -20,7 +20,6 @@ __all__ = ["Labels", "as_published", "labels_of", "note_text", "stand_ins"]
 
 _OF_ORIGINAL = ("unprotected", "ignorant", "lazy-informed")
 _SPLITS = ("dev", "test")
-_OWN = {"vpc2024": "speechbrain"}  # layout -> name of the evaluators that are the challenge's own files
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def labels_of(results: Results, official: Official) -> Labels:
     one with an encoder of the same kind. ``ASV_eval`` is an attacker with a model of original speech, if possible with
     the same encoder.
     """
-    preferred = (_OWN.get(official.layout), official.family)
+    preferred = (*official.evaluators.get("asv", ()), official.family)
     eers = results.find("eer")
     encoder = {f.attacker: f.encoder for f in eers}
     semi = {f.attacker for f in eers if f.knowledge == "semi-informed"}
@@ -151,7 +150,7 @@ def note_text(results: Results, labels: Labels, title: str, official: Official) 
     ]
     for name, evaluator in labels.as_dict().items():
         official_model = evaluators[name]
-        if evaluator and evaluator.startswith(f"{_OWN.get(official.layout)}:"):
+        if evaluator and not stand_ins({name: evaluator}, official):
             lines.append(f"{name}: {evaluator}; the challenge's own, as far as that folder is")
         elif evaluator:
             lines.append(f"{name}: {evaluator}" + (f"; in the challenge: {official_model}" if official_model else ""))
