@@ -297,13 +297,19 @@ def _print_summary(
     seeded = args.seed is not None or args.draws == "official"
     advice = _advice(summary, system, key_file=args.key_file, seeded=seeded, asked=args.publish is not None)
     stream = sys.stderr if to_stderr else sys.stdout
+    from voiceveil.api.expectations import expectation, warnings_for
+
+    expected = [f"expect: {expectation(system)}", *(f"warning: {line}" for line in warnings_for(source, system))]
     check = _comparison(source, summary, args)
     summary = replace(summary, turns=None) if to_stderr else summary  # a pipe carries the recording alone
     if args.json:
         compared = {} if check is None else {"check": check.as_dict()}
-        print(json.dumps({**asdict(summary), **compared, "before_publishing": advice}, default=str), file=stream)
+        print(
+            json.dumps({**asdict(summary), **compared, "expect": expected, "before_publishing": advice}, default=str),
+            file=stream,
+        )
     else:
-        lines = [*str(summary).splitlines(), *([] if check is None else str(check).splitlines()), *advice]
+        lines = [*str(summary).splitlines(), *expected, *([] if check is None else str(check).splitlines()), *advice]
         print_lines(*([] if to_stderr and args.quiet else lines), file=stream)
 
 

@@ -72,6 +72,8 @@ class Anonymizer(ABC):
     source: ClassVar[str] = ""
     #: Whether the output is as long as the recording: False for systems that change the speaking rate.
     keeps_length: ClassVar[bool] = True
+    #: Language that its models of content know; "" if it has none: then words of any language pass.
+    language: ClassVar[str] = ""
     #: Whether the system is a control that leaves voices recognizable on purpose, as ``identity`` does.
     is_control: ClassVar[bool] = False
     #: Modules to import once before worker processes start, in addition to the system's own.

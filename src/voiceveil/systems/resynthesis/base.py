@@ -44,6 +44,7 @@ class Resynthesis(Anonymizer):
     """Content and F0 of the source with the voice of a pseudo-speaker."""
 
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime", "swift_f0")
+    language: ClassVar[str] = "English"
     #: Stages of the synthesis: sub-folder of the weights ("": the folder itself) -> kinds of network it may hold.
     stages: ClassVar[dict[str, tuple[str, ...]]] = {"": ("source-filter decoder",)}
     #: Name of the shipped weights, to which "-" and the stage are appended; "": none ship.
