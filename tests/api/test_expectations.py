@@ -47,7 +47,7 @@ def test_loudest_part_is_found() -> None:
 def test_speech_noise_and_short_recordings(tmp_path: Path) -> None:
     pytest.importorskip("moonshine_voice")
     rng = np.random.default_rng(1)
-    vv.save(tmp_path / "noise" / "a.wav", vv.Waveform(0.1 * rng.standard_normal(4 * 16000), 16000))
+    vv.save(tmp_path / "noise" / "a.wav", vv.Waveform((0.1 * rng.standard_normal(4 * 16000)).astype(np.float32), 16000))
     vv.save(tmp_path / "short" / "a.wav", synthetic_voice(1, 1, seconds=0.5))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "a.wav").write_bytes(b"RIFF")

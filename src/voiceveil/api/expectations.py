@@ -1,4 +1,4 @@
-"""What to expect of a system on given recordings: its language, and a warning where they are not clear English speech."""
+"""What to expect of a system on given recordings: its language, and a warning where they are not English."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def warnings_for(source: str | os.PathLike[str] | Corpus, system: Anonymizer) ->
     elif 2 * (kinds["not english"] + kinds["hardly speech"]) >= heard > 0:
         lines.append(
             f"{heard - kinds['english']} of {heard} recordings that were checked are not English, or covered by noise: "
-            f"{system.name} was made from {system.language} speech, and many words may be lost; `--check` compares, and "
+            f"{system.name} was made from {system.language} speech, and many words may be lost; `--check` compares; "
             "b2 keeps words of any language, but protects less"
         )
     return lines
@@ -57,9 +57,8 @@ def speech_kinds(source: str | os.PathLike[str] | Corpus) -> list[Kind]:
     try:
         check = SpeechCheck()
         check.check()
-        corpus = (
-            source if isinstance(source, Corpus) else open_corpus(source if isinstance(source, str) else Path(source))
-        )
+        spec = source if isinstance(source, str | Corpus) else Path(source)
+        corpus = spec if isinstance(spec, Corpus) else open_corpus(spec)
     except InputError:
         return []
     utterances = list(corpus)
