@@ -22,7 +22,7 @@ from voiceveil.corpus import open_corpus
 from voiceveil.corpus.folder import walk_files
 from voiceveil.corpus.sampling import shuffled_utterances
 from voiceveil.models.asr.speech_check import FEW_TOKENS, SpeechCheck
-from voiceveil.stats import mean
+from voiceveil.stats import Estimate, accuracy, ratio
 
 RATE = 16000
 RATIOS = (20, 10, 5, 0, -5)  # dB
@@ -54,6 +54,13 @@ def mixed(speech: Samples, noise: Samples, ratio: float) -> Samples:
     return np.asarray(speech + gain * other, dtype=np.float32)
 
 
+def share(flags: list[bool], speakers: list[str]) -> Estimate:
+    """Return the share of recordings that are flagged, with its interval over speakers; none or all have Wilson's."""
+    if np.mean(flags) > 0.5:
+        return accuracy([True] * len(flags), flags, speakers)
+    return ratio(np.array(flags, dtype=float), np.ones(len(flags)), speakers, top=1.0)
+
+
 def measure(args: argparse.Namespace) -> list[Row]:
     """Return kind, speaker and measurement of every recording."""
     check, rng = SpeechCheck(), np.random.default_rng(0)
@@ -74,10 +81,10 @@ def measure(args: argparse.Namespace) -> list[Row]:
         add("music", f"{number}", samples)
     for number in range(24):
         add("noise", f"{number}", colored(rng, 6 * RATE, number % 3))
-    for ratio in RATIOS:
+    for level in RATIOS:
         for number, (speaker, samples) in enumerate(english[::2]):
             noise = music[number % len(music)] if number % 2 else colored(rng, len(samples), 1.0)
-            add(f"{'music' if number % 2 else 'noise'} at {ratio} dB", speaker, mixed(samples, noise, ratio))
+            add(f"{'music' if number % 2 else 'noise'} at {level} dB", speaker, mixed(samples, noise, level))
     return rows
 
 
@@ -103,8 +110,7 @@ def main() -> None:
         unsure = [m["entropy"] > threshold for _, m in tested]
         hardly = [u and bool(m["repeated"] or m["tokens_per_second"] < FEW_TOKENS)
                   for u, (_, m) in zip(unsure, tested, strict=True)]  # fmt: skip
-        shares = [mean(np.array(flags, dtype=float), speakers) for flags in (unsure, hardly)]
-        texts = [f"{100 * s.value:.1f}% [{max(100 * s.low, 0):.1f}, {min(100 * s.high, 100):.1f}]" for s in shares]
+        texts = [str(share(flags, speakers)) for flags in (unsure, hardly)]
         print(f"{kind}: {len(tested)} recordings, not clear English {texts[0]}, hardly speech {texts[1]}", flush=True)
 
 

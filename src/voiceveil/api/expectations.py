@@ -25,8 +25,8 @@ def expectation(system: Anonymizer) -> str:
             "many words change (docs/guide/limitations.md)"
         )
     return (
-        f"{system.name} has no model of a language: words stay what they were in any language, and music and noise are "
-        "changed like the voice"
+        f"{system.name} has no model of a language: it changes words of any language alike, and music and noise as it "
+        "changes the voice"
     )
 
 
@@ -47,7 +47,7 @@ def warnings_for(source: str | os.PathLike[str] | Corpus, system: Anonymizer) ->
         lines.append(
             f"{heard - kinds['english']} of {heard} recordings that were checked are not English, or covered by noise: "
             f"{system.name} was made from {system.language} speech, and many words may be lost; `--check` compares; "
-            "b2 keeps words of any language, but protects less"
+            "b2 knows no language, but protects less"
         )
     return lines
 
