@@ -209,7 +209,7 @@ def _weights(path: Path) -> None:
 def _encoder(path: Path) -> None:
     from voiceveil.models.speaker.trained import load_encoder
 
-    load_encoder(path)
+    load_encoder(path, "cpu")
 
 
 def _system(path: Path) -> None:

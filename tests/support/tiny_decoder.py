@@ -20,6 +20,14 @@ def write_decoder(folder: Path, **changes: str) -> Path:
     return _write(folder, "source-filter decoder", lambda: SourceFilter(size), asdict(size), changes)
 
 
+def write_vocoder(folder: Path) -> Path:
+    """Write a source-filter vocoder of mel spectra."""
+    from voiceveil.models.nets.source_filter import MelSourceFilter, SourceFilterSize
+
+    size = SourceFilterSize(content=80, width=16, blocks=1, fine_blocks=1)
+    return _write(folder, "source-filter vocoder", lambda: MelSourceFilter(size), asdict(size), {"content": "mel"})
+
+
 def write_of_words(folder: Path, name: str, **changes: str) -> Path:
     """Write an ``intonation`` or ``voicing`` model into the subfolder of its name."""
     from voiceveil.models.nets.intonation import Intonation, Voicing

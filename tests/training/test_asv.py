@@ -345,7 +345,7 @@ def test_invalid_settings_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=match):
             trained([corpus], tmp_path / "out", **options)
     if not torch.cuda.is_available():
-        with pytest.raises(InputError, match="no device 'cuda' here"):
+        with pytest.raises(InputError, match="device 'cuda' is not available here"):
             trained([corpus], tmp_path / "out", device="cuda")
 
 

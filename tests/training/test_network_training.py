@@ -220,7 +220,7 @@ def test_settings_that_do_not_fit_the_network_are_rejected(
 
 
 def test_unknown_device_is_rejected_before_the_features(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown device 'abacus'"):
+    with pytest.raises(InputError, match="the device 'abacus' is not available here"):
         train_network([], tmp_path / "out", NetworkSettings("veil"), TrainingRun(device="abacus"))
 
 

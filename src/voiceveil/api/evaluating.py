@@ -18,6 +18,7 @@ from voiceveil.evaluation.settings import EvaluationOptions, EvaluationSettings
 from voiceveil.evaluation.speaker_pool import build_evaluation_pool, pool_file, without_pool
 from voiceveil.official.tree import write_tree
 from voiceveil.report.comparison import Comparison, compare, measures_table
+from voiceveil.run.device import use_device
 from voiceveil.run.executor import Jobs, check_jobs
 from voiceveil.run.outputs import recorded, refuse_corpora
 from voiceveil.systems.contract import Anonymizer, find_system
@@ -38,6 +39,7 @@ def evaluate(
     attackers: Sequence[str] | None = None,
     seed: int | None = None,
     jobs: Jobs = 1,
+    device: str = "auto",
     options: EvaluationOptions | None = None,
 ) -> Results:
     """Run the protocol of a challenge: anonymize, attack, recognize words and emotions, measure, report.
@@ -64,6 +66,8 @@ def evaluate(
         Makes the run repeatable by everybody.
     jobs
         Number of processes, or an executor. With more than one, scripts need ``if __name__ == "__main__":``.
+    device
+        Where networks run: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
     options
         Training sets, recognizers, a secret key, a shared cache and more: :class:`voiceveil.EvaluationOptions`.
 
@@ -87,7 +91,9 @@ def evaluate(
     """
     chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
     folder = None if out is None else Path(out)
-    settings = EvaluationSettings(Path(data), chosen, folder, attackers, seed, jobs, options or EvaluationOptions())
+    settings = EvaluationSettings(
+        Path(data), chosen, folder, attackers, seed, jobs, device, options or EvaluationOptions()
+    )
     return evaluate_system(settings, system, anon=anon)
 
 
@@ -112,8 +118,9 @@ def evaluate_system(
         Instead of ``system``: suffix of the anonymized sets.
     """
     check_jobs(settings.jobs)
-    prepared = _prepared(settings, system, parameters, anon)
-    results = run_evaluation(prepared, exports=(write_tree,))
+    with use_device(settings.device):
+        prepared = _prepared(settings, system, parameters, anon)
+        results = run_evaluation(prepared, exports=(write_tree,))
     if settings.options.report:
         from voiceveil.report.page import Options, write_report  # imported late, so that a plan is printed at once
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from voiceveil.core.errors import InputError
 from voiceveil.core.extras import EXTRAS
+from voiceveil.run.device import available_devices, current_device, use_device
 from voiceveil.run.executor import default_jobs
 
 __all__ = ["Finding", "check_installation"]
@@ -81,7 +82,10 @@ def _device() -> Iterator[Finding]:
     import torch
 
     names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    yield Finding("device", "graphics cards", "ok", ", ".join(names) or "none: networks run on the processor")
+    yield Finding("device", "graphics cards", "ok", ", ".join(names) or "none that CUDA knows")
+    with use_device("auto"):
+        choices = ", ".join(available_devices())
+        yield Finding("device", "networks", "ok", f"{current_device()} with --device auto, of {choices}")
 
 
 def _write_access() -> Iterator[Finding]:

@@ -34,6 +34,7 @@ from voiceveil.risk.tables import assessment_records, assessment_table
 from voiceveil.risk.verdicts import LimitVerdict, RiskLimits
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
+from voiceveil.run.device import check_device, use_device
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.outputs import refuse_inputs
 
@@ -103,11 +104,13 @@ class RiskSettings:
     plan: RiskPlan = field(default_factory=RiskPlan)
     limits: RiskLimits = field(default_factory=RiskLimits)
     jobs: Jobs = 1
+    device: str = "auto"
     options: RiskOptions = field(default_factory=RiskOptions)
     fit_lengths: bool = False
 
     def __post_init__(self) -> None:
         check_jobs(self.jobs)
+        check_device(self.device)
         if sum(map(bool, (self.embeddings, self.scores, self.original or self.anonymized))) != 1:
             fix = "--embeddings, or --scores, or --original and --anonymized"
             raise InputError("give embeddings, or corpora of audio, or scores", fix=fix)
@@ -208,6 +211,7 @@ def assess_risk(
     train: Sequence[str | Path] = (),
     labels: str | Path | None = None,
     jobs: Jobs = 1,
+    device: str = "auto",
     options: RiskOptions | None = None,
 ) -> Risk:
     """Assess the risk of re-identification: singling out, linkability and inference (Opinion 05/2014).
@@ -231,6 +235,8 @@ def assess_risk(
         CSV file with a column ``speaker`` or ``utterance`` and attributes whose inference is tried.
     jobs
         Number of processes and threads, or an executor.
+    device
+        Where networks run: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
     options
         Amounts of speech in A and B, encoders, a cache and more: :class:`voiceveil.RiskOptions`.
 
@@ -257,6 +263,7 @@ def assess_risk(
         plan=plan or RiskPlan(),
         limits=limits or RiskLimits(),
         jobs=jobs,
+        device=device,
         options=options or RiskOptions(),
         fit_lengths=plan is None,
     )
@@ -343,8 +350,9 @@ def _from_audio(
     file = settings.options.cache
     cache = Cache(None if file is None else Path(file))
     try:
-        context = RunContext(cache, jobs=settings.jobs, progress=settings.options.progress)
-        attacks = attacks_from_audio(recordings, _attackers(settings), context, attributes)
+        with use_device(settings.device):
+            context = RunContext(cache, settings.jobs, progress=settings.options.progress)
+            attacks = attacks_from_audio(recordings, _attackers(settings), context, attributes)
         return attacks, check_recordings(recordings, cache)
     finally:
         cache.close()

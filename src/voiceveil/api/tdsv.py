@@ -127,7 +127,7 @@ def train_system(
     settings
         Models of the system.
     context
-        Cache, processes and progress.
+        Cache, processes, device and progress.
     overwrite
         Replace existing files.
 
@@ -172,7 +172,7 @@ def _train_encoder(
             corpora,
             folder,
             AsvSettings(epochs=settings.epochs, channels=settings.channels, augmentation=settings.augmentation),
-            TrainingRun(overwrite=overwrite, jobs=processes, quiet=not context.progress),
+            TrainingRun(context.device, overwrite=overwrite, jobs=processes, quiet=not context.progress),
         )
 
 
@@ -234,7 +234,7 @@ def score_challenge(
     options
         Trials and recordings.
     context
-        Cache, processes and progress.
+        Cache, processes, device and progress.
 
     Raises
     ------

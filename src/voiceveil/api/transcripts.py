@@ -15,6 +15,7 @@ from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.models.asr import recognition
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
+from voiceveil.run.device import use_device
 from voiceveil.run.executor import Jobs, check_jobs
 
 __all__ = ["Transcripts", "transcribe"]
@@ -54,6 +55,7 @@ def transcribe(
     *,
     recognizer: str = "moonshine",
     jobs: Jobs = 1,
+    device: str = "auto",
     cache: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Transcripts:
@@ -68,6 +70,8 @@ def transcribe(
         :func:`voiceveil.models.recognizer`.
     jobs
         Number of processes, or an executor.
+    device
+        Where networks run: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
     cache
         SQLite file that keeps transcripts for the next call.
     progress
@@ -86,11 +90,12 @@ def transcribe(
     check_jobs(jobs)
     model = recognition.recognizer(recognizer)
     if isinstance(source, Waveform):
-        return Transcripts({"recording": model(source.resampled(model.rate))})
+        with use_device(device):
+            return Transcripts({"recording": model(source.resampled(model.rate))})
     corpus = (
         source
         if isinstance(source, Corpus)
         else open_corpus(Path(source) if isinstance(source, os.PathLike) else source)
     )
     with closing(Cache(None if cache is None else Path(cache))) as store:
-        return Transcripts(recognition.transcribe(corpus, model, RunContext(store, jobs, progress)))
+        return Transcripts(recognition.transcribe(corpus, model, RunContext(store, jobs, device, progress)))

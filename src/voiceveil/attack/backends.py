@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.covariances import Codes, Floats, length_norm, scatter
+from voiceveil.run.device import current_device
 
 __all__ = [
     "Backend",
@@ -346,21 +347,22 @@ class MarginSoftmax(_Cosines):
         except ImportError as error:
             raise InputError("the neural back-end needs torch", fix="pip install 'voiceveil[asv]'") from error
         torch.set_num_threads(1)
+        device = current_device()
         _, codes, counts = np.unique(speaker, return_inverse=True, return_counts=True)
         several = counts[codes] > 1
-        label = torch.from_numpy(np.unique(codes[several], return_inverse=True)[1])
+        label = torch.from_numpy(np.unique(codes[several], return_inverse=True)[1]).to(device)
         mean, spread = embeddings.mean(axis=0), embeddings.std(axis=0) + 1e-6
-        x = torch.from_numpy(((embeddings[several] - mean) / spread).astype(np.float32))
-        first = torch.from_numpy(np.diag(spread).astype(np.float32))  # undoes the standardization
+        x = torch.from_numpy(((embeddings[several] - mean) / spread).astype(np.float32)).to(device)
+        first = torch.from_numpy(np.diag(spread).astype(np.float32)).to(device)  # undoes the standardization
         change = torch.zeros_like(first, requires_grad=True)
         with torch.no_grad():  # the classes start at the speakers' means
-            sums = torch.zeros(int(label.max()) + 1, len(first)).index_add_(0, label, x @ first.T)
+            sums = x.new_zeros(int(label.max()) + 1, len(first)).index_add_(0, label, x @ first.T)
         classes = torch.nn.functional.normalize(sums).clone().requires_grad_(True)
         optimizer = torch.optim.Adam([change, classes], lr=self.rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
         generator = torch.Generator().manual_seed(self.seed)
         for _ in range(self.steps):
-            kept = (torch.rand(x.shape, generator=generator) > 0.1) / 0.9
+            kept = ((torch.rand(x.shape, generator=generator) > 0.1) / 0.9).to(device)  # drawn alike for all devices
             y = torch.nn.functional.normalize((x * kept) @ (first + change).T)
             cosine = (y @ torch.nn.functional.normalize(classes).T).clamp(-0.9999, 0.9999)
             moved = torch.cos(torch.acos(cosine) + self.margin)
@@ -371,5 +373,5 @@ class MarginSoftmax(_Cosines):
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-        learned = (first + change).detach().numpy().astype(np.float64)
+        learned = (first + change).detach().cpu().numpy().astype(np.float64)
         return Linear(mean, (learned / spread).T)

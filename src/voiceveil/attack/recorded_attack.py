@@ -15,6 +15,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
+from voiceveil.run.device import use_device
 from voiceveil.run.executor import Jobs
 from voiceveil.run.outputs import recorded, refuse_inputs
 
@@ -30,6 +31,7 @@ def attack(
     train: Sequence[str | Path] = (),
     out: str | Path | None = None,
     jobs: Jobs = 1,
+    device: str = "auto",
     options: AttackOptions | None = None,
 ) -> AttackResult:
     """Attack anonymized speech, and measure how often a machine recognizes the speakers.
@@ -50,6 +52,8 @@ def attack(
         Folder for the score files and ``attack.json``. Files in it that no attack has written stop the run.
     jobs
         Number of processes, or an executor. With more than one, scripts need ``if __name__ == "__main__":``.
+    device
+        Where networks run: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
     options
         Conditions, scoring, a cache and more: :class:`voiceveil.AttackOptions`.
 
@@ -72,9 +76,14 @@ def attack(
     if not names:
         raise InputError("no attacker is named", fix="name one, e.g. campplus")
     request = AttackRequest(Path(data), anon, names, sets, train, options or AttackOptions())
-    if out is None:
+    with use_device(device):
+        return _attack(request, jobs, None if out is None else Path(out))
+
+
+def _attack(request: AttackRequest, jobs: Jobs, folder: Path | None) -> AttackResult:
+    """Attack, and write the results into a folder if there is one."""
+    if folder is None:
         return _run(request, jobs)
-    folder = Path(out)
     with _results_folder(request, folder):
         result = _run(request, jobs, folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +97,7 @@ def _run(request: AttackRequest, jobs: Jobs, out: Path | None = None) -> AttackR
     file = request.options.cache
     cache = Cache(None if file is None else Path(file))
     try:
-        return run(request, RunContext(cache, jobs, request.options.progress), out)
+        return run(request, RunContext(cache, jobs, progress=request.options.progress), out)
     finally:
         cache.close()
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from voiceveil.audio import AUDIO_SUFFIXES, is_writable
 from voiceveil.cli.options import (
+    add_device,
     add_executor,
     add_jobs,
     add_json,
@@ -91,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draw a pseudo-speaker for each utterance, or for each speaker and role (default: utterance)",
     )
     add_jobs(parser)
+    add_device(parser)
     add_executor(parser)
     add_key(parser, corpus="the name of IN without its folder")
     parser.add_argument(
@@ -190,7 +192,7 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of :func:`voiceveil.anonymize` that the arguments give."""
     names = ("level", "seed", "key_file", "key_namespace", "draws", "rate", "format", "encoding", "keep_timing",
-             "suffix", "overwrite", "feature_cache", "quiet", *CONVERSATION)  # fmt: skip
+             "suffix", "overwrite", "feature_cache", "device", "quiet", *CONVERSATION)  # fmt: skip
     return {name: getattr(args, name) for name in names}
 
 

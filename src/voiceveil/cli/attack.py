@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from voiceveil.cli.options import (
     add_attackers,
     add_cache,
+    add_device,
     add_executor,
     add_former_name,
     add_jobs,
@@ -106,6 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_out(parser, "folder for score files and attack.json")
     add_overwrite(parser)
     add_jobs(parser)
+    add_device(parser)
     add_executor(parser)
     parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="bootstrap resamples (default: 1000)")
     add_seed(parser, "the bootstrap")
@@ -143,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
             train=args.train,
             out=args.out,
             jobs=jobs,
+            device=args.device,
             options=AttackOptions(
                 anon_data=args.anon_data,
                 conditions=rules.conditions,

@@ -15,6 +15,7 @@ from voiceveil.api.evaluating import evaluate_system, plan_evaluation
 from voiceveil.cli.evaluate_many import run_many
 from voiceveil.cli.options import (
     add_cache,
+    add_device,
     add_executor,
     add_former_name,
     add_jobs,
@@ -81,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trial_options(parser)
     _add_models(parser)
     add_jobs(parser, default=default_jobs(), default_text="one a core, at most 8")
+    add_device(parser)
     add_executor(parser)
     add_cache(parser, "intermediate results", "a file in OUT")
     add_key(parser, corpus="the name of DATA without its folder, for all sets")
@@ -145,6 +147,7 @@ def run(args: argparse.Namespace) -> int:
             attackers=_listed(args.attackers),
             seed=args.seed,
             jobs=jobs,
+            device=args.device,
             options=EvaluationOptions(
                 train=args.train,
                 emotion=args.emotion,

@@ -60,7 +60,10 @@ def add_seed(parser: Parser, purpose: str, *, default: int | None = 0) -> None:
 
 def add_device(parser: Parser) -> None:
     """Declare --device: where networks run."""
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu, cuda or cuda:N (default: cpu)")
+    text = (
+        "where networks run: auto, cpu, cuda, cuda:N or mps; auto takes a graphics card if there is one (default: auto)"
+    )
+    parser.add_argument("--device", default="auto", metavar="NAME", help=text)
 
 
 def add_train(parser: Parser, help: str, *, metavar: str = "CORPUS", name: str = "--train") -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from voiceveil.cli.options import (
     add_cache,
+    add_device,
     add_executor,
     add_jobs,
     add_json,
@@ -96,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_limits(parser)
     _add_outputs(parser)
     add_jobs(parser)
+    add_device(parser)
     add_executor(parser)
     add_progress(parser)
     add_json(parser, "the result, with rates as fractions,")
@@ -204,6 +206,7 @@ def run(args: argparse.Namespace) -> int:
             plan=_plan(args),
             limits=_limits(args),
             jobs=jobs,
+            device=args.device,
             options=RiskOptions(
                 train_similar=args.train_similar,
                 encoders=_pairs(args.encoder, "--encoder"),

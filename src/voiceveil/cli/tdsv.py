@@ -132,7 +132,7 @@ def _context(args: argparse.Namespace) -> RunContext:
     from voiceveil.run.cache import Cache
     from voiceveil.run.context import RunContext
 
-    return RunContext(Cache(args.cache), args.jobs, progress=not args.quiet)
+    return RunContext(Cache(args.cache), args.jobs, args.device, progress=not args.quiet)
 
 
 def _train(args: argparse.Namespace) -> int:

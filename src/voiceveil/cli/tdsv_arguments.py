@@ -7,6 +7,7 @@ from pathlib import Path
 
 from voiceveil.cli.options import (
     add_cache,
+    add_device,
     add_former_name,
     add_jobs,
     add_json,
@@ -107,6 +108,7 @@ def add_train(train: argparse.ArgumentParser) -> None:
     )
     add_overwrite(train)
     add_cache(train, "embeddings and content features")
+    add_device(train)
     _add_running(train)
 
 
@@ -125,6 +127,7 @@ def add_score(score: argparse.ArgumentParser) -> None:
     )
     add_seed(score, "the pseudo-speakers", default=None)
     add_cache(score, "embeddings and content features")
+    add_device(score)
     _add_running(score)
 
 

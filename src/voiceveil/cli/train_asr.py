@@ -57,11 +57,11 @@ def run(args: argparse.Namespace) -> int:
         args.epochs, args.learning_rate, args.batch_seconds, not args.train_front, args.seed, args.checkpoint_every
     )
     result = train_and_measure(
-        trainable_recognizer(args.model, device=args.device, online=args.online),
+        trainable_recognizer(args.model, online=args.online),
         open_corpus(args.data),
         args.out,
         recipe,
-        TrainingRun(overwrite=args.overwrite, quiet=args.quiet),
+        TrainingRun(device=args.device, overwrite=args.overwrite, quiet=args.quiet),
         dev=open_corpus(args.dev) if args.dev else None,
     )
     if args.json:

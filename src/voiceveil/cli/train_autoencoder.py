@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from voiceveil.cli.options import add_jobs, add_json, add_out, add_overwrite, add_progress, add_seed
+from voiceveil.cli.options import add_device, add_jobs, add_json, add_out, add_overwrite, add_progress, add_seed
 from voiceveil.cli.train_options import add_data, add_features, opened_utterances
 from voiceveil.core.errors import InputError
 from voiceveil.core.terminal import print_lines
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--epochs", type=int, default=60, metavar="N", help="passes through the data (default: 60)")
     add_seed(parser, "the training")
+    add_device(parser)
     add_jobs(parser)
     add_features(parser)
     add_overwrite(parser)
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         opened_utterances(args),
         args.out,
         settings,
-        TrainingRun(jobs=args.jobs, features=args.features, quiet=args.quiet),
+        TrainingRun(args.device, jobs=args.jobs, features=args.features, quiet=args.quiet),
         speaker=args.speaker,
         accents=None if args.accents is None else read_accents(args.accents),
     )

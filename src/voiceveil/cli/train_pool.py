@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from voiceveil.cli.options import add_jobs, add_json, add_out, add_progress
+from voiceveil.cli.options import add_device, add_jobs, add_json, add_out, add_progress
 from voiceveil.cli.train_options import add_data, add_features, opened_utterances
 from voiceveil.core.output_guard import refuse_files
 from voiceveil.core.terminal import print_lines
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", action="store_true", help="rate the naturalness of every voice by DNSMOS (4 s of computing each)"
     )
+    add_device(parser)
     add_jobs(parser)
     add_features(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing pool")
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     target = args.out / "pool.safetensors"
     refuse_files([target], overwrite=args.overwrite)
     utterances = opened_utterances(args)
-    context = RunContext(Cache(args.features or args.out / "features.sqlite"), args.jobs, progress=not args.quiet)
+    cache = Cache(args.features or args.out / "features.sqlite")
+    context = RunContext(cache, args.jobs, args.device, progress=not args.quiet)
     pool = write_pool(utterances, args.out, context, speaker=args.speaker, pitch=args.pitch, rate=args.rate)
     counts = {gender: len(pool.of_gender(gender)) for gender in ("f", "m")}
     if args.json:

@@ -209,7 +209,7 @@ def evaluate(evaluation: Evaluation, *, exports: Sequence[Export] = ()) -> Resul
         task.check(setup)
     with _exclusive_cache(evaluation) as cache:
         time = started(evaluation.out)
-        run = RunContext(cache, settings.jobs, progress=settings.options.progress)
+        run = RunContext(cache, settings.jobs, settings.device, settings.options.progress)
         anonymized = _anonymize(evaluation, run)
         out = evaluation.out
         context = TaskContext(setup, anonymized, run, out, evaluation.suffix, anon_data=out / "data")
@@ -316,6 +316,7 @@ def _anonymize(evaluation: Evaluation, run: RunContext) -> dict[str, Corpus]:
             home,
             system=system,
             jobs=run.jobs,
+            device=run.device,
             level=inventory.level(name),
             seed=settings.seed,
             key_file=options.key_file,

@@ -98,6 +98,8 @@ class EvaluationSettings:
         Makes the run repeatable by everybody.
     jobs : int or Executor
         Processes.
+    device : str
+        Where networks run, see :mod:`voiceveil.run.device`.
     options : EvaluationOptions
         Less common options.
     """
@@ -108,6 +110,7 @@ class EvaluationSettings:
     attackers: Sequence[str] | None = None
     seed: int | None = None
     jobs: Jobs = 1
+    device: str = "auto"
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
     @property

@@ -60,7 +60,7 @@ def build_evaluation_pool(system: Anonymizer, inventory: Inventory, settings: Ev
     target.parent.mkdir(parents=True, exist_ok=True)
     cache = Cache(settings.cache_file(out))
     try:
-        context = RunContext(cache, settings.jobs, settings.options.progress)
+        context = RunContext(cache, settings.jobs, settings.device, settings.options.progress)
         speaker = encoder(str(system.parameters().get("speaker", "campplus")))
         pool = build_pool(list(utterances.values()), speaker, tracker("swift"), context)
     finally:

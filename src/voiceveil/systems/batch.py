@@ -20,7 +20,8 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_existing, refuse_files
 from voiceveil.core.terminal import clock, escaped
 from voiceveil.corpus import Corpus, CorpusLike, stream_corpus
-from voiceveil.run.executor import Jobs, check_jobs
+from voiceveil.run.device import use_device, worker_device
+from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import Ledger, open_ledger
 from voiceveil.run.outputs import refuse_before_start
 from voiceveil.run.progress import Progress
@@ -139,6 +140,7 @@ def anonymize(
     *,
     system: str | Anonymizer | None = None,
     jobs: Jobs = 1,
+    device: str = "auto",
     **options: Unpack[RunKeywords],
 ) -> Summary:
     """Anonymize a recording or a corpus into ``output``.
@@ -161,6 +163,9 @@ def anonymize(
     jobs
         Number of processes, or an executor (:mod:`voiceveil.run.executor`) for a cluster. With more than one process,
         scripts need the usual ``if __name__ == "__main__":``.
+    device
+        Where networks run: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``; ``"auto"`` takes a graphics
+        card if there is one and ``jobs`` is 1.
     seed
         Makes the run repeatable by everybody: for experiments, not for protection.
     key_file
@@ -240,8 +245,11 @@ def anonymize(
         system, warning = default_system()
         if warning:
             warnings.warn(warning, UserWarning, stacklevel=2)
-    run = _Run.check(source, Path(output), system, RunOptions(**options))
-    return run.convert_file() if run.corpus.kind == "file" else run.convert_corpus(jobs)
+    with use_device(device):
+        device = worker_device(executor_of(jobs))
+    with use_device(device):
+        run = _Run.check(source, Path(output), system, RunOptions(**options))
+        return run.convert_file() if run.corpus.kind == "file" else run.convert_corpus(jobs)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from voiceveil.core.errors import InputError, OutputError
 from voiceveil.core.files import file_stamp, read_bytes
 from voiceveil.core.output_guard import refuse_files
 from voiceveil.corpus import CorpusLike, Utterance
+from voiceveil.run.device import OnDevice, worker_device
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.run.ledger import CHANGED, RUN_AGAIN, Ledger
 from voiceveil.run.progress import Progress
@@ -264,7 +265,8 @@ class JobRunner:
         """Run the waiting jobs in ``jobs`` processes, or on an executor."""
         modules = ("voiceveil.systems.worker", type(settings.system).__module__, *settings.system.preload)
         executor, folder = executor_of(jobs, at_most=self._plan.waiting), self._ledger.path.parent
-        outcomes = executor.run(converter(settings), waiting, folder=folder, seconds=_seconds, preload=modules)
+        function = OnDevice(converter(settings), worker_device(executor))
+        outcomes = executor.run(function, waiting, folder=folder, seconds=_seconds, preload=modules)
         with self._progress, closing(outcomes):
             for job, result in outcomes:
                 self._record(job, result)

@@ -20,6 +20,7 @@ from voiceveil.audio import MixedDownWarning, load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.corpus.model import UtteranceSource
+from voiceveil.run.device import OnDevice, worker_device
 from voiceveil.run.executor import Jobs, executor_of
 from voiceveil.systems.contract import Anonymizer
 from voiceveil.systems.feature_cache import feature_cache
@@ -57,8 +58,9 @@ def mean_speaker_embeddings(
     if not system.uses_source_embedding:
         return {}
     modules = ("voiceveil.systems.speaker_embeddings", type(system).__module__, *system.preload)
-    outcomes = executor_of(jobs).run(
-        partial(_embedding, system=system, features=features),
+    executor = executor_of(jobs)
+    outcomes = executor.run(
+        OnDevice(partial(_embedding, system=system, features=features), worker_device(executor)),
         (utterance for utterance in utterances if utterance.speaker is not None),
         folder=folder,
         seconds=lambda utterance: utterance.length or 0.0,

@@ -146,7 +146,7 @@ def anonymized_tests(
     seed, overwrite
         See :func:`voiceveil.anonymize`.
     context : RunContext, optional
-        Processes and progress.
+        Processes, device and progress.
 
     Raises
     ------
@@ -162,6 +162,7 @@ def anonymized_tests(
         seed=seed,
         overwrite=overwrite,
         jobs=run.jobs,
+        device=run.device,
         quiet=not run.progress,
     )
     if summary.failures:

@@ -28,7 +28,6 @@ from voiceveil.corpus import Corpus
 from voiceveil.models.asr.ctc import CTC, LoadedModel, load_model
 from voiceveil.models.asr.recognition import (
     checked_durations,
-    group_by_length,
     references,
     transcribe,
     word_error_rate,
@@ -37,11 +36,13 @@ from voiceveil.models.asr.recognition import recognizer as open_recognizer
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.models.checkpoint import load_training, save_training
 from voiceveil.models.pretrained import digest
+from voiceveil.run.batches import group_by_length
 from voiceveil.run.context import RunContext
+from voiceveil.run.device import current_device, use_device
 from voiceveil.run.progress import Progress
 from voiceveil.stats import Estimate
 from voiceveil.training.ctc_alignment import fewest_frames
-from voiceveil.training.training_run import TrainingRun
+from voiceveil.training.training_run import TrainingRun, check_run
 
 __all__ = [
     "CtcRecipe", "CtcTraining", "Example", "batch_ids", "train_and_measure", "train_ctc", "trainable_recognizer",
@@ -113,15 +114,13 @@ class CtcTraining:
     wer: Estimate | None = None
 
 
-def trainable_recognizer(model: str, *, device: str = "cpu", online: bool = False) -> CTC:
+def trainable_recognizer(model: str, *, online: bool = False) -> CTC:
     """Return the CTC recognizer to start from.
 
     Parameters
     ----------
     model
         Folder, or id on the Hugging Face hub.
-    device
-        Device of torch.
     online
         Allow that the model is downloaded.
 
@@ -133,7 +132,7 @@ def trainable_recognizer(model: str, *, device: str = "cpu", online: bool = Fals
     opened = open_recognizer(f"ctc:{model}", online=online)
     if not isinstance(opened, CTC):
         raise InputError("a CTC model whose input is not the waveform cannot be trained", where=model)
-    return replace(opened, device=device)
+    return opened
 
 
 def train_and_measure(
@@ -152,7 +151,7 @@ def train_and_measure(
     recipe
         Settings of the training.
     run
-        Of this, ``overwrite`` and ``quiet`` are used; the device is that of ``recognizer``.
+        Of this, ``device``, ``overwrite`` and ``quiet`` are used.
 
     Raises
     ------
@@ -161,11 +160,11 @@ def train_and_measure(
     """
     if dev is not None:
         references(dev)  # a corpus without text is found now, not after hours
-    training = train_ctc(recognizer, corpus, out, recipe, overwrite=run.overwrite, quiet=run.quiet)
-    if dev is None:
-        return training
-    trained = CTC(out.resolve(), device=recognizer.device)
-    transcripts = transcribe(dev, trained, RunContext(progress=not run.quiet))
+    with use_device(check_run(run).device):
+        training = train_ctc(recognizer, corpus, out, recipe, overwrite=run.overwrite, quiet=run.quiet)
+        if dev is None:
+            return training
+        transcripts = transcribe(dev, CTC(out.resolve()), RunContext(progress=not run.quiet))
     return replace(training, wer=word_error_rate(dev, transcripts).wer)
 
 
@@ -194,14 +193,14 @@ def train_ctc(
     InputError
         If the corpus has no transcripts, or another training is in ``out``.
     """
-    model = load_model(recognizer.folder, recognizer.device)
+    model = load_model(recognizer.folder, current_device())
     examples, left_out = _examples(recognizer, model, corpus)
     settings = {"model": digest(recognizer.folder), "data": _data_digest(examples), **asdict(recipe)}
     report = _begin(out, settings, overwrite=overwrite)
     if "losses" in report:  # this training is complete
         return CtcTraining(out, tuple(report["losses"]), tuple(report["left_out"]))
     # load_model caches the network for recognition: train another copy.
-    model = load_model.__wrapped__(recognizer.folder, recognizer.device)
+    model = load_model.__wrapped__(recognizer.folder, current_device())
     losses = _run(recognizer, model, examples, out / _CHECKPOINT, recipe, quiet=quiet)
     _finish(recognizer, model, out, {"settings": settings, "losses": losses, "left_out": left_out})
     return CtcTraining(out, tuple(losses), tuple(left_out))

@@ -30,7 +30,7 @@ from voiceveil.training.asv_recipes import AsvRecipe, recipe_for
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND, Trainer
 from voiceveil.training.augmentation import Augmentation, Augmenter
 from voiceveil.training.feature_store import CopyMaker, JoinedStore, copy_of, open_store
-from voiceveil.training.training_run import TrainingRun, check_device, finished_training, write_record
+from voiceveil.training.training_run import TrainingRun, check_run, finished_training, write_record
 
 __all__ = ["AsvSettings", "train_asv"]
 
@@ -96,7 +96,7 @@ def train_asv(
     settings, run = settings or AsvSettings(), run or TrainingRun()
     kind = speaker_model(settings.model)
     recipe = _recipe(settings)
-    check_device(run.device, run.threads)
+    run = check_run(run)
     kind.initial_weights()  # missing weights are found now, not after the features
     utterances = collect(corpora)
     recorded = {
@@ -171,7 +171,7 @@ def _train_official(
     folder.mkdir(parents=True, exist_ok=True)
     cache = Cache(folder / "chunks.sqlite")
     try:
-        context = RunContext(cache, run.jobs, progress=not run.quiet)
+        context = RunContext(cache, run.jobs, run.device, progress=not run.quiet)
         split = split_rows(utterances, recipe.longest, settings["seed"], context)
     finally:
         cache.close()

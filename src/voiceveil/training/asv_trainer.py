@@ -85,8 +85,9 @@ class Trainer:
         self.head = kind.head(self.network, len(self.class_numbers))
         if pretrained:
             self.network.load_state_dict(pretrained)
-            self._initialize_head()
         self.modules = torch.nn.ModuleDict({"network": self.network, "head": self.head}).to(run.device)
+        if pretrained:
+            self._initialize_head()
         self.optimizer = _optimizer(recipe, self.modules)
         self.state = TrainerState()
         self.steps = self.batches.count * recipe.epochs
@@ -99,7 +100,7 @@ class Trainer:
         embeddings: dict[str, list[Any]] = {speaker: [] for speaker in self.class_numbers}
         for utterance in self.division.train:
             if len(listed := embeddings[str(utterance.speaker)]) < 4:
-                listed.append(embed(self.network.eval(), self.kind, self.store.read(utterance)[:size]))
+                listed += embed(self.network.eval(), self.kind, [self.store.read(utterance)[:size]], self.device)
         means = np.stack([np.mean(listed, axis=0) for listed in embeddings.values()])
         head: Any = self.head
         with torch.no_grad():
@@ -183,7 +184,7 @@ class Trainer:
         utterances = self.division.validation
         if not utterances:
             return None
-        vectors = [embed(self.network, self.kind, self.store.read(u), self.device) for u in utterances]
+        vectors = [embed(self.network, self.kind, [self.store.read(u)], self.device)[0] for u in utterances]
         return validation_eer(np.stack(vectors), [str(u.speaker) for u in utterances], self.kind)
 
     def _save_checkpoint(self, out: Path) -> None:

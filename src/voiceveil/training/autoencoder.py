@@ -24,9 +24,10 @@ from voiceveil.models.checkpoint import save_tensors
 from voiceveil.models.nets.autoencoder import KIND, AdversarialAutoencoder
 from voiceveil.models.speaker.encoders import encoder, l2_normalized
 from voiceveil.run.cache import Cache
-from voiceveil.run.extract import extract
+from voiceveil.run.context import RunContext
+from voiceveil.run.device import current_device, use_device
 from voiceveil.run.ledger import sha256_file
-from voiceveil.training.training_run import TrainingRun, write_record
+from voiceveil.training.training_run import TrainingRun, check_run, write_record
 
 __all__ = ["BRANCHES", "AutoencoderSettings", "branch_labels", "fit_autoencoder", "read_accents", "train_autoencoder"]
 
@@ -95,13 +96,16 @@ def train_autoencoder(
     labels = branch_labels(utterances, accents or {})
     if "speaker" not in labels:
         raise InputError("no two speakers have two utterances each", fix="add a corpus to --data")
+    run = check_run(run)
     out.mkdir(parents=True, exist_ok=True)
     speaker_encoder = encoder(speaker)
     cache = Cache(run.features or out / "features.sqlite")
-    embeddings = extract(utterances, speaker_encoder, cache=cache, jobs=run.jobs, quiet=run.quiet)
+    context = RunContext(cache, run.jobs, run.device, progress=not run.quiet)
+    embeddings = context.extract(utterances, speaker_encoder)
     vectors = np.array([l2_normalized(embeddings[u.id]) for u in utterances], dtype=np.float32)
     start = time.monotonic()
-    network, history = fit_autoencoder(vectors, labels, settings)
+    with use_device(run.device):
+        network, history = fit_autoencoder(vectors, labels, settings)
     model = out / "model.safetensors"
     size = {**network.size, "branches": {name: settings.weights[name] for name in labels}}
     parts = {"speaker": speaker_encoder.fingerprint()}
@@ -171,7 +175,7 @@ def read_accents(file: Path) -> dict[str, str]:
 def fit_autoencoder(
     vectors: NDArray[np.float32], labels: Labels, settings: AutoencoderSettings
 ) -> tuple[AdversarialAutoencoder, dict[str, list[float]]]:
-    """Train an autoencoder on embeddings.
+    """Train an autoencoder on embeddings, on the current device.
 
     Parameters
     ----------
@@ -192,9 +196,10 @@ def fit_autoencoder(
     with torch.random.fork_rng():
         torch.manual_seed(settings.seed)
         network = AdversarialAutoencoder(vectors.shape[1], branches=classes)
-    data = torch.from_numpy(np.ascontiguousarray(vectors))
+    device = current_device()
+    network, data = network.to(device), torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
     network.scale.fit(data)
-    targets = {name: torch.from_numpy(values) for name, values in labels.items()}
+    targets = {name: torch.from_numpy(values).to(device) for name, values in labels.items()}
     parameters = [*network.encoder.parameters(), *network.decoder.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate)
     adversary = torch.optim.Adam(network.branches.parameters(), lr=3 * settings.learning_rate) if classes else None
@@ -204,8 +209,9 @@ def fit_autoencoder(
         growth = 2 / (1 + np.exp(-10 * epoch / settings.epochs)) - 1
         weights = {name: growth * settings.weights[name] for name in classes}
         epoch_losses: dict[str, list[float]] = {}
-        for rows in np.array_split(rng.permutation(len(data)), max(1, len(data) // settings.batch)):
-            x = data[torch.from_numpy(rows)]
+        for part in np.array_split(rng.permutation(len(data)), max(1, len(data) // settings.batch)):
+            rows = torch.from_numpy(part).to(device)
+            x = data[rows]
             code = network.encoder(network.scale(x))
             losses = network.branch_losses(code.detach(), {name: values[rows] for name, values in targets.items()})
             if adversary is not None and losses:

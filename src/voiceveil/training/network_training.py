@@ -23,7 +23,7 @@ from voiceveil.training.recognition_data import ALPHABET, RecognitionData
 from voiceveil.training.source_filter_task import SourceFilterTask
 from voiceveil.training.synthesis_data import SynthesisData
 from voiceveil.training.training_loop import NetworkTrainer, Task
-from voiceveil.training.training_run import TrainingRun, check_device
+from voiceveil.training.training_run import TrainingRun, check_run
 
 __all__ = ["train_network"]
 
@@ -61,12 +61,12 @@ def train_network(
     InputError
         If a setting is not one of this network, or the speech cannot be used.
     """
-    run = run or TrainingRun()
+    run = check_run(run or TrainingRun())
     recipe = network_recipe(settings.network)
     _check_settings(settings)
-    check_device(run.device, run.threads)
     out.mkdir(parents=True, exist_ok=True)
-    context = RunContext(Cache(run.features or out / "features.sqlite"), run.jobs, progress=not run.quiet)
+    cache = Cache(run.features or out / "features.sqlite")
+    context = RunContext(cache, run.jobs, run.device, progress=not run.quiet)
     read = _synthesis_inputs if not recipe.transcripts else _phone_inputs if recipe.frames else _recognition_inputs
     inputs = read(utterances, recipe, settings, context)
     task = recipe.task(inputs.dimensions, settings.size, settings.seed, run.device)

@@ -23,7 +23,7 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.models.asr.recognition import checked_durations
 from voiceveil.models.emotion.folds import emotion_folds
 from voiceveil.training.asv_data import digest
-from voiceveil.training.training_run import TrainingRun, check_device, finished_training, write_record
+from voiceveil.training.training_run import TrainingRun, check_run, finished_training, write_record
 
 if TYPE_CHECKING:
     from voiceveil.training.official_ser import FoldData
@@ -76,8 +76,7 @@ def train_ser(
     InputError
         If a setting, the model or the speech cannot be used, or another training is in the folder.
     """
-    run = run or TrainingRun()
-    check_device(run.device, run.threads)
+    run = check_run(run or TrainingRun())
     from voiceveil.training.official_ser import CHECKPOINT_KIND, FoldTrainer, SerRecipe
     from voiceveil.training.official_ser_files import SourceModel
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_overlap
 from voiceveil.models.checkpoint import read_record
+from voiceveil.run.device import current_device, use_device
 from voiceveil.run.outputs import recorded, refuse_inputs
 
 __all__ = [
-    "TrainingRun", "check_device", "check_output", "finished_training", "recorded_training", "training_files",
+    "TrainingRun", "check_output", "check_run", "finished_training", "recorded_training", "training_files",
     "write_record",
 ]  # fmt: skip
 
@@ -32,7 +34,7 @@ class TrainingRun:
     Parameters
     ----------
     device : str
-        ``cpu``, ``cuda`` or ``cuda:1``.
+        ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``, see :mod:`voiceveil.run.device`.
     threads, jobs : int
         Threads of the training, and processes that extract features.
     features : Path, optional
@@ -55,19 +57,20 @@ class TrainingRun:
     quiet: bool = True
 
 
-def check_device(device: str, threads: int = 1) -> None:
-    """Raise ``InputError`` if torch is missing or has no such device, or there are fewer threads than one."""
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError("training needs torch", fix="pip install 'voiceveil[asv]'") from error
-    if threads < 1:
-        raise InputError(f"{threads} threads", fix="use --threads 1 or more")
-    name, _, number = device.partition(":")
-    if name not in ("cpu", "cuda") or (number and not number.isdigit()) or (name == "cpu" and number):
-        raise InputError(f"unknown device {device!r}", fix="use cpu, cuda or cuda:1")
-    if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise InputError(f"no device {device!r} here: torch sees {torch.cuda.device_count()}", fix="use --device cpu")
+def check_run(run: TrainingRun) -> TrainingRun:
+    """Return the run with the device that ``auto`` stands for.
+
+    Raises
+    ------
+    InputError
+        If torch is missing or has no such device, or there are fewer threads than one.
+    """
+    if find_spec("torch") is None:
+        raise InputError("training needs torch", fix="pip install 'voiceveil[asv]'")
+    if run.threads < 1:
+        raise InputError(f"{run.threads} threads", fix="use --threads 1 or more")
+    with use_device(run.device):
+        return replace(run, device=current_device())
 
 
 def check_output(

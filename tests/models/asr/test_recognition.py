@@ -19,7 +19,6 @@ from voiceveil.models.asr.recognition import (
     Recognizer,
     check_audio,
     compare_word_error_rates,
-    group_by_length,
     references,
 )
 from voiceveil.run.cache import Cache
@@ -30,7 +29,6 @@ from voiceveil.run.context import RunContext
 class Loudness:
     """A recognizer whose transcript is the level of the recording, which shows the audio it was given."""
 
-    batch_seconds: float = 0.0
     log: Path | None = None
     rate: int = 16000
     minimum: float = 0.01
@@ -39,9 +37,9 @@ class Loudness:
         return "loudness 1"
 
     def __call__(self, wave: Waveform) -> str:
-        return self.transcribe_batch([wave])[0]
+        return self.batch([wave])[0]
 
-    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
+    def batch(self, waves: Sequence[Waveform]) -> list[str]:
         if self.log is not None:
             with self.log.open("a") as file:
                 file.write(f"{len(waves)}\n")
@@ -66,27 +64,6 @@ def test_transcripts_come_from_the_cache(tmp_path: Path) -> None:
     assert transcribe(corpus, loudness, context=RunContext(cache)) == expected
     assert log.read_text() == "1\n" * 4
     cache.close()
-
-
-def test_batches_give_the_same_transcripts_and_share_the_cache(tmp_path: Path) -> None:
-    corpus, log = make_corpus(tmp_path), tmp_path / "log"
-    cache = Cache(tmp_path / "cache")
-    together = transcribe(corpus, Loudness(batch_seconds=2.0, log=log), context=RunContext(cache))
-    assert list(together.items()) == [(f"u{i}", f"level {i + 1}") for i in range(4)]
-    assert log.read_text().split() == ["1", "2", "1"]  # 2.0 | 1.0 0.5 | 0.5
-    assert transcribe(corpus, Loudness(log=log), context=RunContext(cache)) == together
-    assert log.read_text().split() == ["1", "2", "1"]
-    cache.close()
-    assert transcribe(corpus, Loudness(batch_seconds=100.0)) == together
-
-
-def test_batches_are_complete_and_bounded() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        lengths = {f"u{i}": float(x) for i, x in enumerate(rng.exponential(5.0, rng.integers(0, 40)))}
-        groups = list(group_by_length(lengths, 20.0))
-        assert sorted(name for group in groups for name in group) == sorted(lengths)
-        assert all(len(group) == 1 or max(lengths[n] for n in group) * len(group) <= 20.0 for group in groups)
 
 
 def test_word_error_rate_equals_hand_computation(tmp_path: Path) -> None:
@@ -130,11 +107,10 @@ def test_corpus_without_text_is_rejected(tmp_path: Path) -> None:
         references([])
 
 
-@pytest.mark.parametrize("batch_seconds", [0.0, 5.0])
-def test_too_short_audio_is_found_before_the_work(tmp_path: Path, batch_seconds: float) -> None:
+def test_too_short_audio_is_found_before_the_work(tmp_path: Path) -> None:
     corpus, log = make_corpus(tmp_path, lengths=(1.0, 1.0, 0.005)), tmp_path / "log"
     with pytest.raises(InputError, match=r"u2 has 0\.005 s, but at least 0\.01 s"):
-        transcribe(corpus, Loudness(batch_seconds, log))
+        transcribe(corpus, Loudness(log))
     assert not log.exists()
 
 

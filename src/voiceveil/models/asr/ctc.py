@@ -38,6 +38,8 @@ from voiceveil.models.pretrained import (
     preprocessing,
     read_config,
 )
+from voiceveil.run.batches import MAX_BATCH_SECONDS
+from voiceveil.run.device import current_device
 
 __all__ = [
     "CTC",
@@ -152,9 +154,7 @@ class CTC:
     window, overlap
         Seconds of a window, and seconds on each of its sides that serve as context only.
     batch_seconds
-        Audio that is processed together, padding included; 0: one window after the other, best on a CPU.
-    device
-        A device of torch, e.g. ``cpu`` or ``cuda:0``.
+        Audio that :meth:`batch` processes together, padding included.
     decoder
         Decodes with a language model; None: greedily.
     """
@@ -162,8 +162,7 @@ class CTC:
     folder: Path
     window: float = 30.0
     overlap: float = 2.0
-    batch_seconds: float = 0.0
-    device: str = "cpu"
+    batch_seconds: float = MAX_BATCH_SECONDS
     decoder: BeamDecoder | None = None
 
     def __post_init__(self) -> None:
@@ -198,18 +197,22 @@ class CTC:
 
     def __call__(self, wave: Waveform) -> str:
         """Return the transcript, in the characters that the model writes."""
-        return self.transcribe_batch([wave])[0]
+        return self._transcribe([wave], 0.0)[0]
 
-    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
+    def batch(self, waves: Sequence[Waveform]) -> list[str]:
         """Return the transcripts of several utterances; their windows are batched by length."""
+        return self._transcribe(waves, self.batch_seconds)
+
+    def _transcribe(self, waves: Sequence[Waveform], batch_seconds: float) -> list[str]:
+        """Return the transcripts; windows of ``batch_seconds`` in all are processed together, of 0 one by one."""
         convolutions, sizes = self.convolutions, self._window_samples()
         for wave in waves:
             check_audio(wave, self.rate, convolutions.min_samples)
         signals = [self.normalize(wave.samples) for wave in waves]
         kept: list[dict[int, NDArray[Any]]] = [{} for _ in waves]  # first row of each window -> its rows
         pieces = [(i, window) for i, wave in enumerate(waves) for window in windows(len(wave), convolutions, *sizes)]
-        model = load_model(self.folder, self.device)
-        for batch in self._batches(pieces, padding=model.takes_padding):
+        model = load_model(self.folder, current_device())
+        for batch in self._batches(pieces, batch_seconds, padding=model.takes_padding):
             cut = [signals[i][window.start : window.stop] for i, window in batch]
             results: Sequence[NDArray[Any]] = (
                 model.best_tokens(cut) if self.decoder is None else model.log_probabilities(cut)
@@ -232,9 +235,11 @@ class CTC:
         """Return the utterance with zero mean and unit variance, if the model was trained so."""
         return normalize_samples(self.folder, samples)
 
-    def _batches(self, pieces: list[tuple[int, Window]], *, padding: bool) -> Iterator[list[tuple[int, Window]]]:
+    def _batches(
+        self, pieces: list[tuple[int, Window]], batch_seconds: float, *, padding: bool
+    ) -> Iterator[list[tuple[int, Window]]]:
         """Yield batches of at most ``batch_seconds``, longest first; without ``padding``, of equal length."""
-        limit = self.batch_seconds * self.rate
+        limit = batch_seconds * self.rate
         batch: list[tuple[int, Window]] = []
         for piece in sorted(pieces, key=lambda piece: piece[1].start - piece[1].stop):
             length, longest = (w.stop - w.start for w in (piece[1], (batch or [piece])[0][1]))

@@ -7,6 +7,7 @@ processed in overlapping windows; pieces are processed one by one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from voiceveil.models.asr.ctc import VOCABULARY, collapse, token_texts
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.asr.segmentation import cut_at_pauses
 from voiceveil.models.pretrained import check_files, digest, load_processor, load_weights, preprocessing
+from voiceveil.run.device import current_device
 
 __all__ = ["FeatureCTC"]
 
@@ -30,7 +32,6 @@ class FeatureCTC:
 
     folder: Path
     max_seconds: float = 30.0
-    device: str = "cpu"
     decoder: BeamDecoder | None = None
 
     def __post_init__(self) -> None:
@@ -57,11 +58,16 @@ class FeatureCTC:
         pieces = cut_at_pauses(wave.samples, wave.rate, self.max_seconds)
         return " ".join(filter(None, (self._transcribe_piece(wave.samples[start:stop]) for start, stop in pieces)))
 
+    def batch(self, waves: Sequence[Waveform]) -> list[str]:
+        """Return the transcripts of several utterances, processed one by one."""
+        return [self(wave) for wave in waves]
+
     def _transcribe_piece(self, samples: Samples) -> str:
         import torch
 
-        network, extractor, tokenizer = _model(self.folder, self.device)
-        features = extractor(samples, sampling_rate=self.rate, return_tensors="pt").to(self.device)
+        device = current_device()
+        network, extractor, tokenizer = _model(self.folder, device)
+        features = extractor(samples, sampling_rate=self.rate, return_tensors="pt").to(device)
         with torch.inference_mode():
             logits = network(**features).logits[0]
         blank = int(network.config.pad_token_id)

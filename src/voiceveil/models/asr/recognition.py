@@ -18,15 +18,15 @@ weights when it is first called in a process. A new one is a class and a registe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.audio import Waveform, info, load
+from voiceveil.audio import Waveform, info
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Utterance
@@ -34,12 +34,10 @@ from voiceveil.metrics.wer import WordErrors, word_errors
 from voiceveil.models.asr.text_normalization import Normalization, normalizer
 from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
-from voiceveil.run.progress import Progress
 from voiceveil.stats.rates import compare_ratios, ratio
 from voiceveil.stats.values import Difference, Estimate
 
 __all__ = [
-    "BatchRecognizer",
     "Recognizer",
     "WordErrorRate",
     "check_audio",
@@ -54,20 +52,6 @@ __all__ = [
 
 #: Returns the transcript of a waveform.
 Recognizer = Evaluator[str]
-
-
-@runtime_checkable
-class BatchRecognizer(Evaluator[str], Protocol):
-    """A recognizer that can process several utterances together: faster on a GPU, not on one core."""
-
-    @property
-    def batch_seconds(self) -> float:
-        """Seconds of audio to process together, padding included; 0: one utterance after the other."""
-        ...
-
-    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
-        """Return the transcripts, equal to those of each utterance alone."""
-        ...
 
 
 def normalization_of(recognizer: Recognizer) -> Normalization:
@@ -201,52 +185,14 @@ def transcribe(
     recognizer
         See :func:`recognizer`.
     context
-        Cache, jobs and progress; transcripts that are in the cache are not computed again.
+        Cache, jobs, device and progress; transcripts that are in the cache are not computed again.
 
     Returns
     -------
     dict
         Utterance id -> transcript, in the order of the utterances.
     """
-    run, selected = context or RunContext(), list(utterances)
-    if isinstance(recognizer, BatchRecognizer) and recognizer.batch_seconds > 0:
-        _transcribe_into_cache(selected, recognizer, run)
-    return run.extract(selected, recognizer)
-
-
-def _transcribe_into_cache(utterances: list[Utterance], recognizer: BatchRecognizer, context: RunContext) -> None:
-    """Transcribe the utterances that are not in the cache, in batches of similar length."""
-    cache = context.cache
-    keys = cache.keys(recognizer.fingerprint(), utterances)
-    waiting = [u for u in utterances if cache.get(keys[u.id]) is None]
-    durations = checked_durations(waiting, recognizer.minimum)
-    with Progress(
-        "recognizing words", len(waiting), work=sum(durations.values()), quiet=not context.progress
-    ) as progress:
-        for batch in group_by_length(durations, recognizer.batch_seconds):
-            members = [u for u in waiting if u.id in batch]
-            waves = [load(u.path, rate=recognizer.rate, start=u.start, duration=u.duration) for u in members]
-            for utterance, transcript in zip(members, recognizer.transcribe_batch(waves), strict=True):
-                cache.put(keys[utterance.id], transcript)
-                progress.advance(durations[utterance.id], audio=durations[utterance.id])
-
-
-def group_by_length(durations: Mapping[str, float], max_seconds: float) -> Iterator[list[str]]:
-    """Yield groups of utterance ids of similar duration, the longest first.
-
-    A group of several utterances, padded to its longest, has at most ``max_seconds`` of audio.
-
-    >>> list(group_by_length({"a": 1.0, "b": 4.0, "c": 3.0, "d": 9.0}, 8.0))
-    [['d'], ['b', 'c'], ['a']]
-    """
-    group: list[str] = []
-    for name in sorted(durations, key=lambda name: (-durations[name], name)):
-        if group and durations[group[0]] * (len(group) + 1) > max_seconds:
-            yield group
-            group = []
-        group.append(name)
-    if group:
-        yield group
+    return (context or RunContext()).extract(utterances, recognizer)
 
 
 def checked_durations(utterances: Iterable[Utterance], minimum: float) -> dict[str, float]:

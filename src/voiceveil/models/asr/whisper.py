@@ -20,6 +20,8 @@ from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.asr.segmentation import cut_at_pauses
 from voiceveil.models.pretrained import check_files, digest, find_model, load_processor, load_weights
+from voiceveil.run.batches import MAX_BATCH_SECONDS
+from voiceveil.run.device import current_device
 
 __all__ = ["Whisper"]
 
@@ -42,16 +44,13 @@ class Whisper:
     tokens_per_second
         Decoding stops after this many tokens for each second of audio.
     batch_seconds
-        Audio that is processed together, in pieces of 30 s; 0: one piece after the other.
-    device
-        A device of torch, e.g. ``cpu`` or ``cuda:0``.
+        Audio that :meth:`batch` processes together, in pieces of 30 s.
     """
 
     folder: Path
     language: str = "en"
     tokens_per_second: float = 8.0
-    batch_seconds: float = 0.0
-    device: str = "cpu"
+    batch_seconds: float = MAX_BATCH_SECONDS
 
     rate, minimum = _RATE, _MIN_SAMPLES / _RATE
 
@@ -64,10 +63,14 @@ class Whisper:
 
     def __call__(self, wave: Waveform) -> str:
         """Return the transcript, with punctuation and capitals."""
-        return self.transcribe_batch([wave])[0]
+        return self._transcribe([wave], 1)[0]
 
-    def transcribe_batch(self, waves: Sequence[Waveform]) -> list[str]:
+    def batch(self, waves: Sequence[Waveform]) -> list[str]:
         """Return the transcripts of several utterances."""
+        return self._transcribe(waves, max(1, int(self.batch_seconds / _WINDOW)))
+
+    def _transcribe(self, waves: Sequence[Waveform], size: int) -> list[str]:
+        """Return the transcripts; ``size`` pieces of 30 s are processed together."""
         for wave in waves:
             check_audio(wave, self.rate, _MIN_SAMPLES)
         pieces = [
@@ -76,7 +79,6 @@ class Whisper:
             for start, stop in cut_at_pauses(wave.samples, wave.rate, _WINDOW)
         ]
         texts: list[list[str]] = [[] for _ in waves]
-        size = max(1, int(self.batch_seconds / _WINDOW))
         for first in range(0, len(pieces), size):
             batch = pieces[first : first + size]
             for (i, _), text in zip(batch, self._transcribe_pieces([samples for _, samples in batch]), strict=True):
@@ -87,15 +89,16 @@ class Whisper:
         import torch
         from transformers import LogitsProcessorList
 
-        network, processor = _model(self.folder, self.device)
-        features = processor.feature_extractor(signals, sampling_rate=self.rate, return_tensors="pt")
+        device = current_device()
+        network, processor = _model(self.folder, device)
+        features = processor.feature_extractor(signals, sampling_rate=self.rate, return_tensors="pt", device=device)
         limits = [max(1, round(len(signal) / self.rate * self.tokens_per_second)) for signal in signals]
-        limiter = _LengthLimit(torch.tensor(limits, device=self.device), network.generation_config.eos_token_id)
+        limiter = _LengthLimit(torch.tensor(limits, device=device), network.generation_config.eos_token_id)
         multilingual = getattr(network.generation_config, "is_multilingual", False)
         prompt = {"language": self.language, "task": "transcribe"} if multilingual else {}
         with torch.inference_mode():
             tokens = network.generate(
-                features.input_features.to(self.device),
+                features.input_features.to(device),
                 do_sample=False,
                 num_beams=1,
                 logits_processor=LogitsProcessorList([limiter]),

@@ -18,6 +18,7 @@ from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import FRAME, ContentEncoder, content_encoders
 from voiceveil.models.content.trained import TrainedContent, weights_file
 from voiceveil.models.speaker.encoders import encoder, l2_normalized
+from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["BottleneckContent"]
@@ -59,8 +60,8 @@ class BottleneckContent(TrainedContent):
         check_audio(wave, self.rate, round(self.minimum * self.rate))
         inputs = (hires_mfcc(wave.samples), l2_normalized(encoder(self.speaker)(wave)))
         with torch.inference_mode():
-            hidden = self.network.bottleneck(*(torch.from_numpy(x[None]) for x in inputs))[0]
-        return np.asarray(hidden.numpy(), dtype=np.float16)
+            hidden = self.network.bottleneck(*(torch.from_numpy(x[None]).to(current_device()) for x in inputs))[0]
+        return np.asarray(hidden.cpu().numpy(), dtype=np.float16)
 
     @staticmethod
     def build(size: dict[str, Any]) -> Any:

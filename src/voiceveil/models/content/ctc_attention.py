@@ -18,6 +18,7 @@ from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import FRAME, ContentEncoder, content_encoder, content_encoders
 from voiceveil.models.content.trained import TrainedContent, weights_file
 from voiceveil.models.weights import store
+from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["CtcAttentionContent"]
@@ -79,8 +80,9 @@ class CtcAttentionContent(TrainedContent):
         inner = self._inner
         inputs = hires_mfcc(wave.samples) if inner is None else inner(wave).astype(np.float32)
         with torch.inference_mode():
-            content = self.network.content(torch.from_numpy(inputs[None]), torch.tensor([len(inputs)]))[0]
-        return np.asarray(content.numpy(), dtype=np.float16)
+            rows = torch.from_numpy(inputs[None]).to(current_device())
+            content = self.network.content(rows, torch.tensor([len(inputs)]))[0]
+        return np.asarray(content.cpu().numpy(), dtype=np.float16)
 
     @property
     def _inner(self) -> ContentEncoder | None:

@@ -20,6 +20,7 @@ from voiceveil.models.asr.ctc import Convolutions, windows
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import ContentEncoder, content_encoders
 from voiceveil.models.pretrained import digest, find_model, load_weights, normalize_samples, preprocessing, read_config
+from voiceveil.run.device import current_device
 
 __all__ = ["SslContent"]
 
@@ -91,14 +92,15 @@ class SslContent:
 def _last_hidden_layer(folder: Path, samples: Samples) -> NDArray[np.float32]:
     import torch
 
+    device = current_device()
     with torch.inference_mode():
-        hidden = _network(folder)(torch.from_numpy(samples[None])).last_hidden_state[0]
-    return np.asarray(hidden.numpy(), dtype=np.float32)
+        hidden = _network(folder, device)(torch.from_numpy(samples[None]).to(device)).last_hidden_state[0]
+    return np.asarray(hidden.cpu().numpy(), dtype=np.float32)
 
 
 @lru_cache(maxsize=1)
-def _network(folder: Path) -> Any:
-    return load_weights(folder, "AutoModel", "cpu")
+def _network(folder: Path, device: str) -> Any:
+    return load_weights(folder, "AutoModel", device)
 
 
 @content_encoders.register("ssl")

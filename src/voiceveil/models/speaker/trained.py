@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -14,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from voiceveil.audio import Waveform
+from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.encoders import Embedding, TrainingRecord, encoders
 from voiceveil.models.speaker.networks import MODEL_KIND, MODELS, RATE, SpeakerModel, embed, features, speaker_model
+from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["TrainedEncoder", "load_encoder"]
@@ -46,7 +48,7 @@ class TrainedEncoder:
     @property
     def model(self) -> SpeakerModel:
         """Kind of encoder."""
-        return _loaded(self.file, _stamp(self.file))[0]
+        return self._opened()[0]
 
     @property
     def family(self) -> str:
@@ -61,7 +63,7 @@ class TrainedEncoder:
     @property
     def dimension(self) -> int:
         """Length of an embedding."""
-        return int(_loaded(self.file, _stamp(self.file))[1].dimension)
+        return int(self._opened()[1].dimension)
 
     def fingerprint(self) -> str:
         """Return the version and the hash of the weights."""
@@ -74,18 +76,27 @@ class TrainedEncoder:
 
     def check(self) -> None:
         """Raise an ``InputError`` if the weights cannot be used; called before the work begins."""
-        _loaded(self.file, _stamp(self.file))
+        self._opened()
 
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the embedding (dimension,), float32, of one utterance at 16 kHz."""
-        model, network = _loaded(self.file, _stamp(self.file))
+        return self.batch([wave])[0]
+
+    def batch(self, waves: Sequence[Waveform]) -> list[Embedding]:
+        """Return the embeddings of several utterances; those with equally many frames are processed together."""
+        model, network = self._opened()
+        return embed(network, model, [features(self._trimmed(wave), model.feature) for wave in waves], current_device())
+
+    def _opened(self) -> tuple[SpeakerModel, Any]:
+        return _loaded(self.file, _stamp(self.file), current_device())
+
+    def _trimmed(self, wave: Waveform) -> Samples:
         trimmed = np.trim_zeros(wave.samples)
-        frames = features(trimmed if len(trimmed) >= self.minimum * RATE else wave.samples, model.feature)
-        return embed(network, model, frames)
+        return trimmed if len(trimmed) >= self.minimum * RATE else wave.samples
 
 
-def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
-    """Return kind and network (evaluation mode, CPU) of a file of weights.
+def load_encoder(path: Path, device: str) -> tuple[SpeakerModel, Any]:
+    """Return kind and network (evaluation mode) of a file of weights, on a device.
 
     Raises
     ------
@@ -100,7 +111,7 @@ def load_encoder(path: Path) -> tuple[SpeakerModel, Any]:
         return speaker_model(str(record["model"])).network(int(record["channels"]))
 
     network, record = load_network(path, MODEL_KIND, build)
-    return speaker_model(str(record["model"])), network
+    return speaker_model(str(record["model"])), network.to(device)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -114,8 +125,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=2)
-def _loaded(path: Path, stamp: tuple[int, int]) -> tuple[SpeakerModel, Any]:
-    return load_encoder(path)
+def _loaded(path: Path, stamp: tuple[int, int], device: str) -> tuple[SpeakerModel, Any]:
+    return load_encoder(path, device)
 
 
 @lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ wav2vec 2.0, mean over time, one linear layer, softmax. The order of the emotion
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from voiceveil.models.speechbrain.files import read_labels, read_tensors
 from voiceveil.models.speechbrain.hyperparams import read_hyperparams, require
 from voiceveil.models.speechbrain.model_folder import SpeechBrainModel, folder_argument
 from voiceveil.models.speechbrain.wav2vec2 import check_wav2vec2, load_wav2vec2, wav2vec2_configuration
+from voiceveil.run.batches import MAX_BATCH_SECONDS, group_equal
+from voiceveil.run.device import current_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,14 +62,24 @@ class SpeechBrainEmotionModel(SpeechBrainModel):
 
     def __call__(self, wave: Waveform) -> dict[str, float]:
         """Return emotion -> probability of one utterance."""
-        check_audio(wave, self.rate, _FEWEST)
-        return self._model().probabilities(wave, _SEED if self.mode == "official" else None)
+        return self.batch([wave])[0]
+
+    def batch(self, waves: Sequence[Waveform]) -> list[dict[str, float]]:
+        """Return emotion -> probability of several utterances; those of equal length are processed together."""
+        for wave in waves:
+            check_audio(wave, self.rate, _FEWEST)
+        model, seed = self._model(), _SEED if self.mode == "official" else None
+        results: list[dict[str, float]] = [{} for _ in waves]
+        for group in group_equal(map(len, waves), MAX_BATCH_SECONDS * self.rate):
+            for i, vector in zip(group, model.pooled([waves[i] for i in group]), strict=True):
+                results[i] = model.probabilities(vector, seed)
+        return results
 
     def _variant(self) -> list[str]:
         return [self.mode]
 
     def _model(self) -> _Model:
-        return _loaded(tuple(self.files), self.device, self._stamps())
+        return _loaded(tuple(self.files), current_device(), self._stamps())
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,21 +91,20 @@ class _Model:
     labels: tuple[str, ...]
     device: str
 
-    def pooled(self, wave: Waveform) -> Tensor:
-        """Return the mean of the hidden states over time, (D,)."""
-        samples = np.ascontiguousarray(wave.samples, dtype=np.float32)
+    def pooled(self, waves: Sequence[Waveform]) -> Tensor:
+        """Return the mean of the hidden states over time of utterances of equal length, (B, D)."""
+        import torch
+
+        samples = np.stack([wave.samples for wave in waves]).astype(np.float32, copy=False)
+        with torch.inference_mode():
+            hidden: Tensor = self.wav2vec2(torch.from_numpy(samples).to(self.device))
+            return hidden.mean(dim=1)
+
+    def probabilities(self, vector: Tensor, seed: int | None) -> dict[str, float]:
+        """Return label -> probability for a mean (D,); ``seed``: of SpeechBrain's noise, None for none."""
         import torch
 
         with torch.inference_mode():
-            hidden: Tensor = self.wav2vec2(torch.from_numpy(samples)[None].to(self.device))[0]
-            return hidden.mean(dim=0)
-
-    def probabilities(self, wave: Waveform, seed: int | None) -> dict[str, float]:
-        """Return label -> probability; ``seed``: of SpeechBrain's noise, None for none."""
-        import torch
-
-        with torch.inference_mode():
-            vector = self.pooled(wave)
             if seed is not None:
                 layers = int(self.wav2vec2.network.config.num_hidden_layers)
                 vector = vector + _noise(len(vector), seed, layers).to(vector.device)

@@ -40,13 +40,10 @@ class SpeechBrainModel:
         Folder of the training, or one of its ``CKPT+<number>``.
     mode : {"official", "correct"}
         What the challenge's code computes, or the same without its bugs.
-    device : str
-        Where the network runs.
     """
 
     path: Path
     mode: Mode = "official"
-    device: str = "cpu"
 
     rate: ClassVar[int] = 16000
     #: What the user calls it, the folder of it in the challenge's checkout, and the version of the computation.

@@ -6,7 +6,7 @@ taken, repetitions are merged and blanks removed.
 The challenge's code reads all utterances of a set, the longest first, eight at a time, padded with zeros to the
 longest of the eight, and masks nothing. The padding is heard as silence, so that the words of an utterance depend on
 the other utterances of its set. ``official`` does the same: :meth:`SpeechBrainRecognizer.in_set` says to what length
-each utterance of a set is padded. A row of a batch is computed by itself, which gives the same words.
+each utterance of a set is padded. A row of a batch may be computed by itself, which gives the same words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.audio import Waveform, info
+from voiceveil.audio import Samples, Waveform, info
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.asr.beam_search import BeamDecoder
@@ -33,6 +33,8 @@ from voiceveil.models.speechbrain.files import read_labels, read_tensors
 from voiceveil.models.speechbrain.hyperparams import TAG, read_hyperparams, require
 from voiceveil.models.speechbrain.model_folder import SpeechBrainModel, folder_argument
 from voiceveil.models.speechbrain.wav2vec2 import check_wav2vec2, load_wav2vec2, wav2vec2_configuration
+from voiceveil.run.batches import MAX_BATCH_SECONDS, group_equal
+from voiceveil.run.device import current_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,8 +93,19 @@ class SpeechBrainRecognizer(SpeechBrainModel):
 
     def __call__(self, wave: Waveform) -> str:
         """Return the transcript as the model writes it, with single, double and outer spaces."""
-        check_audio(wave, self.rate, _FEWEST)
-        return self._model().text(wave.samples, self.padded, self.decoder)
+        return self.batch([wave])[0]
+
+    def batch(self, waves: Sequence[Waveform]) -> list[str]:
+        """Return the transcripts of several utterances; those padded to equal lengths are processed together."""
+        for wave in waves:
+            check_audio(wave, self.rate, _FEWEST)
+        model, texts = self._model(), [""] * len(waves)
+        sizes = [max(self.padded, len(wave)) for wave in waves]
+        for group in group_equal(sizes, MAX_BATCH_SECONDS * self.rate):
+            signals = [waves[i].samples for i in group]
+            for i, text in zip(group, model.texts(signals, self.padded, self.decoder), strict=True):
+                texts[i] = text
+        return texts
 
     def _samples(self, utterance: Utterance) -> int:
         seconds = info(utterance.path).duration - utterance.start if utterance.duration is None else utterance.duration
@@ -102,7 +115,7 @@ class SpeechBrainRecognizer(SpeechBrainModel):
         return [str(self.padded), *([] if self.decoder is None else [self.decoder.fingerprint()])]
 
     def _model(self) -> _Model:
-        return _loaded(tuple(self.files), self.device, self._stamps())
+        return _loaded(tuple(self.files), current_device(), self._stamps())
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,18 +139,24 @@ class _Model:
                 values = leaky_relu(linear(values, weight, bias), _SLOPE)
             return linear(values, *self.layers[-1])
 
-    def text(self, samples: NDArray[np.float32], padded: int, decoder: BeamDecoder | None = None) -> str:
-        """Return the text of one utterance, padded with zeros; rows that are of the padding alone are left out."""
-        size = max(padded, len(samples))
-        row = np.zeros((1, size), dtype=np.float32)
-        row[0, : len(samples)] = samples
-        logits = self.logits(row)[0]
-        kept = int(np.round(np.float32(len(samples) / size) * np.float32(len(logits))))  # a half to the even number
+    def texts(self, signals: Sequence[Samples], padded: int, decoder: BeamDecoder | None = None) -> list[str]:
+        """Return the texts of utterances, padded with zeros to one length; rows of the padding alone are left out."""
+        size = max(padded, *map(len, signals))
+        rows = np.zeros((len(signals), size), dtype=np.float32)
+        for row, samples in zip(rows, signals, strict=True):
+            row[: len(samples)] = samples
+        logits = self.logits(rows)
+        kept = [np.round(np.float32(len(samples) / size) * np.float32(logits.shape[1])) for samples in signals]
+        # numpy rounds a half to the even number
+        return [self._text(row[: int(count)], decoder) for row, count in zip(logits, kept, strict=True)]
+
+    def _text(self, logits: Tensor, decoder: BeamDecoder | None) -> str:
+        """Return the text of rows of logits (T, characters)."""
         if decoder is not None:
             texts = ["" if len(character) > 1 else character for character in self.characters]
-            return decoder.decode(logits[:kept].float().log_softmax(dim=-1).cpu().numpy(), texts, self.blank)
+            return decoder.decode(logits.float().log_softmax(dim=-1).cpu().numpy(), texts, self.blank)
         best = logits.argmax(dim=-1).cpu().numpy()
-        return "".join(self.characters[token] for token in collapse(best[:kept], self.blank))
+        return "".join(self.characters[token] for token in collapse(best, self.blank))
 
 
 @lru_cache(maxsize=1)

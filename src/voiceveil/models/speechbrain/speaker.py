@@ -8,6 +8,7 @@ scaling and so has no effect; for silence, of which it makes NaN, there is an er
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from voiceveil.audio import Waveform
+from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import read_text
 from voiceveil.models.speaker.encoders import Embedding, TrainingRecord, encoders
@@ -24,6 +25,8 @@ from voiceveil.models.speechbrain import Mode
 from voiceveil.models.speechbrain.files import checkpoints, error_rate, read_labels, read_tensors
 from voiceveil.models.speechbrain.hyperparams import read_hyperparams, require
 from voiceveil.models.speechbrain.model_folder import SpeechBrainModel, folder_argument, registered_name
+from voiceveil.run.batches import MAX_BATCH_SECONDS, group_equal
+from voiceveil.run.device import current_device
 
 __all__ = ["SpeechBrainEncoder"]
 
@@ -75,10 +78,27 @@ class SpeechBrainEncoder(SpeechBrainModel):
 
     def __call__(self, wave: Waveform) -> Embedding:
         """Return the embedding (192,), float32, of one utterance at 16 kHz."""
+        return self.batch([wave])[0]
+
+    def batch(self, waves: Sequence[Waveform]) -> list[Embedding]:
+        """Return the embeddings of several utterances; those of equal length are processed together."""
         import torch
 
         from voiceveil.models.speechbrain.fbank import fbank, subtract_sentence_mean
 
+        signals, network, device = [self._scaled(wave) for wave in waves], self._model(), current_device()
+        embeddings = [np.zeros(0, dtype=np.float32)] * len(waves)
+        for group in group_equal(map(len, signals), MAX_BATCH_SECONDS * self.rate):
+            with torch.inference_mode():
+                samples = torch.from_numpy(np.stack([signals[i] for i in group])).to(device)
+                features = fbank(samples, network.first.conv.in_channels)
+                rows = network(subtract_sentence_mean(features)).cpu().numpy()
+            for i, row in zip(group, rows, strict=True):
+                embeddings[i] = np.asarray(row, dtype=np.float32)
+        return embeddings
+
+    def _scaled(self, wave: Waveform) -> Samples:
+        """Return the samples between zeros at both ends, scaled to a peak of 1."""
         samples = wave.samples
         peak = float(np.abs(samples).max(initial=0.0))
         if not np.isfinite(peak):
@@ -87,17 +107,13 @@ class SpeechBrainEncoder(SpeechBrainModel):
         if len(samples) < self.minimum * self.rate:
             what = f"{len(samples) / self.rate:.3f} s of audio besides digital silence, but {self.minimum} s are needed"
             raise InputError(what, fix="leave the utterance out")
-        network = self._model()
-        with torch.inference_mode():
-            scaled = torch.from_numpy(samples / np.float32(peak))[None].to(self.device)
-            embedding = network(subtract_sentence_mean(fbank(scaled, network.first.conv.in_channels)))[0]
-        return np.asarray(embedding.cpu().numpy(), dtype=np.float32)
+        return np.asarray(samples / np.float32(peak), dtype=np.float32)
 
     def _model(self) -> Any:
         if find_spec("torch") is None:
             raise InputError("an encoder of SpeechBrain needs torch", fix="pip install 'voiceveil[asv]'")
         weights = self.files[0]
-        return _loaded(weights, settings_file(weights.parent), self.device, self._stamps())
+        return _loaded(weights, settings_file(weights.parent), current_device(), self._stamps())
 
 
 def settings_file(folder: Path) -> Path:
@@ -115,7 +131,7 @@ def settings_file(folder: Path) -> Path:
 
 @lru_cache(maxsize=2)
 def _loaded(weights: Path, settings: Path, device: str, stamps: tuple[int, ...]) -> Any:
-    """Return the network; ``stamps`` change when the file of its weights does."""
+    """Return the network on a device; ``stamps`` change when the file of its weights does."""
     import torch
 
     from voiceveil.models.speechbrain.ecapa import build

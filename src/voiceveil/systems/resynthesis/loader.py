@@ -12,6 +12,7 @@ from voiceveil.core.activity import report_status
 from voiceveil.core.errors import InputError
 from voiceveil.models.feature_extractors import FeatureExtractors, feature_extractors
 from voiceveil.models.weights import store
+from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 from voiceveil.systems.resynthesis.pipeline import Pipeline
 from voiceveil.systems.resynthesis.pool import load_pool
@@ -40,7 +41,7 @@ def load_pipeline(system: Resynthesis) -> Pipeline:
     weights, pool, predictors = _weights_files(system), _pool_file(system), _predictor_files(system)
     stamps = tuple(map(_stamp, (*weights, pool, *predictors.values())))
     system = replace(system, source_gender="stated")  # the stream has the gender: one pipeline serves all
-    return _load(system, weights, pool, tuple(predictors.items()), stamps)
+    return _load(system, weights, pool, tuple(predictors.items()), (*stamps, current_device()))
 
 
 def fingerprints(system: Resynthesis) -> dict[str, str]:
@@ -67,9 +68,9 @@ def _load(
     weights: tuple[Path, ...],
     pool_file: Path,
     predictors: tuple[tuple[str, Path], ...],
-    stamps: tuple[int, ...],
+    stamps: tuple[int | str, ...],
 ) -> Pipeline:
-    """Load the models; ``stamps`` (times of change of the files) are part of the cache key."""
+    """Load the models; ``stamps`` (times of change of the files, and the device) are part of the cache key."""
     report_status("loading models")
     stages = tuple(
         replace(load_stage(file, kinds, system.synthesis()), uses_source=stage in system.source_speaker_stages)

@@ -21,6 +21,8 @@ from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.models.naturalness import DNSMOS
 from voiceveil.run.cache import Cache
+from voiceveil.run.device import OnDevice, worker_device
+from voiceveil.run.executor import executor_of
 from voiceveil.run.local import run_items
 from voiceveil.run.progress import Progress
 from voiceveil.systems.resynthesis.loader import load_pipeline
@@ -120,8 +122,9 @@ def rate_voices(
     columns = zip(pool.genders, pool.embeddings, pool.log_f0, strict=True)
     voices = [_Voice(row, str(gender), embedding, float(f0)) for row, (gender, embedding, f0) in enumerate(columns)]
     ratings = np.zeros(len(pool), dtype=np.float32)
+    device = worker_device(executor_of(jobs))
     with Progress("rating voices", len(pool), unit="voices", quiet=quiet) as progress:
-        for voice, outcome in run_items(work, voices, jobs=jobs, preload=Veil.preload):
+        for voice, outcome in run_items(OnDevice(work, device), voices, jobs=jobs, preload=Veil.preload):
             if isinstance(outcome, Exception):
                 raise outcome
             ratings[voice.row] = outcome

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from voiceveil.core.errors import InputError
 from voiceveil.core.registry import Registry
 from voiceveil.models.checkpoint import limit_network_size, load_state, load_tensors, read_any_record
+from voiceveil.run.device import current_device
 
 if TYPE_CHECKING:
     import torch
@@ -120,7 +121,13 @@ def load_stage(path: Path, kinds: Sequence[str], overrides: Mapping[str, float] 
 @stages.register("source-filter decoder")
 @stages.register("source-filter vocoder")
 def _source_filter(tensors: Tensors, record: Record) -> Stage:
-    from voiceveil.models.nets.source_filter import MelSourceFilter, SourceFilter, SourceFilterSize, excitation
+    from voiceveil.models.nets.source_filter import (
+        Excitation,
+        MelSourceFilter,
+        SourceFilter,
+        SourceFilterSize,
+        excitation,
+    )
 
     architecture = MelSourceFilter if record["kind"] == "source-filter vocoder" else SourceFilter
     network = _with_weights(
@@ -128,7 +135,7 @@ def _source_filter(tensors: Tensors, record: Record) -> Stage:
     )
 
     def run(content: Array, f0: Array, speaker: Array, rng: np.random.Generator) -> Array:
-        source = excitation(f0[None], rng)
+        source = Excitation(*(track.to(current_device()) for track in excitation(f0[None], rng)))
         return _apply(lambda *inputs: network.waveform(*inputs, source), content, f0, speaker)
 
     return run
@@ -183,17 +190,19 @@ def _hifigan(tensors: Tensors, record: Record) -> Stage:
 
 
 def _with_weights(network: nn.Module, tensors: Tensors) -> Any:
-    """Return the network in evaluation mode, with all of its weights."""
+    """Return the network in evaluation mode, with all of its weights, on the current device."""
     load_state(network, tensors)
-    return network.eval()
+    return network.eval().to(current_device())
 
 
 def _apply(function: Callable[..., Tensor], *arrays: Array) -> Array:
-    """Apply a function of batched tensors to a single item."""
+    """Apply a function of batched tensors on the current device to a single item."""
     import torch
 
+    device = current_device()
     with torch.inference_mode():
-        return np.asarray(function(*(torch.from_numpy(x[None]) for x in arrays))[0].numpy(), dtype=np.float32)
+        output = function(*(torch.from_numpy(x[None]).to(device) for x in arrays))[0]
+    return np.asarray(output.cpu().numpy(), dtype=np.float32)
 
 
 def _torch_generator(rng: np.random.Generator) -> torch.Generator:
