@@ -26,6 +26,7 @@ REASONS = {
     "a template of options",
     "needs several machines",
     "needs Slurm",
+    "needs a graphics card",
     "needs audio devices",
     "part of a class",
     "takes hours of speech and of time",

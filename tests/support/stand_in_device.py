@@ -1,5 +1,7 @@
 """A device of torch that stands for a graphics card: it computes on the processor, and is as strict as a card.
 
+Its name is that of a kind of device that torch knows but has no code for here, ``lazy``.
+
 A tensor on it wraps a tensor of the processor. As on a card, an operation on tensors of both devices is an error, and
 so is ``.numpy()`` without ``.cpu()`` before. What runs where is counted, so that a test can show that no network
 computes on the processor. With ``float64=False`` it has no double precision, like Apple's ``mps``.
@@ -10,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -18,12 +19,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from voiceveil.models.nets import double_precision
 from voiceveil.run import device as devices
 
-NAME = "privateuseone"
+NAME = "lazy"
 
 #: Operations in which nearly all the time of a network goes.
 HEAVY = {
@@ -119,8 +119,12 @@ def _on_processor(value: Any) -> Any:
     return value.wrapped if isinstance(value, StandInTensor) else value
 
 
-class _Constructors(TorchFunctionMode):
-    """Lists become tensors on the processor, which are copied: torch does both where no operation shows it."""
+class _Functions(TorchFunctionMode):
+    """Replaces functions that torch carries out where no operation shows it.
+
+    Lists become tensors on the processor, which are copied. Recurrent layers whose batches come first transpose their
+    output in place.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch."""
@@ -129,23 +133,21 @@ class _Constructors(TorchFunctionMode):
             return func(*args, **{**options, "device": "cpu"}).to(options["device"])
         if func is torch.Tensor.__getitem__ and isinstance(args[1], list):
             return func(args[0], torch.tensor(args[1]))
+        if func.__name__ in ("gru", "lstm") and args[-1] is True:  # batch_first
+            output, *state = func(args[0].transpose(0, 1), *args[1:-1], False)
+            return (output.transpose(0, 1), *state)
         return func(*args, **options)
-
-
-@cache
-def _register() -> None:
-    _setup_privateuseone_for_python_backend()
 
 
 @contextmanager
 def stand_in(*, float64: bool = True) -> Iterator[StandInMode]:
     """Run the networks of this block on the stand-in, and count what runs where."""
-    _register()
     with (
         patch.object(devices, "available_devices", lambda: ("cpu", NAME)),
         patch.object(double_precision, "SINGLE_PRECISION_DEVICES", frozenset() if float64 else frozenset({NAME})),
+        patch("torch.optim.optimizer._get_fused_kernels_supported_devices", lambda: ["cpu", NAME]),
         StandInMode(float64=float64) as mode,
-        _Constructors(),
+        _Functions(),
         devices.use_device(NAME),
     ):
         yield mode

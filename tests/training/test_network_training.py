@@ -8,38 +8,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.installed import needs
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from tests.support.synthesis_inputs import voices  # noqa: E402
+from tests.support.tiny_tasks import KINDS, Crops, Utterances, task  # noqa: E402
 from voiceveil.audio import save  # noqa: E402
 from voiceveil.cli.main import main  # noqa: E402
 from voiceveil.core.errors import InputError  # noqa: E402
-from voiceveil.dsp.kaldi import hires_mfcc  # noqa: E402
 from voiceveil.models.checkpoint import load_tensors  # noqa: E402
-from voiceveil.models.nets.acoustic_model import AcousticModel, AcousticModelSize  # noqa: E402
-from voiceveil.models.nets.ctc_attention import CtcAttention, CtcAttentionSize  # noqa: E402
-from voiceveil.models.nets.hifigan import HifiGan, HifiGanSize  # noqa: E402
-from voiceveil.models.nets.intonation import Intonation, Voicing  # noqa: E402
-from voiceveil.models.nets.nsf import HnSincNsf, HnSincNsfSize  # noqa: E402
 from voiceveil.models.nets.source_filter import SourceFilterSize  # noqa: E402
-from voiceveil.models.nets.tdnnf import Tdnnf, TdnnfSize  # noqa: E402
 from voiceveil.run.ledger import sha256_file  # noqa: E402
 from voiceveil.testing.voices import synthetic_voice  # noqa: E402
-from voiceveil.training.b1_tasks import AcousticModelTask, VocoderTask  # noqa: E402
-from voiceveil.training.ctc_attention_task import CtcAttentionTask  # noqa: E402
-from voiceveil.training.discriminators import Discriminators  # noqa: E402
-from voiceveil.training.gan_task import GanTask  # noqa: E402
-from voiceveil.training.intonation_task import IntonationTask, VoicingTask  # noqa: E402
 from voiceveil.training.network_settings import (  # noqa: E402
     NetworkSettings,
     PerceptualLoss,
@@ -47,80 +34,10 @@ from voiceveil.training.network_settings import (  # noqa: E402
     TrainingPlan,
 )
 from voiceveil.training.network_training import train_network  # noqa: E402
-from voiceveil.training.recognition_data import ALPHABET, SpeechBatch, encode_text  # noqa: E402
-from voiceveil.training.source_filter_task import MelSourceFilterTask, SourceFilterTask  # noqa: E402
-from voiceveil.training.tdnnf_task import TdnnfTask  # noqa: E402
+from voiceveil.training.recognition_data import ALPHABET, encode_text  # noqa: E402
+from voiceveil.training.source_filter_task import SourceFilterTask  # noqa: E402
 from voiceveil.training.training_loop import NetworkTrainer, Task, check_same_settings  # noqa: E402
 from voiceveil.training.training_run import TrainingRun  # noqa: E402
-
-KINDS = {
-    "am": "acoustic model",
-    "nsf": "mel vocoder",
-    "mel-source-filter": "source-filter vocoder",
-    "nsf-hifigan": "hn-sinc-NSF generator",
-    "hifigan": "HiFi-GAN generator",
-    "tdnnf": "TDNN-F",
-    "veil": "source-filter decoder",
-    "intonation": "intonation of words",
-    "voicing": "voicing of words",
-    "ctc-attention-masked": "CTC/attention recogniser",
-}
-
-
-class Crops:
-    """Batches of synthetic voices, different in each step."""
-
-    def batch(self, step: int, size: int) -> Any:
-        batch = voices(2, frames=6)
-        return batch._replace(content=batch.content + np.float32(0.01 * step))
-
-    def validation_batches(self, size: int) -> Iterable[Any]:
-        return [self.batch(99, size)]
-
-    def content_vectors(self, count: int) -> Any:
-        return np.random.default_rng(0).standard_normal((100, 12), dtype=np.float32)
-
-
-class Utterances:
-    """Batches of two utterances of two tokens."""
-
-    def batch(self, step: int, size: int) -> SpeechBatch:
-        wave = synthetic_voice(step % 3, step, seconds=0.4).samples
-        features = np.stack([hires_mfcc(wave)] * 2)
-        tokens = np.array([1, 2])
-        return SpeechBatch(wave, features, np.ones((2, 3), np.float32), np.array([40, 31]), (tokens, tokens))
-
-    def validation_batches(self, size: int) -> Iterable[SpeechBatch]:
-        return [self.batch(99, size)]
-
-
-def task(name: str) -> Any:
-    torch.manual_seed(0)
-    if name == "am":
-        return AcousticModelTask(AcousticModel(AcousticModelSize(12, 6, hidden=8, base=8, recurrent=8, dropout=0.5)))
-    if name == "nsf":
-        return VocoderTask(HnSincNsf(HnSincNsfSize(80, 6, hidden=8, blocks=1, convolutions=2, recurrent=8)))
-    if name == "mel-source-filter":
-        return MelSourceFilterTask(SourceFilterSize(content=80, speaker=6, width=16, blocks=1, fine_blocks=1))
-    if name == "veil":
-        return SourceFilterTask(SourceFilterSize(content=12, speaker=6, width=16, blocks=1, fine_blocks=1, codes=32))
-    if name == "intonation":
-        return IntonationTask(Intonation(12, width=8, codes=32))
-    if name == "voicing":
-        return VoicingTask(Voicing(12, width=8, codes=32))
-    if name == "nsf-hifigan":
-        return GanTask(
-            HnSincNsf(HnSincNsfSize(12, 6, hidden=8, blocks=1, convolutions=2, recurrent=8)), Discriminators(1 / 64)
-        )
-    if name == "hifigan":
-        return GanTask(
-            HifiGan(HifiGanSize(12, 6, channels=16, block_kernels=(3,), dilations=(1,))), Discriminators(1 / 64)
-        )
-    if name == "ctc-attention-masked":
-        return CtcAttentionTask(
-            CtcAttention(CtcAttentionSize(3, channels=2, hidden=6, layers=1, width=6)), adversary_loss=1.0, speaker=3
-        )
-    return TdnnfTask(Tdnnf(TdnnfSize(3, 40, 3, dim=16, factor=4, bottleneck=6, strides=(1, 0, 3))))
 
 
 def train(

@@ -350,7 +350,7 @@ def _step(
 
 def _finish(recognizer: CTC, model: LoadedModel, out: Path, report: dict[str, Any]) -> None:
     """Write the trained weights, and copy the other files of the model that the training started from."""
-    model.network.eval().save_pretrained(out)
+    model.network.eval().cpu().save_pretrained(out)
     for path in recognizer.folder.iterdir():
         wanted = path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json")
         if wanted and not (out / path.name).exists():
