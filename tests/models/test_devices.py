@@ -7,6 +7,7 @@ There is no graphics card here: a stand-in shows that nothing is pinned to the p
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from voiceveil.models.asr.recognition import recognizer, recognizers  # noqa: E4
 from voiceveil.models.checkpoint import save_tensors  # noqa: E402
 from voiceveil.models.content.features import content_encoder, content_encoders  # noqa: E402
 from voiceveil.models.emotion.neural import EmotionModel, emotion_models  # noqa: E402
+from voiceveil.models.nets.phone_encoder import PhoneEncoder, PhoneEncoderSize  # noqa: E402
 from voiceveil.models.speaker.encoders import encoder, encoders  # noqa: E402
 from voiceveil.models.speaker.networks import MODEL_KIND, MODELS, speaker_model  # noqa: E402
 from voiceveil.models.speechbrain.emotion import SpeechBrainEmotionModel  # noqa: E402
@@ -46,6 +48,15 @@ def trained(folder: Path, kind: str) -> Path:
     record = {"kind": MODEL_KIND, "model": kind, "channels": CHANNELS[kind]}
     folder.mkdir(parents=True)
     save_tensors(folder / "model.safetensors", network.state_dict(), record)
+    return folder
+
+
+def phones(folder: Path) -> Path:
+    """Write a phone encoder of one layer with random weights, as `voiceveil train phones` does."""
+    torch.manual_seed(0)
+    size = PhoneEncoderSize(layers=1)
+    record = {"kind": "phone encoder", "size": asdict(size), "parts": {}}
+    save_tensors(folder / "model.safetensors", PhoneEncoder(size).state_dict(), record)
     return folder
 
 
@@ -78,6 +89,7 @@ CONTENT_ENCODERS: dict[str, Callable[[Path], Any]] = {
     "bottleneck": lambda out: content_encoder(
         f"bottleneck:{write_tdnnf(out / 'tdnnf', encoder('campplus').fingerprint())}"
     ),
+    "phones": lambda out: content_encoder(f"phones:{phones(out)}"),
     "ctc-attention": lambda _: content_encoder("ctc-attention"),
     "ctc-attention-masked": lambda _: content_encoder("ctc-attention-masked"),
 }

@@ -14,17 +14,21 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 from tests.models.test_devices import CHANNELS  # noqa: E402
+from tests.support.installed import needs  # noqa: E402
 from tests.support.stand_in_device import NAME, StandInTensor, stand_in  # noqa: E402
 from tests.support.tiny_models import tiny_ctc, tiny_wav2vec2  # noqa: E402
 from tests.support.tiny_tasks import KINDS, Crops, Utterances, task  # noqa: E402
 from voiceveil.attack.backends import MarginSoftmax  # noqa: E402
 from voiceveil.audio import save  # noqa: E402
 from voiceveil.corpus import Corpus, Utterance  # noqa: E402
+from voiceveil.models.nets.phone_encoder import PhoneEncoderSize  # noqa: E402
 from voiceveil.testing import synthetic_voice  # noqa: E402
 from voiceveil.training.asr import CtcRecipe, train_and_measure, trainable_recognizer  # noqa: E402
 from voiceveil.training.asv import AsvSettings, train_asv  # noqa: E402
 from voiceveil.training.autoencoder import AutoencoderSettings, fit_autoencoder  # noqa: E402
 from voiceveil.training.network_recipes import NETWORK_RECIPES  # noqa: E402
+from voiceveil.training.phone_data import PhoneBatch  # noqa: E402
+from voiceveil.training.phone_task import PhoneTask  # noqa: E402
 from voiceveil.training.ser import SerSettings, train_ser  # noqa: E402
 from voiceveil.training.training_run import TrainingRun  # noqa: E402
 
@@ -61,8 +65,24 @@ def test_networks_are_trained_on_the_device(name: str) -> None:
 
 
 def test_every_network_is_tested_here() -> None:
-    """A source-filter decoder is trained like veil's, a recognizer like a masked one."""
-    assert set(NETWORK_RECIPES) - set(KINDS) == {"source-filter", "ctc-attention"}
+    """A source-filter decoder is trained like veil's, a recognizer like a masked one; phones have their own test."""
+    assert set(NETWORK_RECIPES) - set(KINDS) == {"source-filter", "ctc-attention", "phones"}
+
+
+@needs("moonshine_voice", "onnxruntime")
+def test_the_phone_encoder_is_trained_on_the_device() -> None:
+    samples = np.stack([synthetic_voice(speaker, 0, seconds=0.3).samples for speaker in (0, 1)])
+
+    def step(device: str) -> float:
+        training = PhoneTask(PhoneEncoderSize(layers=1), device=device)
+        with torch.no_grad():
+            outputs = training.network(torch.from_numpy(samples).to(device)).shape[1]
+        return training.step(PhoneBatch(samples, np.ones((2, outputs), np.int64)), np.random.default_rng(0))
+
+    expected = step("cpu")
+    with stand_in(float64=False) as operations:
+        assert step(NAME) == pytest.approx(expected, rel=1e-5)
+    operations.check()
 
 
 @pytest.mark.parametrize(("model", "recipe"), [*((name, "fixed") for name in CHANNELS), ("ecapa", "official")])

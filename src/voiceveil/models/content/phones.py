@@ -13,6 +13,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import ContentEncoder, content_encoders
 from voiceveil.models.content.trained import TrainedContent, weights_file
+from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 
 __all__ = ["PhoneContent"]
@@ -54,7 +55,7 @@ class PhoneContent(TrainedContent):
             begin, end = max(0, first - _CONTEXT), min(count, first + _PIECE + _CONTEXT)
             part = torch.from_numpy(samples[begin * _STRIDE : (end - 1) * _STRIDE + _SPAN][None])
             with torch.inference_mode():
-                output = self.network.posteriors(part)[0].numpy()
+                output = self.network.posteriors(part.to(current_device()))[0].cpu().numpy()
             inside = slice(2 * (first - begin), 2 * (first - begin + min(_PIECE, count - first)))
             pieces.append(output[inside])
         return np.concatenate(pieces).astype(np.float16)
