@@ -113,7 +113,7 @@ def compare(
     if not readable:
         raise InputError("no pair of recordings can be read", fix=notes[-1])
     with closing(Cache(None if cache is None else Path(cache))) as store:
-        context = RunContext(store, jobs, progress)
+        context = RunContext(store, jobs, progress=progress)
         compared, faults = compare_pairs(readable, lengths, context, recognizer=recognizer)
     return RecordingComparison(tuple(compared), (*notes, *faults), tuple(readable))
 
