@@ -207,3 +207,15 @@ def test_distractors_make_linking_harder_and_are_never_right(
     assert linked[1]["value"][-1] < linked[0]["value"][-1]
     assert main(["risk", "--embeddings", f"informed={enrolled}", "--distractors", f"ignorant={extra}"]) == 1
     assert "distractors for the attacker ignorant, who has no embeddings" in capsys.readouterr().err
+
+
+def test_lengths_are_those_that_the_embeddings_allow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    enrolled = write_cache(tmp_path, "libri_dev_enrolls_b2", voices(6, 6, 1))
+    write_cache(tmp_path, "libri_dev_trials_f_b2", voices(6, 6, 2))
+    command = ["risk", "--embeddings", f"informed={enrolled}", "--draws", "1", "--json"]
+    assert main(command) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["plan"]["lengths"] == [1, 3]
+    assert any(text.startswith("Not measured: L = 30: 0 of 6 speakers") for text in result["warnings"])
+    assert main([*command, "--lengths", "30"]) == 1
+    assert "L = 30" in capsys.readouterr().err

@@ -280,6 +280,12 @@ def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
     plan, left_out = settings.plan, tuple[str, ...]()
     if settings.embeddings:
         attacks = _from_embeddings(settings, labels)
+        if settings.fit_lengths:
+            sides = {"A": attacks[0].parts[0].a, "B": attacks[0].parts[0].b}
+            speaker = {
+                f"{name} {row}": part.names[code] for name, part in sides.items() for row, code in enumerate(part.codes)
+            }
+            plan, left_out = _fitted_plan({row: row[0] for row in speaker}, speaker, settings)
     else:
         recordings = _recordings(settings)
         plan, left_out = _plan_for(recordings, settings)
@@ -322,14 +328,20 @@ def _recordings(settings: RiskSettings) -> Recordings:
 def _plan_for(recordings: Recordings, settings: RiskSettings) -> tuple[RiskPlan, tuple[str, ...]]:
     """Return the plan with lengths that the recordings allow, and why others are left out; say so before any work."""
     known = recordings.known()
-    speaker = {id: str(known[id].speaker) for id in recordings.split}
-    choice = choose_lengths(recordings.split, speaker, None if settings.fit_lengths else settings.plan.lengths)
+    return _fitted_plan(recordings.split, {id: str(known[id].speaker) for id in recordings.split}, settings)
+
+
+def _fitted_plan(
+    split: Mapping[str, str], speaker: Mapping[str, str], settings: RiskSettings
+) -> tuple[RiskPlan, tuple[str, ...]]:
+    """Return the plan with lengths that the sets allow; ``split`` is utterance -> "A" or "B"."""
+    choice = choose_lengths(split, speaker, None if settings.fit_lengths else settings.plan.lengths)
     wanted = settings.limits.length
     if wanted is not None and wanted not in choice.lengths:
         raise InputError(f"--at-length {wanted} cannot be measured", fix=f"{choice.lengths} can")
     if settings.options.progress:
-        sides = Counter(recordings.split.values())
-        people = {name: len({speaker[id] for id, side in recordings.split.items() if side == name}) for name in "AB"}
+        sides = Counter(split.values())
+        people = {name: len({speaker[id] for id, side in split.items() if side == name}) for name in "AB"}
         sets = "; ".join(f"{name}: {people[name]:,} speakers, {sides[name]:,} utterances" for name in "AB")
         lengths = ", ".join(map(str, choice.lengths))
         print_lines(f"sets {sets}; utterances in a conversation: {lengths}", *choice.left_out, file=sys.stderr)

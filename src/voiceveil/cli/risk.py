@@ -61,7 +61,7 @@ examples:
   voiceveil risk --protocol legal/protocol.toml --original legal/en_A --original legal/en_B \\
       --anonymized hidden/en_A_veil --anonymized hidden/en_B_veil --cache risk.sqlite --report risk.html
   voiceveil risk --embeddings informed=anon.npz --protocol legal/protocol.toml --max-linkability 0.05
-  voiceveil risk --embeddings informed=exp/asv_anon_b2/cosine_out/emb_xvect/libri_dev_enrolls_b2 --lengths 1,3
+  voiceveil risk --embeddings informed=exp/asv_anon_b2/cosine_out/emb_xvect/libri_dev_enrolls_b2
   voiceveil risk --scores informed=scores_L1.npz,scores_L3.npz --max-linkability 5%
   voiceveil risk --embeddings original=A.npz,B.npz --embeddings informed=A_anon.npz,B_anon.npz --lengths 1,3 --json
 """

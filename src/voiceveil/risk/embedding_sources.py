@@ -83,6 +83,9 @@ def read_embeddings(path: Path, attacker: str, *, norm: Norm = "check") -> Embed
     InputError
         If they cannot be read.
     """
+    if not path.exists():
+        fix = "give a .npz or .parquet file, a set of emb_xvect, or a Kaldi directory"
+        raise InputError("no such file or folder", where=path, fix=fix)
     if not path.is_dir():
         return read_table(path, norm=norm)
     if is_cache(path):
