@@ -26,12 +26,12 @@ def make_lists(folder: Path, challenge: str = "vpc2024", split: str = "test", sp
             continue
         for trials in one.trials:
             rows, pairs = [], []
-            names = [f"{trials.gender}{n}" for n in range(speakers)]
+            names = [f"{trials.gender or 's'}{n}" for n in range(speakers)]
             for who in names:
                 for turn in range(6):
                     key = f"{who}-{trials.set}-{turn}"
                     text = " ".join(rng.choice(WORDS, 6))
-                    rows.append(Utterance(key, Path(f"/no/{key}.wav"), who, trials.gender, text, seconds=1.0))
+                    rows.append(Utterance(key, Path(f"/no/{key}.wav"), who, trials.gender or None, text, seconds=1.0))
                     pairs += [(other, key, other == who) for other in names]
             columns = [np.array(column) for column in zip(*pairs, strict=True)]
             write_kaldi(Corpus(trials.set, tuple(rows), Trials(*columns)), folder / trials.set)

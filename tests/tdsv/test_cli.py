@@ -121,11 +121,13 @@ def test_mistakes_are_explained(
 def test_baseline_is_trained_on_the_training_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, system, answer = str(made / "task"), made / "baseline.npz", made / "baseline.txt"
     options = ["--encoder", "ecapa", "--epochs", "1", "--channels", "16", "--content", "tdsv-bands", "--quiet"]
+    options += ["--augment", "reverb"]
     assert main(["tdsv", "train", task, str(system), *options, "--cache", str(made / "cache.sqlite")]) == 0
     record = json.loads((made / "baseline-ecapa" / "record.json").read_text())
     challenge = open_challenge(task)
     assert record["corpora"] == [{"name": "training files", "utterances": len(challenge.labels)}]
     assert record["settings"]["model"] == "ecapa"
+    assert record["settings"]["augmentation"]["kinds"] == ["reverb"]
     assert load_system(system).encoder == f"ecapa:{made / 'baseline-ecapa'}"
     assert main(["tdsv", "score", str(system), task, "--out", str(answer), "--subset", "dev", "--quiet"]) == 0
     assert np.isfinite(read_answer(answer, len(challenge.subset("dev").trials))).all()

@@ -6,6 +6,7 @@ import csv
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -27,7 +28,8 @@ from voiceveil.apps.board.store import Store
 from voiceveil.apps.web.database import open_database
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
-from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.protocol import RankingRules, load_protocol
+from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Figure, Results
 from voiceveil.official.exp2024 import csv_text
 from voiceveil.official.summary2022 import summary_text
@@ -134,6 +136,22 @@ def test_pitch_correlation_of_2022_decides_who_is_ranked(tmp_path: Path, store: 
     assert unranked.headings[-1] == "lowest pitch correlation"
     ranked = [(line.name, line.figures[-1]) for t in board.values() if t is not unranked for line in t.lines]
     assert ranked == [("good/s", "0.400")]
+
+
+def test_edition_2026_is_ranked_by_rules_of_the_organizers_own(tmp_path: Path, store: Store) -> None:
+    """Its conditions are not published: an organizer adds [ranking] to a copy. Trials are mixed, in one list."""
+    own = replace(load_protocol("vpc2026"), ranking=RankingRules(minimum_eer=(0.0, 0.2), by=("wer", "uar")))
+    path = tmp_path / "own.toml"
+    path.write_text(protocol_text(own))
+    data = make_lists(tmp_path / "lists", str(path))
+    contest = Contest(str(path), data, "test", "t")
+    archive = tar({**submission(data, str(path)), FOLDS: folds(0.5, 0.7)})
+    store.score(store.begin(contest, "A", "s"), "", scored(contest, archive, tmp_path))
+    board = shown(contest, store)
+    assert sorted(title.partition(", by ")[2] for title in board) == ["UAR", "WER"]
+    assert {f.metric for f in store.scored()[0].figures} == {"eer", "wer", "uar"}
+    with pytest.raises(InputError, match="vpc2026 does not rank systems"):
+        Contest("vpc2026", data, "test", "t")
 
 
 def test_best_system_of_each_team_is_shown(data: Path, store: Store) -> None:

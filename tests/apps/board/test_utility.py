@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +15,13 @@ from voiceveil import models
 from voiceveil.apps.board.contest import Contest
 from voiceveil.apps.board.lists import audio_sets, emotion_sets, open_set
 from voiceveil.apps.board.utility import check_emotion_model, emotion_figures, pitch_figures
-from voiceveil.apps.board.verification import averages, compare
+from voiceveil.apps.board.verification import averages, compare, draw_sample, recompute
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus
 from voiceveil.evaluation.protocol import load_protocol
 from voiceveil.evaluation.protocol_writer import protocol_text
 from voiceveil.evaluation.results import Figure
+from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 
 pytestmark = pytest.mark.slow  # it analyzes speech
@@ -29,21 +32,42 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_challenge(tmp_path_factory.mktemp("data"), only=("dev", "emotion"))
 
 
-def test_uar_equals_that_of_an_evaluation(data: Path) -> None:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cache]:
+    opened = Cache(tmp_path_factory.mktemp("cache") / "cache.sqlite")
+    yield opened
+    opened.close()
+
+
+def test_uar_equals_that_of_an_evaluation(data: Path, cache: Cache) -> None:
     """The model of each fold learns from the original speech of the other folds, of both splits."""
     contest = Contest("vpc2024", data, "dev", "t", verify="all")
     assert emotion_sets(contest) == ("IEMOCAP_dev",)
     assert "IEMOCAP_dev" in audio_sets(contest)
     check_emotion_model(contest)
     speech = open_set(data / "IEMOCAP_dev")
-    (uar,) = emotion_figures(contest, {"IEMOCAP_dev": speech}, RunContext())
+    (uar,) = emotion_figures(contest, {"IEMOCAP_dev": speech}, RunContext(cache))
     both = [*speech, *open_set(data / "IEMOCAP_test")]
     original = replace(speech, utterances=tuple(both))
     folds = models.emotion_folds(original)
-    expected = models.evaluate_emotion(speech, folds, models.train_emotion_recognizer(original, folds)).uar
+    expected = models.evaluate_emotion(
+        speech, folds, models.train_emotion_recognizer(original, folds, RunContext(cache)), RunContext(cache)
+    ).uar
     assert (uar.value, uar.low, uar.high, uar.condition) == (expected.value, expected.low, expected.high, "a")
     with pytest.raises(InputError, match="nothing"):
         check_emotion_model(replace(contest, emotion_model="nothing:x"))
+
+
+def test_verification_recomputes_eer_wer_and_uar(data: Path, cache: Cache) -> None:
+    """Here the "anonymized" speech is the original, whose UAR is that of the test above."""
+    contest = Contest("vpc2024", data, "dev", "t", verify="all", attackers=("bumps",), recognizer="counter")
+    audio = {name: open_set(data / name) for name in audio_sets(contest)}
+    sample = draw_sample(contest, lambda *parts: hashlib.sha256(repr(parts).encode()).digest(), "x")
+    figures = recompute(contest, audio, sample, cache, lambda progress: None)
+    assert sorted((f.metric, f.gender) for f in figures) == [("eer", "f"), ("eer", "m"), ("uar", ""), ("wer", "")]
+    (expected,) = emotion_figures(contest, audio, RunContext(cache))
+    assert expected in figures
+    assert set(averages(contest, figures)) == {"eer", "uar", "wer"}
 
 
 def test_emotions_are_not_verified_without_their_data(data: Path, tmp_path: Path) -> None:
