@@ -148,6 +148,8 @@ def test_official_files_of_2022_name_the_recognizer_of_anonymized_speech(data: P
 def test_voices_are_compared_by_the_chosen_attacker_and_scoring(data: Path, tmp_path: Path, scoring: Any) -> None:
     chosen = {"similarity": "bumps", "similarity_scoring": scoring, "train": ["libri_dev_trials_m"]}
     results = measured(data, tmp_path, recognizers=["mute"], **chosen)
+    results.save(tmp_path / "results.json", overwrite=True)
+    assert Results.load(tmp_path / "results.json").one("deid").detail["speakers"]  # names, not rates
     gvd = results.one("gvd")
     assert gvd.model == "bumps"
     assert gvd.detail["backend"].startswith(scoring)

@@ -188,7 +188,7 @@ class _Detail:
     recalls: dict[str, float] = field(default_factory=dict)
     language_model: str | None = None
     tag: str | None = None
-    speakers: dict[str, float] = field(default_factory=dict)
+    speaker_rates: dict[str, float] = field(default_factory=dict)
     words: int | None = None
     errors: int | None = None
     substitutions: int | None = None

@@ -137,7 +137,7 @@ def _further_trials(data: ReportData) -> tuple[SectionTable, ...]:
     cells = tuple(
         (set_name(f), f.trial_kind or "single utterances", *(_speaker_rate(f, name) for name in _SPEAKER_RATES))
         for f in (*strongest.figures, *own)
-        if f.detail.get("speakers")
+        if f.detail.get("speaker_rates")
     )
     if cells:
         heads = ("set", "trials", *(f"{title} [95%]" for title in _SPEAKER_RATES.values()))
@@ -147,7 +147,7 @@ def _further_trials(data: ReportData) -> tuple[SectionTable, ...]:
 
 def _speaker_rate(figure: Figure, name: str) -> Cell:
     """Return a rate of single speakers with its interval, as far as the details have them."""
-    rates = figure.detail["speakers"]
+    rates = figure.detail["speaker_rates"]
     if name not in rates:
         return "–"
     return Estimate(rates[name], rates.get(f"{name}_low", np.nan), rates.get(f"{name}_high", np.nan), unit="%")

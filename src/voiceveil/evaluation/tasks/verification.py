@@ -199,7 +199,7 @@ def _eer_detail(row: AttackRow, context: TaskContext) -> dict[str, Any]:
         "method": "rocch",
         "official": {"method": method, "eer": metrics.eer(*row.scored.classes(), method=method)},
         "backend": row.backend,
-        "speakers": _speaker_detail(row.speakers),
+        "speaker_rates": _speaker_detail(row.speakers),
         "scores": row.scores.relative_to(context.out).as_posix(),
     }
 
