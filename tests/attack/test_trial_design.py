@@ -134,30 +134,31 @@ def test_score_of_several_utterances_is_that_of_their_mean_embedding(speech: Pat
 
 @pytest.mark.slow
 def test_attack_on_one_half_learns_from_the_other(speech: Path, tmp_path: Path) -> None:
-    train = [speech / "toy_enrolls_same", speech / "toy_trials_x_same"]
+    train = [speech / "toy_trials_x_same"]  # four utterances a speaker: two are tested, fewer than a trial of four has
     options = attack.AttackOptions(
-        resamples=50, conditions=("aa",), speakers="even", trial_utterances=(1, 2), mixed=True, from_enrollment=True
+        resamples=50, conditions=("aa",), speakers="even", trial_utterances=(1, 2, 4), mixed=True, from_enrollment=True
     )
     names = ["pitch-bumps", "pitch-bumps-adapted", "free:f0", "fusion"]
     result = attack.attack(speech, anon="_same", attackers=names, train=train, out=tmp_path / "out", options=options)
     kinds = {(row.trial_utterances, row.pairs) for row in result.rows if row.attacker == "fusion"}
-    assert kinds == {(1, "listed"), (1, "mixed"), (2, "listed"), (2, "mixed")}
+    assert kinds == {(size, pairs) for size in (1, 2, 4) for pairs in ("listed", "mixed")}
     for row in result.rows:
         assert set(row.scored.enroll[row.scored.target].tolist()) == set(range(12))
         assert row.scores is not None
         assert row.scores.is_file()
         assert row.speakers is not None
-        assert row.speakers.worst.value <= row.eer.value + 0.25
+        assert np.isfinite(row.speakers.worst.value) == (row.trial_utterances == 1)  # others have too few trials
+        assert 0.0 <= row.speakers.identified.value <= 1.0
     one, two = (result.mean("free:f0", "aa", trial_utterances=size).value for size in (1, 2))
     assert two < one  # scores of single utterances are averaged
-    assert result.tried == {"attackers": 4, "back-ends": 15 + 7}
+    assert result.tried == {"attackers": 4, "back-ends": 15 + 5}
     assert result.selected is not None
     text = str(result)
     assert "attacked: speakers with even ids alone" in text
-    assert "tried: 4 attackers, 22 back-ends and fusions, chosen on training speakers, never on the trials" in text
+    assert "tried: 4 attackers, 20 back-ends and fusions, chosen on training speakers, never on the trials" in text
     fused = next(health for health in result.health if health.attacker == "fusion")
-    assert fused.validation_eer is not None
-    assert fused.validation_eer <= min(rate for way, rate in fused.tried if way.endswith("alone"))
+    assert fused.validation_eer == fused.tried[0][1]
+    assert "pitch-bumps-adapted" in fused.choice
 
 
 def test_training_speakers_among_the_attacked_are_refused_unless_one_half_is_attacked(speech: Path) -> None:

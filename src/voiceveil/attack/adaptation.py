@@ -27,10 +27,10 @@ from voiceveil.models.speaker.plda import Plda
 from voiceveil.run.cache import Cache
 from voiceveil.run.progress import Progress
 
-__all__ = ["Adapted", "adapt", "candidates", "recording_units", "training_accuracy"]
+__all__ = ["PRINCIPAL", "Adapted", "adapt", "candidates", "recording_units", "training_accuracy"]
 
 _LARGEST = 300  # dimensions of an embedding; there are more in statistics, for which other back-ends are tried
-_PRINCIPAL = 1200  # dimensions from which on back-ends work on principal components alone, which saves minutes
+PRINCIPAL = 1200  # dimensions from which on back-ends work on principal components alone, which saves minutes
 
 
 def recording_units(utterances: Sequence[Utterance]) -> NDArray[np.str_]:
@@ -115,7 +115,7 @@ def _statistics_backends(dimensions: int) -> list[Backend]:
         SNorm(Scaled(Pca(size, backend)))
         for size, backend in ((100, Wccn(0.1)), (250, Wccn(0.1)), (250, Wccn(0.5)), (250, Lda(60, 0.3)), (250, plda))
     ]
-    if dimensions > _PRINCIPAL:
+    if dimensions > PRINCIPAL:
         return [Cosine(), Centered(), *principal]
     full: list[Backend] = [Cosine(), Centered(), Wccn(0.3), Lda(60, 0.3), plda]
     full += [SNorm(Scaled(Wccn(shrinkage))) for shrinkage in (0.1, 0.5, 0.8)]

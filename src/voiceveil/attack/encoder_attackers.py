@@ -256,7 +256,9 @@ class AdaptedAttacker(EmbeddingAttacker):
             data = training_set(self.encoder, training.anonymized, context)
             allowed = [c for c in candidates(data) if c.backend.llr or not self.llr_only]
             allowed = [replace(c, from_enrollment=self.from_enrollment) for c in allowed]
-            self.adapted = adapt(data, allowed, cache=context.cache, quiet=not context.progress)
+            self.adapted = adapt(
+                data, allowed, cache=context.cache, quiet=not context.progress, label=f"{self.name} learning"
+            )
             if self.from_enrollment:
                 self._training_data = data
 

@@ -3,8 +3,7 @@
 The weights are those of a logistic regression with weights of at least zero (an attacker that helps is believed, one
 that does not is left out; a negative weight would only fit noise) and an L2 penalty. They are learned from scores of
 held-out training speakers (:class:`~voiceveil.attack.validation.HeldOutScores`), never from the attacked trials. The
-penalty is chosen by cross-validation over the same folds, that is over speakers, among others and two simpler fusions:
-equal weights, and the best attacker alone.
+penalty, or equal weights instead, is chosen by cross-validation over the same folds, that is over speakers.
 
 Conventions: m attackers, n trials. Scores have shape (m, n); a higher one says "the same speaker".
 """
@@ -41,13 +40,16 @@ class Fusion:
         How the weights were found.
     validation : tuple of (str, float)
         All ways that were tried, and their EERs in the cross-validation, best first.
+    alone : tuple of (str, float)
+        The attackers, and their EERs on the same trials, best first.
     """
 
     mean: Floats
     scale: Floats
     weight: Floats
     choice: str
-    validation: tuple[tuple[str, float], ...]
+    validation: tuple[tuple[str, float], ...] = ()
+    alone: tuple[tuple[str, float], ...] = ()
 
     def __call__(self, scores: Floats) -> Floats:
         """Return the fused scores (n,) of scores (m, n)."""
@@ -66,7 +68,7 @@ def learn_fusion(members: Sequence[HeldOutScores], names: Sequence[str]) -> Fusi
     """
     trials = members[0]
     scores = np.array([member.score for member in members])
-    ways = [_EQUAL, *(f"penalty {penalty:g}" for penalty in PENALTIES), *(f"{name} alone" for name in names)]
+    ways = [_EQUAL, *(f"penalty {penalty:g}" for penalty in PENALTIES)]
     fused = np.zeros((len(ways), scores.shape[1]))
     for number in np.unique(trials.fold):
         inside = trials.fold == number
@@ -74,17 +76,22 @@ def learn_fusion(members: Sequence[HeldOutScores], names: Sequence[str]) -> Fusi
             fused[way, inside] = fusion(scores[:, inside])
     rates = [trials.eer(row) for row in fused]
     best = int(np.argmin(rates))  # the first one of equals
-    ranked = tuple((ways[way], rates[way]) for way in np.argsort(rates, kind="stable"))
     chosen = _fit_all(scores, trials.target, trials.group)[best]
-    return Fusion(chosen.mean, chosen.scale, chosen.weight, ways[best], ranked)
+    alone = _ranked(names, [member.eer() for member in members])
+    return Fusion(chosen.mean, chosen.scale, chosen.weight, ways[best], _ranked(ways, rates), alone)
+
+
+def _ranked(names: Sequence[str], rates: Sequence[float]) -> tuple[tuple[str, float], ...]:
+    """Return names with their rates, the lowest first."""
+    return tuple((names[i], rates[i]) for i in np.argsort(rates, kind="stable").tolist())
 
 
 def _fit_all(scores: Floats, target: NDArray[np.bool_], group: Codes) -> list[Fusion]:
     """Return the fusions of all ways, fitted to scores (m, n)."""
     mean, scale = scores.mean(axis=1), np.maximum(scores.std(axis=1), 1e-12)
     x = (scores - mean[:, None]) / scale[:, None]
-    weights = [np.ones(len(x)), *(fit_weights(x, target, group, penalty) for penalty in PENALTIES), *np.eye(len(x))]
-    return [Fusion(mean, scale, weight, "", ()) for weight in weights]
+    weights = [np.ones(len(x)), *(fit_weights(x, target, group, penalty) for penalty in PENALTIES)]
+    return [Fusion(mean, scale, weight, "") for weight in weights]
 
 
 def fit_weights(x: Floats, target: NDArray[np.bool_], group: Codes, penalty: float) -> Floats:

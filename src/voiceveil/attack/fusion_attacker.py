@@ -25,7 +25,8 @@ _CONDITION: Condition = "aa"
 class FusionAttacker(Attacker):
     """Add up the scores of other attackers, with weights that are learned from trials among training speakers.
 
-    The weights of trials of several utterances are learned from such trials.
+    The weights of trials of several utterances are learned from such trials among training speakers, as far as they
+    have so many utterances.
 
     Parameters
     ----------
@@ -91,9 +92,15 @@ class FusionAttacker(Attacker):
             self._learn(1, context)
 
     def _learn(self, size: int, context: RunContext) -> Fusion:
-        """Return the fusion for trials of ``size`` utterances."""
+        """Return the fusion for trials of ``size`` utterances, or of as many as training speakers have."""
         if size not in self._learned:
-            pairs = [(member, member.held_out(self._training, context, size)) for member in self.members]
+            try:
+                pairs = [(member, member.held_out(self._training, context, size)) for member in self.members]
+            except InputError:
+                if size == 1:
+                    raise
+                self._learned[size] = self._learn(size - 1, context)
+                return self._learned[size]
             known = [(member, scores) for member, scores in pairs if scores is not None]
             self._used = tuple(member for member, _ in known)
             names = [member.name for member in self._used]
@@ -127,13 +134,12 @@ class FusionAttacker(Attacker):
         if 1 not in self._learned:
             return Health(self.name)
         fusion = self._learned[1]
-        shares = ", ".join(f"{share:.0%} {name}" for name, share in self.weights().items())
-        alone = [rate for way, rate in fusion.validation if way.endswith(" alone")]
+        shares = ", ".join(f"{share:.0%} {member}" for member, share in self.weights().items())
+        name, rate = fusion.alone[0]
         return Health(
             self.name,
             validation_eer=fusion.validation[0][1],
-            unadapted_eer=min(alone),
-            choice=f"{fusion.choice} ({shares})",
+            choice=f"{fusion.choice} ({shares}; {name} alone has {rate:.1%} there)",
             tried=fusion.validation,
         )
 

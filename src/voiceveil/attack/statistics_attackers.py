@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from voiceveil.attack.attacker import Attacker, ModelWork, SpeechPart, TrainingSpeech
-from voiceveil.attack.encoder_attackers import AdaptedAttacker
+from voiceveil.attack.encoder_attackers import AdaptedAttacker, attacked_parts
 from voiceveil.attack.registry import AttackerOptions, adapted_attacker, attackers
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.core.errors import InputError
@@ -68,7 +68,8 @@ class CodesAttacker(AdaptedAttacker):
         """Yield the features of part of the training speech, and the codes of all speech."""
         learned = [SpeechPart(name, "a", _sampled(ids)) for name, ids in training.items()]
         yield ModelWork(f"{self.name}, learning", FrameSample(), learned)
-        yield from super().work(sets, [c for c in conditions if c == "aa"], training, cache)
+        parts = [*attacked_parts(sets, [c for c in self.conditions() if c in conditions])]
+        yield ModelWork(self.name, self.encoder, [*parts, *(SpeechPart(n, "a", ids) for n, ids in training.items())])
 
 
 def _learned_from(corpora: Sequence[Corpus]) -> list[Utterance]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from voiceveil.attack.adaptation import PRINCIPAL
 from voiceveil.attack.attacker import Attacker, TrainingSpeech
 from voiceveil.attack.sets import Condition, TrialSet
 from voiceveil.audio import info
@@ -33,7 +34,7 @@ PACES = {
 _HEADERS = 40  # files of a set whose headers are read; the lengths of others are estimated from their sizes
 _FITS = 5  # of a back-end: four folds and the final one
 _BACKENDS = 15  # that an attacker tries, about
-_OPERATIONS = 5e9  # a second, of one core
+_OPERATIONS = 1.5e10  # a second, of one core
 
 
 def describe_work(
@@ -106,7 +107,8 @@ def _learning_seconds(attacker: Attacker, training: TrainingSpeech) -> float:
     if not attacker.needs_training or encoder is None:
         return 0.0
     n, d = sum(map(len, training.anonymized)), encoder.dimension or 256
-    return _FITS * _BACKENDS * (2.0 * n * d**2 + 4.0 * d**3) / _OPERATIONS
+    rank = d if d <= PRINCIPAL else min(n, d)
+    return _FITS * _BACKENDS * (2.0 * n * d * rank + 4.0 * rank**3) / _OPERATIONS
 
 
 class _Lengths:

@@ -16,6 +16,7 @@ from typing import Any
 
 from voiceveil.attack.attacker import ModelWork, SpeechPart
 from voiceveil.attack.sets import Side
+from voiceveil.attack.work_estimate import PACES
 from voiceveil.audio import info
 from voiceveil.corpus import Utterance
 from voiceveil.evaluation.evaluate import Evaluation
@@ -34,17 +35,14 @@ _MANY, _SAMPLE = 5000, 1000
 _HEADERS = 40
 #: Processor seconds for a second of audio (by `benchmarks/pace.py`), if the cache has none of an earlier run.
 _PACES = {
+    **PACES,
     "b2": 0.008,
     "b2-2020": 0.008,
     "b2-2022": 0.008,
     "d1": 0.008,
     "identity": 0.004,
-    "CamPlusPlusTrunk": 0.033,
-    "InvertingEncoder": 0.05,
-    "Moonshine": 0.038,
     "PocketSphinx": 0.3,
     "DNSMOS": 0.3,
-    "Cues": 0.005,
     "Functionals": 0.033,
     "Autocorrelation": 0.02,
 }

@@ -24,6 +24,7 @@ __all__ = ["LOW_EER", "SpeakerRates", "identification", "speaker_eer", "speaker_
 #: An EER below which a speaker counts as hardly protected.
 LOW_EER = 0.2
 _MIN_TARGETS = 5  # target trials for an interval
+_FEWEST_TARGETS = 3  # target trials of a speaker whose EER says something
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class SpeakerRates:
     Parameters
     ----------
     worst : Estimate
-        EER of the speaker with the lowest one; its interval is NaN with fewer than five target trials.
+        EER of the speaker with the lowest one; its interval is NaN with fewer than five target trials, and all is NaN
+        if no speaker has three.
     below : Estimate
         Share of speakers whose EER is below 20%.
     identified : Estimate
@@ -73,7 +75,7 @@ def speaker_eer(trials: ScoredTrials, code: int, *, resamples: int = 300) -> Est
 
 
 def speaker_rates(trials: ScoredTrials, utterance: ArrayLike, *, resamples: int = 300, seed: int = 0) -> SpeakerRates:
-    """Return the rates of single speakers.
+    """Return the rates of single speakers; EERs of those with fewer than three target trials do not count.
 
     Parameters
     ----------
@@ -85,7 +87,8 @@ def speaker_rates(trials: ScoredTrials, utterance: ArrayLike, *, resamples: int 
         Of the bootstrap.
     """
     rates = {}
-    for code in np.unique(trials.enroll[trials.target]).tolist():
+    codes, counts = np.unique(trials.enroll[trials.target], return_counts=True)
+    for code in codes[counts >= _FEWEST_TARGETS].tolist():
         rate = speaker_eer(trials, code, resamples=0)
         if rate is not None:
             rates[code] = rate.value
