@@ -197,7 +197,8 @@ def test_incomplete_corpora_are_listed_and_nothing_is_written(
         f"missing: libri_dev_enrolls: 1 of 2321 utterances are not in {libri}/dev-clean, e.g. 1272-128104-0000" in lines
     )
     (iemocap_line,) = [line for line in lines if line.startswith("missing: IEMOCAP_dev")]
-    assert f"Ses05F has 0 utterances of the four emotions in {iemocap}, Table 2 says 590" in iemocap_line
+    counts = f"utterances of the four emotions in {iemocap}: Ses05F 0 (Table 2: 590), Ses05M 0 (Table 2: 651); "
+    assert counts in iemocap_line
     assert "1 of 4290 audio files are missing" in iemocap_line
     assert lines[-1] == "voiceveil: nothing was written. Complete the corpora, or write the other sets with --partial."
     assert not (tmp_path / "data").exists()
@@ -206,6 +207,13 @@ def test_incomplete_corpora_are_listed_and_nothing_is_written(
         "corpora", "design.json", "libri_test_enrolls", "libri_test_trials_f", "libri_test_trials_m",
     ]  # fmt: skip
     assert set(json.loads((tmp_path / "data/design.json").read_text())["missing"]) >= {"IEMOCAP_dev", "train-clean-360"}
+
+
+def test_misspelled_folder_is_one_sentence(tmp_path: Path, raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(raw / "LibriSpech")
+    assert main(["corpus", "prepare", "vpc2024", "--librispeech", folder, "--out", str(tmp_path / "data")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{folder}: no such folder (give the folder of LibriSpeech that has SPEAKERS.TXT" in line
 
 
 def test_corpora_that_are_not_given_are_named(tmp_path: Path, raw: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,17 @@ SMALLER: dict[tuple[str, ...], list[str]] = {
     ("train", "intonation"): ["--steps", "1", "--quiet"],
     ("train", "voicing"): ["--steps", "1", "--quiet"],
     ("anonymize", "pool=exp/pool"): ["--set", "candidates=2", "--set", "averaged=1"],
+    ("train", "asv", "official"): [
+        "--channels",
+        "8",
+        "--epochs",
+        "1",
+        "--batch-size",
+        "4",
+        "--seconds-per-chunk",
+        "0.5",
+    ],
+    ("train", "ser"): ["--epochs", "1"],
     ("train", "ctc-attention"): ["--size", "small", "--steps", "1", "--batch-size", "2", "--quiet"],
     ("train", "ctc-attention-masked"): ["--size", "small", "--steps", "1", "--batch-size", "2", "--quiet"],
 }
@@ -37,10 +48,13 @@ def main(arguments: list[str]) -> int:
     """Run the command; returns its exit code."""
     if arguments[:2] in (["listen", "serve"], ["board", "serve"]) or {"live", "--serve"} <= set(arguments):
         return _serve([*_COMMAND, *arguments, "--port", "0"])
-    for words, options in SMALLER.items():
-        if set(words) <= set(arguments):
-            arguments = [*arguments, *options]
-    return subprocess.run([*_COMMAND, *arguments], check=False).returncode
+    return subprocess.run([*_COMMAND, *made_small(arguments)], check=False).returncode
+
+
+def made_small(arguments: list[str]) -> list[str]:
+    """Return the arguments with the options of ``SMALLER``."""
+    options = [option for words, more in SMALLER.items() if set(words) <= set(arguments) for option in more]
+    return [*arguments, *options]
 
 
 def _serve(command: list[str]) -> int:

@@ -46,7 +46,7 @@ BEFORE = {
 
 
 #: Pages that have a test of their own, which looks at what the commands print.
-TESTED_ELSEWHERE = {"docs/guide/tutorial.md"}  # tests/documentation/test_tutorial.py
+TESTED_ELSEWHERE = {"docs/guide/tutorial.md", "docs/official.md"}  # test_tutorial.py, test_official.py
 
 
 def name_of(page: Path) -> str:

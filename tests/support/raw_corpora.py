@@ -6,6 +6,7 @@ The larger ones, VCTK and train-clean-360, are at their official sizes without f
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
@@ -38,16 +39,29 @@ def tiny_audio(suffix: str = ".flac", rate: int = 16000) -> bytes:
     return data.getvalue()
 
 
-def make_librispeech(root: Path) -> Path:
-    """Write ``dev-clean`` and ``test-clean``: the listed utterances."""
+def tiny_flac(key: str) -> bytes:
+    """Return the same 20 ms for every utterance."""
+    return tiny_audio(".flac")
+
+
+def tiny_wav(key: str) -> bytes:
+    """Return the same 20 ms for every utterance."""
+    return tiny_audio(".wav")
+
+
+def make_librispeech(
+    root: Path, listed: Mapping[str, Sequence[str]] | None = None, audio: Callable[[str], bytes] = tiny_flac
+) -> Path:
+    """Write ``dev-clean`` and ``test-clean``: the utterances of the challenge's lists, or of others."""
+    listed = listed or libri_ids()
     speakers: dict[str, tuple[str, str]] = {}
     for split in ("dev", "test"):
-        ids = {part: libri_ids()[f"libri_{split}_{part}"] for part in ("enrolls", "trials_f", "trials_m")}
+        ids = {part: listed[f"libri_{split}_{part}"] for part in ("enrolls", "trials_f", "trials_m")}
         for gender in "fm":
             speakers |= {key.split("-")[0]: (gender, f"{split}-clean") for key in ids[f"trials_{gender}"]}
         tried = [*ids["trials_f"], *ids["trials_m"]]
         texts = dict(zip(tried, _texts(len(tried), WORDS[f"libri_{split}"]), strict=True))
-        _write_chapters(root / f"{split}-clean", texts | dict.fromkeys(ids["enrolls"], "SOME WORDS"))
+        write_chapters(root / f"{split}-clean", texts | dict.fromkeys(ids["enrolls"], "SOME WORDS"), audio)
     lines = [
         f"{name:<5}| {gender.upper()} | {subset} | 8.0 | Some | Body" for name, (gender, subset) in speakers.items()
     ]
@@ -79,8 +93,8 @@ def _texts(count: int, words: int) -> list[str]:
     return [" ".join(["WORD"] * (words // count + (index < words % count))) for index in range(count)]
 
 
-def _write_chapters(folder: Path, texts: dict[str, str]) -> None:
-    audio = tiny_audio()
+def write_chapters(folder: Path, texts: Mapping[str, str], audio: Callable[[str], bytes] = tiny_flac) -> None:
+    """Write a subset of LibriSpeech: recordings and transcripts."""
     chapters: dict[str, list[str]] = {}
     for key in sorted(texts):
         chapters.setdefault(key.rpartition("-")[0], []).append(key)
@@ -88,7 +102,7 @@ def _write_chapters(folder: Path, texts: dict[str, str]) -> None:
         place = folder.joinpath(*chapter.split("-"))
         place.mkdir(parents=True, exist_ok=True)
         for key in keys:
-            (place / f"{key}.flac").write_bytes(audio)
+            (place / f"{key}.flac").write_bytes(audio(key))
         (place / f"{chapter}.trans.txt").write_text("".join(f"{key} {texts[key]}\n" for key in keys))
 
 
@@ -172,9 +186,11 @@ def _write_vctk_utterance(root: Path, key: str, text: str) -> None:
         path.write_bytes(data)
 
 
-def make_iemocap(root: Path) -> Path:
+def make_iemocap(
+    root: Path, counts: Mapping[tuple[str, str], int] = TABLE_2, audio: Callable[[str], bytes] = tiny_wav
+) -> Path:
     """Write IEMOCAP with the numbers of utterances of Table 2 of the 2024 plan, and some of other emotions."""
-    for (session, gender), count in TABLE_2.items():
+    for (session, gender), count in counts.items():
         dialog = f"Ses0{session}{gender.upper()}_impro01"
         turns = [(f"{dialog}_{gender.upper()}{number:03d}", label) for number, label in
                  zip(range(count), cycle(("ang", "hap", "exc", "neu", "sad")))]  # fmt: skip
@@ -187,5 +203,5 @@ def make_iemocap(root: Path) -> Path:
         words = [f"{key} [{i}.0-{i}.5]: Yes, I do." for i, (key, _) in enumerate(turns)]
         (base / f"dialog/transcriptions/{dialog}.txt").write_text("\n".join(words))
         for key, _ in turns:
-            (base / f"sentences/wav/{dialog}/{key}.wav").write_bytes(tiny_audio(".wav"))
+            (base / f"sentences/wav/{dialog}/{key}.wav").write_bytes(audio(key))
     return root

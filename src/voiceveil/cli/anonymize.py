@@ -182,9 +182,10 @@ def run(args: argparse.Namespace) -> int:
             raise InputError("--publish takes one input, or several audio files", fix="run the command once for each")
         failed = False
         with chosen_jobs(args) as jobs:
-            for source, target in sources:
+            for target_number, (source, target) in enumerate(sources, 1):
                 summary = anonymize(source, target, system=system, jobs=jobs, publish=publish, **_options(args))
-                _print_summary(summary, system, args, to_stderr=str(out) == PIPE, source=source)
+                last = target_number == len(sources)
+                _print_summary(summary, system, args, to_stderr=str(out) == PIPE, source=source, last=last)
                 failed = failed or bool(summary.failures)
     return int(failed)
 
@@ -294,8 +295,12 @@ def _print_summary(
     *,
     source: str | Corpus,
     to_stderr: bool = False,
+    last: bool = True,
 ) -> None:
-    """Print the summary of a run, the comparison with the originals, and what to do before publishing."""
+    """Print the summary of a run, the comparison with the originals, and what to do before publishing.
+
+    Of several runs the last one has the advice for all, unless a run has advice of its own.
+    """
     seeded = args.seed is not None or args.draws == "official"
     advice = _advice(summary, system, key_file=args.key_file, seeded=seeded, asked=args.publish is not None)
     stream = sys.stderr if to_stderr else sys.stdout
@@ -311,7 +316,9 @@ def _print_summary(
             file=stream,
         )
     else:
-        lines = [*str(summary).splitlines(), *expected, *([] if check is None else str(check).splitlines()), *advice]
+        lines = [*str(summary).splitlines(), *(expected if last else [])]
+        lines += [] if check is None else str(check).splitlines()
+        lines += advice if last or summary.published or summary.left_over else []
         print_lines(*([] if to_stderr and args.quiet else lines), file=stream)
 
 

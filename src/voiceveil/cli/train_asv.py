@@ -17,7 +17,7 @@ from voiceveil.cli.options import add_out
 from voiceveil.cli.train_options import add_augmentation, add_data, add_run, augmentation, training_run
 from voiceveil.core.terminal import clock, print_lines
 from voiceveil.corpus.training_part import open_training_corpus
-from voiceveil.training.asv import AsvSettings, train_asv
+from voiceveil.training.asv import AsvSettings, kind_of_speech, train_asv
 from voiceveil.training.asv_recipes import RECIPES
 
 __all__ = ["EXAMPLES", "HELP", "add_arguments", "run"]
@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trained-on",
         choices=["original", "anonymized", "similar"],
-        default="original",
-        help="what the data are: original speech (default), that of the system to attack, or of one like it",
+        help="what the data are: original speech, that of the system to attack, or of one like it (default: original; "
+        "must be said of data that `voiceveil anonymize` wrote)",
     )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the speech (default: the recipe's)")
     parser.add_argument("--batch-size", type=int, metavar="N", help="chunks in a batch (default: the recipe's)")
@@ -74,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and print the size, the data, the accuracy and the EER."""
+    corpora = [open_training_corpus(spec) for spec in args.data]
     settings = AsvSettings(
         model=args.model,
         recipe=args.recipe,
@@ -82,11 +83,11 @@ def run(args: argparse.Namespace) -> int:
         seconds_per_chunk=args.seconds_per_chunk,
         channels=args.channels,
         validation_speakers=args.validation_speakers,
-        trained_on=args.trained_on,
+        trained_on=args.trained_on or kind_of_speech(corpora),
         augmentation=augmentation(args, args.seed),
         seed=args.seed,
     )
-    record = train_asv([open_training_corpus(spec) for spec in args.data], args.out, settings, training_run(args))
+    record = train_asv(corpora, args.out, settings, training_run(args))
     print_lines(*([json.dumps(record)] if args.json else _lines(record, args.out)))
     return 0
 

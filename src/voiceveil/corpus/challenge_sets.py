@@ -102,6 +102,9 @@ def build_challenge_sets(edition: str, sources: Sources) -> ChallengeSets:
     """
     if edition not in EDITIONS:
         raise InputError(f"unknown edition {edition!r}", fix=f"give one of {', '.join(EDITIONS)}")
+    if not sources.librispeech.is_dir():
+        fix = "give the folder of LibriSpeech that has SPEAKERS.TXT, dev-clean, test-clean and train-clean-360"
+        raise InputError("no such folder", where=sources.librispeech, fix=fix)
     built = ChallengeSets()
     for split in _SPLITS:
         _add_libri(built, edition, split, sources.librispeech)
@@ -200,11 +203,14 @@ def _add_iemocap(built: ChallengeSets, folder: Path | None) -> None:
 
 def _table_2_differences(corpus: Corpus, folder: Path) -> Iterator[str]:
     """Yield where a copy of IEMOCAP is not complete."""
+    counts = []
     for (session, gender), expected in TABLE_2.items():
         speaker = f"Ses0{session}{gender.upper()}"
         count = len(corpus.by_speaker.get(speaker, ()))
         if count != expected:
-            yield f"{speaker} has {count} utterances of the four emotions in {folder}, Table 2 says {expected}"
+            counts.append(f"{speaker} {count} (Table 2: {expected})")
+    if counts:
+        yield f"utterances of the four emotions in {folder}: {', '.join(counts)}"
     absent = [utterance.path for utterance in corpus if not utterance.path.is_file()]
     if absent:
         yield f"{len(absent)} of {len(corpus)} audio files are missing, e.g. {absent[0]}"

@@ -48,13 +48,20 @@ def find_anonymized(originals: Mapping[str, Corpus], home: Path, suffix: str) ->
     for name, original in originals.items():
         directory = home / f"{name}{suffix}"
         if not directory.is_dir():
-            raise InputError("no anonymized set", where=directory, fix="anonymize it: `voiceveil anonymize`")
+            raise InputError("no anonymized set", where=directory, fix=_how_to_get(name, home))
         audio = _audio(directory)
         _compare(name, audio, originals, directory)
         _check_headers(audio, directory)
         spoken = tuple(replace(u, path=audio[u.id].resolve(), start=0.0, duration=None, seconds=None) for u in original)
         anonymized[name] = Corpus(directory.name, spoken, original.trials, "kaldi", directory)
     return anonymized
+
+
+def _how_to_get(name: str, home: Path) -> str:
+    """Return what to do about a set that is not there: other suffixes that are, or to anonymize it."""
+    there = sorted(path.name.removeprefix(name) for path in home.glob(f"{name}_*") if path.is_dir())
+    others = f"; with other suffixes there is {', '.join(there[:5])}" if there else ""
+    return f"anonymize it: `voiceveil anonymize`{others}"
 
 
 def _audio(directory: Path) -> dict[str, Path]:

@@ -25,6 +25,7 @@ from voiceveil.corpus import Corpus, Utterance
 from voiceveil.models.speaker.networks import speaker_model
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
+from voiceveil.run.outputs import ledger_of
 from voiceveil.training.asv_data import TrainingSet, collect, digest, divide, usable_utterances
 from voiceveil.training.asv_recipes import AsvRecipe, recipe_for
 from voiceveil.training.asv_trainer import CHECKPOINT_KIND, Trainer
@@ -32,7 +33,7 @@ from voiceveil.training.augmentation import Augmentation, Augmenter
 from voiceveil.training.feature_store import CopyMaker, JoinedStore, copy_of, open_store
 from voiceveil.training.training_run import TrainingRun, check_run, finished_training, write_record
 
-__all__ = ["AsvSettings", "train_asv"]
+__all__ = ["AsvSettings", "kind_of_speech", "train_asv"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,18 @@ class AsvSettings:
     trained_on: Literal["original", "anonymized", "similar"] = "original"
     augmentation: Augmentation | None = None
     seed: int = 0
+
+
+def kind_of_speech(corpora: Sequence[Corpus]) -> Literal["original"]:
+    """Return what speech is if the user says nothing: original; an ``InputError`` if a run here has anonymized it.
+
+    The encoder's record tells attackers what it was trained on. A wrong record is found only after the training.
+    """
+    for corpus in corpora:
+        if corpus.root is not None and ledger_of(corpus.root).is_file():
+            fix = "add --trained-on anonymized (for the semi-informed attacker), similar or original"
+            raise InputError("`voiceveil anonymize` wrote these data: say what they are", where=corpus.root, fix=fix)
+    return "original"
 
 
 def train_asv(

@@ -52,8 +52,12 @@ class SourceModel:
 
     @cached_property
     def folder(self) -> Path:
-        """Where the model lies."""
-        return find_model(self.name)
+        """Where the model lies; an ``InputError`` if it is not on this machine."""
+        try:
+            return find_model(self.name)
+        except InputError as error:
+            fix = "give the folder of facebook/wav2vec2-base, with config.json and weights; nothing is downloaded here"
+            raise InputError(error.what, where=error.where, fix=fix) from error
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -55,8 +55,12 @@ class SpeechBrainModel:
 
     @property
     def folder(self) -> Path:
-        """Folder of the weights, e.g. ``exp/asv_orig/CKPT+10``."""
-        return checkpoint(Path(self.path), self.mode)
+        """Folder of the weights, e.g. ``exp/asv_orig/CKPT+10``; an ``InputError`` if ``path`` is no folder."""
+        path = Path(self.path)
+        if not path.is_dir():
+            fix = f"give a folder like {self.example} of the challenge"
+            raise InputError(f"no such folder of the {self.kind}", where=path, fix=fix)
+        return checkpoint(path, self.mode)
 
     @property
     def files(self) -> list[Path]:

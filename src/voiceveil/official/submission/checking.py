@@ -97,7 +97,8 @@ def check(
     """
     archive, data = Path(archive), Path(data)
     if not archive.is_file():
-        raise InputError("no such file", where=archive)
+        fix = "give the archive whose name `voiceveil submit RESULTS` prints, e.g. results/b2/submission_b2.tar.gz"
+        raise InputError("no such file", where=archive, fix=fix)
     own = load_protocol(protocol)
     layout = archive_layout(own)
     rules = layout.official_rules(own)

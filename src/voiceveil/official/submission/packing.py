@@ -25,7 +25,7 @@ from voiceveil.core.errors import InputError
 from voiceveil.core.output_guard import refuse_files, refuse_same_files
 from voiceveil.core.safe_archive import Member
 from voiceveil.corpus import Corpus, open_corpus
-from voiceveil.evaluation.protocol import Protocol, load_protocol, protocol_of
+from voiceveil.evaluation.protocol import Official, Protocol, load_protocol, protocol_of
 from voiceveil.evaluation.protocol_checks import official_set
 from voiceveil.evaluation.results import Results
 from voiceveil.official import read_results
@@ -176,13 +176,31 @@ def _has_stand_ins(results: Results, out: Path, unofficial: bool) -> bool:
     """Return whether figures are by other models than the challenge's; an ``InputError`` unless ``unofficial``."""
     official = protocol_of(results).official
     others = [] if official is None else stand_ins(results.info["official"]["names"], official)
-    if others and not unofficial:
+    if official is not None and others and not unofficial:
+        options = _official_options([text.partition(":")[0] for text in others], official, results)
         raise InputError(
             f"figures that are not by the challenge's own evaluators: {', '.join(others)}",
             where=out,
-            fix="evaluate with the official models, or pack an archive that says so everywhere with --unofficial",
+            fix=f"evaluate with the official models{options}, or pack an archive that says so everywhere with "
+            "--unofficial",
         )
     return bool(others)
+
+
+def _official_options(names: Sequence[str], official: Official, results: Results) -> str:
+    """Return the options of `voiceveil evaluate` for the official models with these names, where it can run them."""
+    models = {
+        "ASV_eval": ("asv", "--attackers", "exp/asv_orig"),
+        "ASV_eval^anon": ("asv", "--attackers", f"exp/asv_anon{results.info['suffix']}"),
+        "ASR_eval": ("asr", "--recognizers", "exp/asr"),
+        "SER_eval": ("ser", "--emotion-models", "exp/ser"),
+    }
+    options: dict[str, list[str]] = {}
+    for name in (known for known in models if known in names):
+        kind, option, folder = models[name]
+        options.setdefault(option, []).extend(f"{model}:{folder}" for model in official.evaluators.get(kind, ())[:1])
+    words = " ".join(f"{option} {','.join(folders)}" for option, folders in options.items() if folders)
+    return f" ({words}; docs/official.md)" if words else ""
 
 
 def _suffix(results: Results, out: Path) -> str:
@@ -226,12 +244,8 @@ def _check_sets(results: Results, corpora: dict[str, Corpus], suffix: str) -> No
 def _result_files(part: _Evaluation, partial: bool, *, several: bool) -> dict[str, Path]:
     """Return name in the archive -> file; ``several`` evaluations keep their ``results.json`` apart."""
     results, out = part.results, part.out
-    if not partial and not results.info["official"]["names"]["ASV_eval^anon"]:
-        raise InputError(
-            "no attacker has learned from anonymized speech: the EERs that the challenge ranks by are missing",
-            where=out,
-            fix="evaluate with an attacker such as campplus-adapted, or pack a part with --partial",
-        )
+    if not partial:
+        _require_figures(results, out)
     files: dict[str, Path] = {}
     for name in map(str, results.info["official"]["files"]):
         parts = PurePosixPath(name).parts
@@ -244,6 +258,25 @@ def _result_files(part: _Evaluation, partial: bool, *, several: bool) -> dict[st
         language = f"_{results.protocol}" if several else ""
         files[f"{part.layout.summary_folder}/results{part.suffix}{language}.json"] = out / "results.json"
     return files
+
+
+def _require_figures(results: Results, out: Path) -> None:
+    """Raise an ``InputError`` if figures that the challenge asks for are missing."""
+    names, protocol = results.info["official"]["names"], protocol_of(results)
+    needs = {
+        "ASV_eval^anon": "no attacker has learned from anonymized speech: the EERs for the ranking are missing",
+        "ASV_eval": "no attacker has learned from original speech: the EERs without protection are missing",
+    }
+    if "wer" in protocol.metrics:
+        needs["ASR_eval"] = "the WERs are missing"
+    if "uar" in protocol.metrics:
+        needs["SER_eval"] = "the UARs are missing"
+    for name, problem in needs.items():
+        if not names.get(name) and protocol.official is not None:
+            options = _official_options([name], protocol.official, results)
+            trained = " trained with `--trained-on anonymized`" if name == "ASV_eval^anon" else ""
+            fix = f"evaluate with a model{trained} for {name}{options}, or pack a part with --partial"
+            raise InputError(problem, where=out, fix=fix)
 
 
 @dataclass(frozen=True)
