@@ -316,7 +316,7 @@ def _print_summary(
             file=stream,
         )
     else:
-        lines = [*str(summary).splitlines(), *(expected if last else [])]
+        lines = [*str(summary).splitlines(), *(expected if last else expected[1:])]
         lines += [] if check is None else str(check).splitlines()
         lines += advice if last or summary.published or summary.left_over else []
         print_lines(*([] if to_stderr and args.quiet else lines), file=stream)
