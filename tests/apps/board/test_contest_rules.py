@@ -285,6 +285,10 @@ def test_export_holds_all_submissions_and_results_to_rank(data: Path, tmp_path: 
     assert len(list(csv.DictReader((out / "figures.csv").open()))) == 6
     paths = [str(out / "results" / team / "s") for team in "AB"]
     assert main(["rank", *paths]) == 0
+    store.add_team("B")
+    store.disqualify("team", "B", "cheating")
+    assert main(["board", "export", str(folder), "--out", str(tmp_path / "second")]) == 0
+    assert [path.name for path in (tmp_path / "second" / "results").iterdir()] == ["A"]
     assert main(["board", "export", str(folder), "--out", str(out)]) == 1
 
 

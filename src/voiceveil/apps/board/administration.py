@@ -289,7 +289,8 @@ def export_board(folder: Path, out: Path, database: str | None = None) -> list[P
     """Write all that the board knows into a new folder, and return the files.
 
     ``submissions.csv`` has one line for each submission, ``figures.csv`` one for each of their figures;
-    ``results/TEAM/SYSTEM/results.json`` holds the figures of an entry that counts, for `voiceveil rank` and `report`.
+    ``results/TEAM/SYSTEM/results.json`` holds the figures of an entry that counts, for `voiceveil rank` and `report`;
+    disqualified ones are left out.
     Hidden figures are in these files: they are for the organizer.
 
     Raises

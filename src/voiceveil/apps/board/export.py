@@ -48,6 +48,8 @@ def write_export(contest: Contest, store: Store, out: Path) -> list[Path]:
         return files
     info = {"protocol": protocol_document(contest.rules)}
     for entry in board_entries(contest, store, _END_OF_TIME).values():
+        if entry.disqualified:  # it would be ranked with the others
+            continue
         own = entry.submission
         place = out / "results" / own.team / f"{own.system}{'-late' if entry.late else ''}" / "results.json"
         results = Results(entry.name, contest.rules.name, entry.figures, info)
