@@ -1,6 +1,6 @@
 """Conversations: who speaks when, what leaks of a hidden speaker, and how distinct the new voices are.
 
-    python benchmarks/conversations.py DATA [--conversations 16] [--pairs 8] [--system veil]
+    python benchmarks/conversations.py DATA [--conversations 12] [--pairs 6] [--system veil]
 
 DATA holds ``libri_dev_trials_f`` and ``libri_dev_trials_m``, from which conversations of two to four speakers are made,
 and ``meetings``: excerpts of real ones. Pauses between turns have a mean of 0 s and a standard deviation of 0.6 s: half
@@ -190,19 +190,18 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--conversations", type=int, default=16)
-    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--conversations", type=int, default=12, help="for turns and leaks; 0: none")
+    parser.add_argument("--pairs", type=int, default=6, help="for voices; 0: none")
     parser.add_argument("--system", default="veil")
     args = parser.parse_args()
-    heading = ("turns of", "recordings", "error", "miss", "false alarm", "confusion", "number right")
-    synthetic, leaks = measure_synthetic(args.data, args.conversations)
-    print(Table(heading, (*synthetic, *measure_meetings(args.data / "meetings"))).to_markdown(), flush=True)
-    print()
-    print(Table(("turns", "margin in s", "leaked", "kept"), tuple(leaks)).to_markdown(), flush=True)
-    print()
-    voices = measure_voices(args.data, args.pairs, args.system)
-    title = ("speaker", "speaker", "cosine before", "cosine after", "two halves of one, after")
-    print(Table(title, tuple(voices)).to_markdown())
+    if args.conversations:
+        heading = ("turns of", "recordings", "error", "miss", "false alarm", "confusion", "number right")
+        synthetic, leaks = measure_synthetic(args.data, args.conversations)
+        print(Table(heading, (*synthetic, *measure_meetings(args.data / "meetings"))).to_markdown(), "\n", flush=True)
+        print(Table(("turns", "margin in s", "leaked", "kept"), tuple(leaks)).to_markdown(), "\n", flush=True)
+    if args.pairs:
+        title = ("speaker", "speaker", "cosine before", "cosine after", "two halves of one, after")
+        print(Table(title, tuple(measure_voices(args.data, args.pairs, args.system))).to_markdown())
 
 
 if __name__ == "__main__":
