@@ -83,7 +83,7 @@ def test_drawing_ends_when_voices_are_distinct(monkeypatch: pytest.MonkeyPatch) 
         first, second = (AngleEncoder()(Waveform(voice.convert(speech["a"]), 16000)) for voice in result.values())
         assert result["a"].similarity == pytest.approx(float(first @ second), abs=1e-5)
         assert float(first @ second) <= MOST_SIMILAR
-        assert AngleEncoder.calls - 2 <= 20
+        assert AngleEncoder.calls - 2 <= 40
 
 
 def test_kept_voices_are_avoided_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,9 +25,9 @@ RATE = 16000
 #: Largest cosine between two voices of a conversation that ends the drawing. Over minutes of speech it is higher than
 #: over the seconds that are tried, by up to 0.1.
 MOST_SIMILAR = 0.45
-_ROUNDS = 10  # draws for each speaker at most
+_ROUNDS = 20  # draws for each speaker at most
 _MOST_STEPS = 20_000  # of the search for the most distinct draws
-_TRIED = 12 * RATE  # samples of speech that a draw is tried on
+_TRIED = 8 * RATE  # samples of speech that a draw is tried on
 
 
 @dataclass(frozen=True)
