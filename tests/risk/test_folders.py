@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from voiceveil.audio import save
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Utterance
-from voiceveil.risk.folders import choose_lengths, design_sets, read_release, refuse_swapped
+from voiceveil.risk.folders import choose_lengths, design_sets, read_release, refuse_swapped, too_few_to_learn
 from voiceveil.risk.sets import split_of_design
 from voiceveil.testing import synthetic_voice
 
@@ -66,6 +67,16 @@ def test_lengths_are_those_that_half_of_the_speakers_allow() -> None:
     assert choose_lengths(split, speaker, [2]).lengths == (2,)
     with pytest.raises(InputError, match=r"L = 5: 0 of 4 .*the recordings allow --lengths 1,3"):
         choose_lengths(split, speaker, [5])
+
+
+def test_attackers_learn_from_enough_speakers_only() -> None:
+    enough, few = corpus(5.0, *[4] * 8), corpus(5.0, *[4] * 7, 3)
+    assert too_few_to_learn([enough], {}) == ""
+    reason = too_few_to_learn([few], {})
+    assert "it needs 8 speakers with 4 recordings each, and 7 have them" in reason
+    nameless = Corpus("flat", tuple(replace(u, speaker=None) for u in enough))
+    assert "0 have them" in too_few_to_learn([nameless], {})
+    assert too_few_to_learn([nameless], enough.by_id) == ""
 
 
 def test_too_few_recordings_or_unknown_speakers_are_refused() -> None:

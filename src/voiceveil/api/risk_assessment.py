@@ -26,7 +26,7 @@ from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
 from voiceveil.risk.embedding_sources import EmbeddingSources, attack_from_embeddings
 from voiceveil.risk.embeddings import Norm
-from voiceveil.risk.folders import choose_lengths, design_sets, refuse_swapped
+from voiceveil.risk.folders import choose_lengths, design_sets, refuse_swapped, too_few_to_learn
 from voiceveil.risk.labels import AttributeLabels, read_labels
 from voiceveil.risk.score_matrices import assess_scores
 from voiceveil.risk.sets import ATTACKERS, RiskAttack, read_split, split_of_design
@@ -289,7 +289,9 @@ def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
     else:
         recordings = _recordings(settings)
         plan, left_out = _plan_for(recordings, settings)
-        attacks, checks = _from_audio(recordings, settings, labels)
+        attackers, reasons = _attackers(recordings, settings)
+        left_out += reasons
+        attacks, checks = _from_audio(recordings, settings, attackers, labels)
     assessment = assess(
         attacks,
         plan,
@@ -349,7 +351,7 @@ def _fitted_plan(
 
 
 def _from_audio(
-    recordings: Recordings, settings: RiskSettings, labels: AttributeLabels | None
+    recordings: Recordings, settings: RiskSettings, attackers: Mapping[str, str], labels: AttributeLabels | None
 ) -> tuple[list[RiskAttack], list[Check]]:
     known = recordings.known()
     ids = list(recordings.split)
@@ -364,18 +366,26 @@ def _from_audio(
     try:
         with use_device(settings.device):
             context = RunContext(cache, settings.jobs, progress=settings.options.progress)
-            attacks = attacks_from_audio(recordings, _attackers(settings), context, attributes)
+            attacks = attacks_from_audio(recordings, attackers, context, attributes)
         return attacks, check_recordings(recordings, cache)
     finally:
         cache.close()
 
 
-def _attackers(settings: RiskSettings) -> dict[str, str]:
-    """Return attacker -> encoder: all that the recordings allow."""
+def _attackers(recordings: Recordings, settings: RiskSettings) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return attacker -> encoder: all that the recordings allow; and why one is left out that nobody named."""
     names = ["original"] if settings.original else []
     if settings.anonymized:
         names += ["ignorant", *(["semi-informed"] if settings.options.train_similar else []), "informed"]
-    return {name: _ENCODERS[name] for name in names} | dict(settings.options.encoders)
+    reason = ""
+    if "informed" in names and "informed" not in settings.options.encoders:
+        reason = too_few_to_learn(recordings.training or recordings.anonymized, recordings.known())
+    if reason:
+        names.remove("informed")
+        if settings.options.progress:
+            print_lines(f"left out: {reason}", file=sys.stderr)
+    chosen = {name: _ENCODERS[name] for name in names} | dict(settings.options.encoders)
+    return chosen, (reason,) if reason else ()
 
 
 def _split(settings: RiskSettings, original: Sequence[Corpus]) -> dict[str, str]:

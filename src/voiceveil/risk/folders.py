@@ -17,15 +17,16 @@ from voiceveil.core.atomic_files import RECORDS
 from voiceveil.core.documents import parse_json
 from voiceveil.core.errors import InputError
 from voiceveil.core.files import bounded_lines, open_file
-from voiceveil.corpus import Corpus
+from voiceveil.corpus import Corpus, Utterance
 from voiceveil.corpus.legal_sets import design_legal_sets
 from voiceveil.corpus.trial_design import Design
 
-__all__ = ["LengthChoice", "choose_lengths", "design_sets", "read_release", "refuse_swapped"]
+__all__ = ["LengthChoice", "choose_lengths", "design_sets", "read_release", "refuse_swapped", "too_few_to_learn"]
 
 #: The paper's conversation lengths.
 LENGTHS = (1, 3, 30)
 _MOST_SPEAKERS = 0.8  # share of the speakers who must have enough speech for a design
+_SPEAKERS_TO_LEARN, _RECORDINGS_TO_LEARN = 8, 4
 _TESTED = 0.5  # share of the speakers of B who must have enough utterances for a length
 
 
@@ -62,6 +63,28 @@ def design_sets(corpus: Corpus, *, seed: int = 0) -> Design:
             return design
     third = max(1, usable[wanted - 1] // 3)
     return design_legal_sets(corpus, a=2 * third, b=third, unit="utterances", seed=seed)
+
+
+def too_few_to_learn(corpora: Sequence[Corpus], known: Mapping[str, Utterance]) -> str:
+    """Return why an attacker cannot learn from some speech; "" if it can.
+
+    Its back-end is chosen by cross-validation over speakers with four recordings or more, of whom each fold needs two.
+
+    Parameters
+    ----------
+    corpora
+        Training speech.
+    known
+        Utterance id -> utterance with its speaker, where a corpus does not say it.
+    """
+    counts = Counter(known.get(u.id, u).speaker for corpus in corpora for u in corpus)
+    able = sum(count >= _RECORDINGS_TO_LEARN for name, count in counts.items() if name is not None)
+    if able >= _SPEAKERS_TO_LEARN:
+        return ""
+    return (
+        f"an attacker who learns from anonymized speech: it needs {_SPEAKERS_TO_LEARN} speakers with "
+        f"{_RECORDINGS_TO_LEARN} recordings each, and {able} have them; --train takes speech of others"
+    )
 
 
 @dataclass(frozen=True)

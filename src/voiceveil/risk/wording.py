@@ -61,5 +61,10 @@ def overall_sentence(assessment: Assessment) -> str:
     return {
         "found": f"Verdict: people can be found again more often than by guessing ({found}).",
         "not found": "Verdict: people were not found again, by the attackers that were tried.",
-        "cannot be said": "Verdict: it cannot be said with so few people whether they can be found again.",
+        "cannot be said": "Verdict: it cannot be said with so few people whether they can be found again. "
+        + " ".join(
+            f"{v.criterion.replace('_', ' ').capitalize()}: {needed}"
+            for v in verdicts
+            if (needed := needed_sentence(v))
+        ),
     }[assessment.outcome]
