@@ -3,8 +3,8 @@
 Conventions: ``original`` and ``anonymized`` are the two sides of a :class:`RecordingPair`. Similarity is the cosine of
 CAM++ embeddings, -1 to 1, read beside what same and different people score (:func:`reference`, measured once by
 ``scripts/measure_comparison.py``). Words kept are those that a recognizer finds in the original and again in the
-anonymized recording. Naturalness is DNSMOS, 1 to 5. Voice, naturalness and intonation of long recordings are measured
-in their middle 60 s; intervals are over speakers, or over recordings where speakers are not known.
+anonymized recording. Naturalness is DNSMOS, 1 to 5. Voice and intonation of long recordings are measured in their
+middle 60 s, naturalness, which takes longer, in their middle 12 s; intervals are over speakers, or over recordings where speakers are not known.
 
 A low similarity does not prove protection: a trained attacker may still recognize the voice
 (:mod:`voiceveil.risk`).
@@ -38,8 +38,9 @@ from voiceveil.run.extract import Evaluator
 
 __all__ = ["MIDDLE", "PairComparison", "RecordingPair", "Reference", "compare_pairs", "reference", "sounds_like"]
 
-#: Seconds in the middle of a recording in which voice, naturalness and intonation are measured.
+#: Seconds in the middle of a recording in which voice and intonation are measured.
 MIDDLE = 60.0
+_RATED = 12.0  # seconds in the middle in which naturalness is measured
 Likeness = Literal["the same person", "in between", "another person"]
 
 
@@ -143,6 +144,7 @@ class _Middle:
 
     inner: Evaluator[Any]
     name: str
+    seconds: float = MIDDLE
 
     @property
     def rate(self) -> int:
@@ -156,11 +158,11 @@ class _Middle:
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the evaluator, and the length of the middle."""
-        return f"middle {MIDDLE:g} {self.inner.fingerprint()}"
+        return f"middle {self.seconds:g} {self.inner.fingerprint()}"
 
     def __call__(self, wave: Waveform) -> Any:
-        """Return the result for the middle 60 s."""
-        length = round(MIDDLE * wave.rate)
+        """Return the result for the middle."""
+        length = round(self.seconds * wave.rate)
         start = max(0, (len(wave) - length) // 2)
         return self.inner(replace(wave, samples=wave.samples[start : start + length]))
 
@@ -206,7 +208,7 @@ def compare_pairs(
     embeddings = measured("voice similarity", lambda: _Middle(encoder("campplus"), "voice similarity"))
     texts = measured("words kept", lambda: open_recognizer(recognizer))
     normalize = normalizer("plain") if texts is None else normalizer(normalization_of(open_recognizer(recognizer)))
-    ratings = measured("quality", lambda: _Middle(DNSMOS(), "naturalness"))
+    ratings = measured("quality", lambda: _Middle(DNSMOS(), "naturalness", _RATED))
     tracks = measured("pitch correlation", lambda: _Middle(tracker(), "intonation"))
     checks = measured("", _speech_check, ("original",))
     compared = []
