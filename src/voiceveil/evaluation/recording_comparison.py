@@ -4,7 +4,8 @@ Conventions: ``original`` and ``anonymized`` are the two sides of a :class:`Reco
 CAM++ embeddings, -1 to 1, read beside what same and different people score (:func:`reference`, measured once by
 ``scripts/measure_comparison.py``). Words kept are those that a recognizer finds in the original and again in the
 anonymized recording. Naturalness is DNSMOS, 1 to 5. Voice and intonation of long recordings are measured in their
-middle 60 s, naturalness, which takes longer, in their middle 12 s; intervals are over speakers, or over recordings where speakers are not known.
+middle 60 s, naturalness, which takes longer, in their middle 12 s. Intervals
+are over speakers, or over recordings where speakers are not known.
 
 A low similarity does not prove protection: a trained attacker may still recognize the voice
 (:mod:`voiceveil.risk`).
