@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,14 @@ from voiceveil.attack.trial_design import group_trials, in_half, mix_genders, si
 from voiceveil.cli.main import main
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus, Trials, Utterance
+from voiceveil.evaluation.inventory import take_inventory
+from voiceveil.evaluation.protocol import load_protocol
+from voiceveil.evaluation.results import Results
+from voiceveil.evaluation.tasks import TaskContext, TaskOptions, TaskSetup
+from voiceveil.evaluation.tasks.verification import VerificationTask
+from voiceveil.report.report_data import ReportData
+from voiceveil.report.sections import command
+from voiceveil.report.task_parts import _further_trials
 from voiceveil.run.context import RunContext
 
 
@@ -61,8 +70,6 @@ def test_groups_are_compared_with_whom_their_utterances_are_compared_with() -> N
 
 
 def test_group_with_a_trial_missing_from_the_list_is_not_compared() -> None:
-    from dataclasses import replace
-
     kept = ~((WOMEN.trials.enroll == "f1") & (WOMEN.trials.utterance == "f2-0"))
     grouped = group_trials(replace(WOMEN, trials=WOMEN.trials[kept]), 7)
     assert grouped is not None
@@ -183,10 +190,64 @@ def test_training_speakers_among_the_attacked_are_refused_unless_one_half_is_att
 def test_wrong_options_are_explained(
     speech: Path, options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["attack", "--data", str(speech), "--anon", "_same", "--attackers", "pitch-bumps", "-q", *options]
+    words = ["attack", "--data", str(speech), "--anon", "_same", "--attackers", "pitch-bumps", "-q", *options]
     try:
-        code = main(command)
+        code = main(words)
     except SystemExit as error:
         code = int(str(error.code))
     assert code in (1, 2)
     assert problem in capsys.readouterr().err
+
+
+_PROTOCOL = """
+name = "toy"
+title = "Toy"
+metrics = ["eer", "identified"]
+conditions = ["aa"]
+
+[[verification]]
+dataset = "toy"
+split = "dev"
+enroll = "toy_enrolls"
+trials = [{ set = "toy_trials_x" }]
+"""
+
+
+def test_figures_of_an_evaluation_name_the_kind_of_trials(speech: Path, tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text(_PROTOCOL)
+    inventory = take_inventory(load_protocol(tmp_path / "toy.toml"), speech)
+    options = TaskOptions(attackers=("pitch-bumps",), trial_utterances=(1, 2), mixed=True)
+    context = TaskContext(TaskSetup(inventory, speech, options), {}, RunContext(), tmp_path, "_same", speech)
+    result = VerificationTask().run(context)
+    results = Results("same", "toy", tuple(result.figures), dict(result.info))
+    results.save(tmp_path / "results.json")
+    again = Results.load(tmp_path / "results.json")
+    assert len(again.find("eer")) == 1, "rankings and official files see the trials of the list alone"
+    kinds = [(f.trial_utterances, f.trials, f.trial_kind) for f in again.find("eer_trials")]
+    assert kinds == [(1, "mixed", "mixed"), (2, "", "2 utterances"), (2, "mixed", "mixed, 2 utterances")]
+    assert len(again.find("identified")) == 4
+    assert again.info["tried"] == {"attackers": 1, "back-ends": 0}
+    several, speakers = _further_trials(ReportData(again, tmp_path))
+    assert [row[2] for row in several.rows] == ["mixed", "2 utterances", "mixed, 2 utterances"]
+    assert speakers.title == "Single speakers, by pitch-bumps"
+    assert len(speakers.rows) == 4
+    words = command(ReportData(replace_info(again), tmp_path)).replace("\\", "").split()
+    assert {"--trial-utterances", "1,2", "--trials", "mixed"} <= set(words)
+
+
+def replace_info(results: Results) -> Results:
+    """Return results that say which version made them, as those of an evaluation do."""
+    return replace(results, info={**results.info, "voiceveil": "0"})
+
+
+@pytest.mark.slow
+def test_histograms_of_codes_attack_in_one_command(speech: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("moonshine_voice")
+    options = ["--attackers", "codes:16,moonshine-adapted:2,fusion", "--speakers", "odd", "--resamples", "20"]
+    train = ["--train", str(speech / "toy_enrolls_same"), str(speech / "toy_trials_x_same")]
+    assert main(["attack", "--data", str(speech), "--anon", "_same", *options, *train]) == 0
+    shown = capsys.readouterr()
+    assert "3 attackers (codes:16, moonshine-adapted:2, fusion)" in shown.err
+    assert "tried: 3 attackers" in shown.out
+    assert "attacked: speakers with odd ids alone" in shown.out
