@@ -353,7 +353,7 @@ def test_protocol_with_plda_uses_plda_given_training_speech(made: Path, tmp_path
     assert list(result.notes) == []
     result = verified([], tmp_path / "b")
     assert {f.metric for f in result.figures} == {"eer"}
-    assert {"worst", "below", "identified", "candidates"} <= result.figures[0].detail["speakers"].keys()
+    assert {"worst", "below", "identified", "candidates"} <= result.figures[0].detail["speaker_rates"].keys()
     assert result.notes[0] == "scores are cosines: the PLDA of the protocol needs training speech, and there is none"
     assert "no Cllr of pitch-bumps" in result.notes[1]
 
