@@ -241,6 +241,8 @@ def test_killed_training_resumes_with_the_same_result(
     with pytest.raises(KeyboardInterrupt):
         train_asv([corpus], tmp_path / "killed", SETTINGS, TrainingRun(checkpoint_every=0.0))
     monkeypatch.undo()
+    with pytest.raises(InputError, match="killed: the training of the encoder has not finished"):
+        encoder(f"speechbrain:{tmp_path / 'killed'}").check()  # a half-trained attacker would overstate privacy
     train_asv([corpus], tmp_path / "killed", SETTINGS)
     states = [read_tensors(tmp_path / name / "CKPT+2" / "embedding_model.ckpt") for name in ("calm", "killed")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])

@@ -190,6 +190,8 @@ def test_killed_training_resumes_with_the_same_result(
     monkeypatch.undo()
     first = (tmp_path / "ser" / "fold_1" / "record.json").stat().st_mtime_ns
     assert (tmp_path / "ser" / "fold_2" / "checkpoint.safetensors").exists()
+    with pytest.raises(InputError, match="fold_2: the training of the emotion model has not finished"):
+        pretrained_recognizer(f"speechbrain:{tmp_path / 'ser'}")
     record = train_ser(corpora, tmp_path / "ser", settings)
     assert (tmp_path / "ser" / "fold_1" / "record.json").stat().st_mtime_ns == first
     assert not list(tmp_path.glob("ser/fold_*/checkpoint.safetensors"))

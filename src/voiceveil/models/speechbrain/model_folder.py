@@ -13,6 +13,8 @@ from voiceveil.models.speechbrain.files import checkpoint
 
 __all__ = ["SpeechBrainModel", "folder_argument", "registered_name"]
 
+_UNFINISHED = "checkpoint.safetensors"  # is there while `voiceveil train` is at work, or was interrupted
+
 
 def registered_name(mode: Mode) -> str:
     """Return the name before the colon of ``NAME:FOLDER``."""
@@ -55,11 +57,14 @@ class SpeechBrainModel:
 
     @property
     def folder(self) -> Path:
-        """Folder of the weights, e.g. ``exp/asv_orig/CKPT+10``; an ``InputError`` if ``path`` is no folder."""
+        """Folder of the weights, e.g. ``exp/asv_orig/CKPT+10``; an ``InputError`` if there is none."""
         path = Path(self.path)
         if not path.is_dir():
             fix = f"give a folder like {self.example} of the challenge"
             raise InputError(f"no such folder of the {self.kind}", where=path, fix=fix)
+        if (path / _UNFINISHED).exists():
+            fix = "run the same `voiceveil train` again to its end, or name one of the folders CKPT+<number> in it"
+            raise InputError(f"the training of the {self.kind} has not finished", where=path, fix=fix)
         return checkpoint(path, self.mode)
 
     @property
