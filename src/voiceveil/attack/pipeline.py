@@ -174,10 +174,11 @@ def _open(request: AttackRequest) -> tuple[list[TrialSet], TrainingSpeech]:
     sets = [take_half(trial_set, half) for trial_set in sets]
     attacked = _speakers(sets)
 
-    def others(corpus: Corpus) -> Corpus:
-        return corpus.filter(lambda utterance: utterance.speaker not in attacked)
+    def others(corpora: Sequence[Corpus]) -> tuple[Corpus, ...]:
+        filtered = [corpus.filter(lambda utterance: utterance.speaker not in attacked) for corpus in corpora]
+        return tuple(corpus for corpus in filtered if len(corpus))
 
-    return sets, TrainingSpeech(*(tuple(map(others, side)) for side in (training.anonymized, training.original)))
+    return sets, TrainingSpeech(others(training.anonymized), others(training.original))
 
 
 def _design(sets: Sequence[TrialSet], options: AttackOptions) -> list[TrialSet]:
