@@ -199,7 +199,7 @@ def compare_pairs(
                 pair for pair, seconds in zip(pairs, lengths, strict=True) if min(seconds) >= evaluator.minimum
             ]
             if not long_enough:
-                raise InputError(f"no recording has {evaluator.minimum:g} s")
+                raise InputError(f"no recording is long enough, at least {evaluator.minimum:g} s are needed")
             return [_evaluate(long_enough, side, evaluator, context) for side in sides]
         except InputError as error:
             if name:
