@@ -183,7 +183,7 @@ def test_summary_tells_length_and_bandwidth_in_words(tmp_path: Path) -> None:
     source = make_media(tmp_path / "a.m4a")
     text = str(anonymize(source, tmp_path / "out", system="b2", seed=1))
     assert "length: 0:02, as before" in text
-    assert "1 recording(s) could hold frequencies above 8 kHz, which are gone" in text
+    assert "1 recording(s) could hold frequencies above 8 kHz: new voices lack them" in text
 
 
 # --- Timing -------------------------------------------------------------------------------------------------------

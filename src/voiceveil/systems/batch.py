@@ -59,7 +59,7 @@ class Summary:
     """Counts of a run: new items, items that were done before, failures, seconds of audio and of the clock.
 
     ``input_seconds``, ``audio_seconds``: length of the new items before and after; ``mixed_down``: how many had several
-    channels; ``narrowed``: how many had frequencies above ``bandwidth`` (Hz), which are gone; ``tracks_left_out``:
+    channels; ``narrowed``: how many had frequencies above ``bandwidth`` (Hz); ``tracks_left_out``:
     further audio tracks of theirs; ``videos``: how many have a picture, which is copied. ``left_over``: ids in the
     output, from an earlier run, that the input does not have any more. ``conversations``: who was hidden and who was
     kept where several people speak; ``turns``: the file that says who speaks when, for a single one.
@@ -94,7 +94,7 @@ class Summary:
             lines.append(f"{self.mixed_down} recording(s) with several channels: these were mixed down to one voice")
         if self.narrowed:
             kilohertz = f"{self.bandwidth / 1000:g} kHz"
-            lines.append(f"{self.narrowed} recording(s) could hold frequencies above {kilohertz}, which are gone")
+            lines.append(f"{self.narrowed} recording(s) could hold frequencies above {kilohertz}: new voices lack them")
         if self.tracks_left_out:
             lines.append(f"{self.tracks_left_out} further audio track(s) were left out: one is anonymized in each file")
         if self.videos:
