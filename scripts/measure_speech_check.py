@@ -75,16 +75,17 @@ def measure(args: argparse.Namespace) -> list[Row]:
     for name, _, corpus in (text.partition("=") for text in args.other):
         for speaker, samples in spoken([corpus], 4 * args.utterances):
             add(name, speaker, samples)
-    music = [load(path, rate=RATE, start=4.0, duration=8.0).samples for path in sorted(walk_files(args.music, {".ogg"}))
-             if load(path).duration >= 12.0]  # fmt: skip
+    files = sorted(walk_files(args.music, {".ogg"})) if args.music else []
+    music = [load(path, rate=RATE, start=4.0, duration=8.0).samples for path in files if load(path).duration >= 12.0]
     for number, samples in enumerate(music):
         add("music", f"{number}", samples)
     for number in range(24):
         add("noise", f"{number}", colored(rng, 6 * RATE, number % 3))
     for level in RATIOS:
         for number, (speaker, samples) in enumerate(english[::2]):
-            noise = music[number % len(music)] if number % 2 else colored(rng, len(samples), 1.0)
-            add(f"{'music' if number % 2 else 'noise'} at {level} dB", speaker, mixed(samples, noise, level))
+            in_music = bool(music) and number % 2 == 1
+            noise = music[number % len(music)] if in_music else colored(rng, len(samples), 1.0)
+            add(f"{'music' if in_music else 'noise'} at {level} dB", speaker, mixed(samples, noise, level))
     return rows
 
 
@@ -93,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--english", nargs="+", required=True, metavar="CORPUS")
     parser.add_argument("--other", nargs="+", required=True, metavar="NAME=CORPUS", help="other languages")
-    parser.add_argument("--music", type=Path, required=True, metavar="DIR", help="folder of .ogg files")
+    parser.add_argument("--music", type=Path, metavar="DIR", help="folder of .ogg files (default: no music)")
     parser.add_argument("--utterances", type=int, default=3, help="of each English speaker (default: 3)")
     args = parser.parse_args()
     rows = measure(args)
