@@ -42,6 +42,7 @@ class PhoneAligner:
 
     text: str = ""
 
+    name: ClassVar[str] = "the alignment of phones"
     rate: ClassVar[int] = _RATE
     minimum: ClassVar[float] = 0.1
 

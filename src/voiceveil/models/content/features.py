@@ -128,6 +128,7 @@ class MoonshineContent:
     max_seconds: float = 16.0
     speed: float = 1.0
 
+    name: ClassVar[str] = "Moonshine's encoder"
     rate: ClassVar[int] = 16000
     dimension: ClassVar[int] = 288
 

@@ -178,6 +178,7 @@ class Swift:
     ceiling: float = 600.0
     rate: ClassVar[int] = 16000
     minimum: ClassVar[float] = 0.032
+    name: ClassVar[str] = "SwiftF0"
     sha256: ClassVar[str] = "6385e8c2ebc3872e82c9ff5946228de44cd3be77a750ea53698b7dbfe94b0a22"
 
     def __post_init__(self) -> None:

@@ -46,6 +46,7 @@ class CamPlusPlusTrunk:
 
     weights: str = ""
 
+    name: ClassVar[str] = "CAM++"
     #: 45 ms are three frames of 25 ms, and two after the strided layer, the fewest that have a standard deviation.
     rate, minimum, dimension = 16000, 0.045, 1024
     preload: ClassVar[tuple[str, ...]] = ("voiceveil.models.nets.campplus_inference",)
