@@ -29,7 +29,7 @@ __all__ = ["ENTROPY", "FEW_TOKENS", "Kind", "SpeechCheck", "kind_of", "loudest"]
 Kind = Literal["english", "not english", "hardly speech"]
 
 #: Mean entropy of the tokens, in nats, above which a recording is not clear English speech.
-ENTROPY = 1.05
+ENTROPY = 1.29
 #: Tokens per second below which there is hardly any speech.
 FEW_TOKENS = 2.3
 _RATE = 16000
