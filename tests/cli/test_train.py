@@ -85,7 +85,7 @@ def test_invalid_input_is_rejected(voices: Path, tmp_path: Path, capsys: pytest.
     assert main(arguments(tmp_path / "one", tmp_path / "out")) == 1
     assert "1 speaker in 1 utterances" in capsys.readouterr().err
     assert main([*arguments(voices, tmp_path / "out"), "--device", "abacus"]) == 1
-    assert "unknown device 'abacus'" in capsys.readouterr().err
+    assert "the device 'abacus' is not available here" in capsys.readouterr().err
     assert main([*arguments(voices, tmp_path / "out"), "--model", "resnet34", "--recipe", "official"]) == 1
     assert "publish no recipe for resnet34" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:

@@ -125,7 +125,7 @@ def test_every_registered_network_is_tested_here() -> None:
         (content_encoders, CONTENT_ENCODERS),
         (stages, STAGES),
     ):
-        shipped = {name for name in registry if not name.startswith("test-")}
+        shipped = {name for name in registry if registry[name].__module__.startswith("voiceveil.")}  # not of tests
         assert shipped - NO_TORCH <= set(tested)
 
 

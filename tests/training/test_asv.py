@@ -334,7 +334,7 @@ def test_invalid_settings_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
     settings: dict[str, dict[str, Any]] = {
         "unknown speaker encoder 'ecappa'": {"model": "ecappa"},
         "unknown recipe 'offical' for ecapa": {"recipe": "offical"},
-        "unknown device 'tpu'": {"device": "tpu"},
+        "the device 'tpu' is not available here": {"device": "tpu"},
         "--epochs 0": {"epochs": 0},
         "--batch-size 1": {"batch_size": 1},
         "--seconds-per-chunk 0.01": {"seconds_per_chunk": 0.01},

@@ -21,7 +21,7 @@ from voiceveil.corpus import Corpus, open_corpus
 from voiceveil.corpus.ids import with_safe_ids
 from voiceveil.corpus.legal_sets import Unit, design_legal_sets
 from voiceveil.risk.assessment import Assessment, assess
-from voiceveil.risk.audio import Recordings, attacks_from_audio
+from voiceveil.risk.audio import Recordings, attacks_from_audio, check_attackers
 from voiceveil.risk.checks import check_recordings
 from voiceveil.risk.curves import RiskPlan
 from voiceveil.risk.embedding_sources import EmbeddingSources, attack_from_embeddings
@@ -288,8 +288,9 @@ def assess_settings(settings: RiskSettings, *, command: str = "") -> Risk:
             plan, left_out = _fitted_plan({row: row[0] for row in speaker}, speaker, settings)
     else:
         recordings = _recordings(settings)
-        plan, left_out = _plan_for(recordings, settings)
         attackers, reasons = _attackers(recordings, settings)
+        check_attackers(attackers)
+        plan, left_out = _plan_for(recordings, settings)
         left_out += reasons
         attacks, checks = _from_audio(recordings, settings, attackers, labels)
     assessment = assess(

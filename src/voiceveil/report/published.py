@@ -60,6 +60,7 @@ def published_table(protocol: Protocol) -> Table | None:
     columns = [
         (metric, split)
         for metric in _METRICS
+        if metric in protocol.metrics
         for split in protocol.splits()
         if any(results.find(metric, split=split) for results in baselines)
     ]

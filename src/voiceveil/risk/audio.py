@@ -92,6 +92,12 @@ class Recordings:
         return known
 
 
+def check_attackers(attackers: Mapping[str, str]) -> None:
+    """Raise ``InputError`` if a package or a model that an attacker needs is missing."""
+    for attacker in make_attackers(list(attackers.values())):
+        attacker.check()
+
+
 def attacks_from_audio(
     recordings: Recordings,
     attackers: Mapping[str, str | Attacker],
