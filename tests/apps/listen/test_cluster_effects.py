@@ -86,6 +86,18 @@ def test_without_control_panels_or_answers_there_is_less(effects: ClusterEffects
     assert one.effects["f1"] == ()
 
 
+def test_groups_whose_members_are_equal_have_no_p() -> None:
+    """Equal up to rounding: a t-test of 0.1 + 0.2 against 0.3 would find a difference, and scipy would warn."""
+    scores, background = [], {}
+    for number, (gender, f1) in enumerate([("f", 0.1 + 0.2), ("f", 0.3), ("m", 0.3), ("m", 0.1 + 0.2)]):
+        evaluator = f"e{number}"
+        background[evaluator] = {"native": "yes"}
+        scores += [score(evaluator, "original", gender, 0.9), score(evaluator, "B1", gender, f1)]
+    effects = cluster_effects(scores, background)
+    assert effects is not None
+    assert {group.p for group in effects.groups["f1"]["gender"]} == {None}
+
+
 def test_figure_18_marks_means_errors_and_significance(effects: ClusterEffects) -> None:
     drawing = means_svg(effects.groups["f1"]["native"], "t", "a")
     assert drawing.count('class="mark') == drawing.count('class="range') == 2
@@ -95,6 +107,13 @@ def test_figure_18_marks_means_errors_and_significance(effects: ClusterEffects) 
     equal = [GroupMean("f", -0.1, 0.02, 9, 0.5), GroupMean("m", 0.05, 0.0, 1, 0.5)]
     assert "*" not in means_svg(equal, "t", "a")
     assert means_svg(effects.groups["change"]["system × gender × native"], "t", "a").count('class="mark') == 8
+
+
+def test_figures_of_equal_values_have_an_axis() -> None:
+    flat = means_svg([GroupMean("f", 0.0, 0.0, 2), GroupMean("m", 0.0, 0.0, 2)], "title", "F1")
+    constant = {"f": np.full(3, 0.5), "m": np.zeros(3), "one": np.ones(1)}
+    for figure in (flat, densities_svg(constant, "title", "F1"), cumulative_svg(constant, "title", "F1")):
+        assert "nan" not in figure
 
 
 def test_figure_19_shows_densities_and_cumulative_shares() -> None:

@@ -24,6 +24,8 @@ __all__ = ["MEASURES", "ClusterEffects", "Difference", "GroupMean", "cluster_eff
 #: Measure -> its title.
 MEASURES = {"f1": "F1", "purity": "purity", "change": "clustering change"}
 _MOST_LEVELS = 4
+#: Differences of scores from 0 to 1 that are equal up to this are equal.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -126,15 +128,10 @@ def _mean(scores: Sequence[PanelScore], measure: str) -> float:
 
 def _groups(differences: Sequence[Difference], measure: str, names: Sequence[str]) -> tuple[GroupMean, ...]:
     """Return the mean of each group; two groups are compared by Welch's t-test."""
-    from scipy.stats import ttest_ind
-
     values: dict[str, list[float]] = defaultdict(list)
     for difference in differences:
         values[", ".join(difference.levels[name] for name in names)].append(difference.values[measure])
-    p = None
-    if len(values) == 2 and all(len(members) > 1 for members in values.values()):
-        p = float(ttest_ind(*values.values(), equal_var=False).pvalue)
-        p = None if np.isnan(p) else p
+    p = _welch_p(*values.values()) if len(values) == 2 else None
     return tuple(
         GroupMean(
             name,
@@ -145,3 +142,13 @@ def _groups(differences: Sequence[Difference], measure: str, names: Sequence[str
         )
         for name, members in sorted(values.items())
     )
+
+
+def _welch_p(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return p of Welch's t-test; None if a group has one member, or neither varies by more than rounding."""
+    from scipy.stats import ttest_ind_from_stats
+
+    if min(len(first), len(second)) < 2 or max(np.ptp(first), np.ptp(second)) < _ROUNDING:
+        return None
+    groups = [(np.mean(group), np.std(group, ddof=1), len(group)) for group in (first, second)]
+    return float(ttest_ind_from_stats(*groups[0], *groups[1], equal_var=False).pvalue)

@@ -90,7 +90,7 @@ def _curve(name: str, at: Floats, values: Floats, number: int, axes: tuple[Axis,
 
 
 def _axis(low: float, high: float, start: float, end: float) -> Axis:
-    """Return an axis at round numbers that holds both values, at most eight steps."""
-    span = max(high - low, 1e-6)
-    step = next(s for k in range(-7, 9) for s in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if span / s <= 7)
+    """Return an axis at round numbers, at most eight steps, that holds both values and is at least 0.01 long."""
+    high = max(high, low + 0.01)
+    step = next(s for k in range(-3, 9) for s in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / s <= 7)
     return Axis(step * np.floor(low / step), step * np.ceil(high / step), step, start, end)
