@@ -1,4 +1,4 @@
-"""What to expect of a system on given recordings: its language, and a warning where they are not English."""
+"""The line of a summary on a system's language, and the warning if recordings are not English speech."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a risk assessment records to be repeated: versions, command, files, system."""
+"""The record of a risk assessment, with which it can be repeated: versions, command, files, system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an attack will take: the audio that its models have not processed yet, and the learning of back-ends.
+"""Estimate of the duration of an attack: audio that its models have not processed yet, and training of back-ends.
 
 Conventions: a pace is processor seconds for a second of audio.
 """

@@ -1,4 +1,4 @@
-"""What the conformance checks put in, and what they look at in everything that comes out."""
+"""Inputs of the conformance checks, and what they check in every output."""
 
 # ruff: noqa: S101 -- checks are assertions
 

@@ -76,7 +76,7 @@ _USED_ROOMS = ("smallroom", "mediumroom")
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is added to training speech.
+    """Settings of the noise and rooms that are added to training speech.
 
     Parameters
     ----------

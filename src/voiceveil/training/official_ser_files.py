@@ -66,7 +66,7 @@ class SourceModel:
 
     @property
     def normalizes(self) -> bool:
-        """Whether waveforms are normalized."""
+        """Return whether waveforms are normalized."""
         return bool(preprocessing(self.folder).get("do_normalize", True))
 
     def digest(self) -> str:

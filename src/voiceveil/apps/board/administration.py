@@ -168,7 +168,7 @@ def revoke_team_token(folder: Path, token: str, database: str | None = None) -> 
 
 @dataclass(frozen=True)
 class BoardListing:
-    """All that an organizer has: every submission, in whatever state, teams without one, and baselines."""
+    """The content of a board: submissions in any state, teams without a submission, and baselines."""
 
     entries: tuple[BoardEntry, ...]
     teams: tuple[str, ...]  # all teams

@@ -193,7 +193,7 @@ class Analysis:
 
     @cached_property
     def cluster_effects(self) -> ClusterEffects | None:
-        """What the differences between control and other panels depend on."""
+        """Effects on the difference between control panels and other panels."""
         if self.clustering is None:
             return None
         return cluster_effects(self.clustering.scores, {person.name: person.background for person in self.kept})

@@ -1,4 +1,4 @@
-"""What the difference between the control panel and the others depends on: system, original gender, the evaluator.
+"""Effects of system, gender and evaluators on the difference between control panels and other panels.
 
 Conventions (Tomashenko et al. 2022, section 4.2.3): a :class:`Difference` is that of one evaluator and one system, the
 control panels minus the mean of the panels that are half anonymized. Factors are the system, the gender of the original

@@ -1,4 +1,4 @@
-"""What the three evaluators in folders of SpeechBrain have in common: their files, their names and their checks."""
+"""Base of the three evaluators in folders of SpeechBrain: their files, their names and their checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done to conversations: turns with neutral names, and sums for the summary of a run."""
+"""Reports of converted conversations: turns with neutral names, and sums for the summary of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConversationReport", "ConversationTotals"]
 
 @dataclass(frozen=True)
 class ConversationReport:
-    """What was done to one recording.
+    """Report of one converted recording.
 
     ``turns``: who speaks when, with neutral names; ``hidden``: those who were hidden; ``channels``: speaker -> channel,
     where each has one; ``speech``, ``overlap``, ``copied``: seconds in which somebody speaks, several do, and that were
