@@ -136,6 +136,29 @@ def test_options_are_part_of_the_fingerprint() -> None:
     assert len({kind.fingerprint() for kind in kinds}) == 3
 
 
+def test_another_size_is_read_from_a_folder(tmp_path: Path) -> None:
+    for name in ("encoder_model", "decoder_model_merged"):  # onnxruntime tells the format by the content
+        shutil.copy(moonshine.model_file(f"{name}.ort"), tmp_path / f"{name}.onnx")
+    samples = Waveform(wave("beckett.wav").samples[: 5 * 16000], 16000)
+    named = recognizer(f"moonshine:{tmp_path}")
+    assert named(samples) == Moonshine()(samples) != ""
+    assert named.fingerprint() != Moonshine().fingerprint()
+
+
+def test_folder_without_a_recognizer_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such model") as missing:
+        recognizer(f"moonshine:{tmp_path}")
+    assert "encoder_model.onnx" in str(missing.value)
+    for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
+        (tmp_path / name).write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="onnxruntime cannot load the model"):
+        recognizer(f"moonshine:{tmp_path}")
+    for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
+        shutil.copy(moonshine.model_file("encoder_model.ort"), tmp_path / name)
+    with pytest.raises(InputError, match="no recognizer of the kind Moonshine"):
+        recognizer(f"moonshine:{tmp_path}")
+
+
 def test_changed_model_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "moonshine_voice"
     shutil.copytree(asset("tiny-en"), package / "assets" / "tiny-en")

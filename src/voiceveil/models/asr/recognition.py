@@ -98,7 +98,7 @@ def recognizer(spec: str, *, online: bool = False) -> Recognizer:
     spec
         ``NAME``, ``NAME:MODEL`` or ``MODEL``, where MODEL is a folder or a hub id (see
         :mod:`voiceveil.models.pretrained`); without a NAME, the model's files tell its kind. Examples: ``moonshine``
-        (the default), ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``,
+        (the default), ``moonshine:models/moonshine-base``, ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``,
         ``models/mine``, ``speechbrain:exp/asr`` (see :mod:`voiceveil.models.speechbrain`). After a CTC model
         ``+lm=FILE`` decodes with an n-gram language model (see :mod:`voiceveil.models.asr.beam_search`).
     online
