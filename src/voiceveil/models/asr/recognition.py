@@ -98,9 +98,10 @@ def recognizer(spec: str, *, online: bool = False) -> Recognizer:
     spec
         ``NAME``, ``NAME:MODEL`` or ``MODEL``, where MODEL is a folder or a hub id (see
         :mod:`voiceveil.models.pretrained`); without a NAME, the model's files tell its kind. Examples: ``moonshine``
-        (the default), ``moonshine:models/moonshine-base``, ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``, ``whisper:openai/whisper-base.en``,
-        ``models/mine``, ``speechbrain:exp/asr`` (see :mod:`voiceveil.models.speechbrain`). After a CTC model
-        ``+lm=FILE`` decodes with an n-gram language model (see :mod:`voiceveil.models.asr.beam_search`).
+        (the default), ``moonshine:models/moonshine-base``, ``pocketsphinx``, ``vpc2024``, ``ctc:models/mine``,
+        ``whisper:openai/whisper-base.en``, ``models/mine``, ``speechbrain:exp/asr`` (see
+        :mod:`voiceveil.models.speechbrain`). After a CTC model ``+lm=FILE`` decodes with an n-gram language model (see
+        :mod:`voiceveil.models.asr.beam_search`).
     online
         Whether a model that is not on this machine may be downloaded.
 
