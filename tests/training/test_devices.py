@@ -65,8 +65,8 @@ def test_networks_are_trained_on_the_device(name: str) -> None:
 
 
 def test_every_network_is_tested_here() -> None:
-    """A source-filter decoder is trained like veil's, a recognizer like a masked one; phones have their own test."""
-    assert set(NETWORK_RECIPES) - set(KINDS) == {"source-filter", "ctc-attention", "phones"}
+    """A source-filter decoder is trained like veil's, a recognizer like a masked one; phones have their own tests."""
+    assert set(NETWORK_RECIPES) - set(KINDS) == {"source-filter", "ctc-attention", "phones", "durations"}
 
 
 @needs("moonshine_voice", "onnxruntime")

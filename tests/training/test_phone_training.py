@@ -19,6 +19,7 @@ from voiceveil.models.content.features import content_encoder
 from voiceveil.models.nets.phone_encoder import CLASSES, HOP, OFFSET
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
+from voiceveil.training.duration_data import DurationData, relative_log_durations
 from voiceveil.training.network_settings import NetworkSettings
 from voiceveil.training.network_training import train_network
 from voiceveil.training.phone_data import PhoneAligner, PhoneData, state_classes
@@ -104,3 +105,27 @@ def test_training_learns_and_its_posteriors_are_content(utterances: list[Utteran
     posteriors = content(load(utterances[0].path, rate=16000))
     assert posteriors.shape[1] == CLASSES == content.dimension
     assert np.allclose(posteriors.astype(np.float32).sum(axis=1), 1.0, atol=0.02)
+
+
+def test_durations_are_relative_to_the_pace() -> None:
+    phones, frames = np.array([0, 3, 4, 5]), np.array([50, 4, 8, 16])
+    relative = relative_log_durations(phones, frames)
+    assert relative[1:].mean() == pytest.approx(0.0, abs=1e-6)
+    assert np.allclose(np.diff(relative[1:]), np.log(2), atol=1e-6)
+    assert np.allclose(relative_log_durations(phones, 3 * frames), relative, atol=1e-6)
+
+
+def test_batches_of_durations_are_repeatable(utterances: list[Utterance]) -> None:
+    data = DurationData(utterances, RunContext(Cache(None), 1, progress=False), seed=1)
+    first, again = data.batch(0, 4), data.batch(0, 4)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert (first.log_durations[first.weights == 0] == 0).all()
+    assert first.phones.shape == (4, 80)
+    assert {u.speaker for u in data.training}.isdisjoint({u.speaker for u in data.validation})
+
+
+@pytest.mark.slow
+def test_durations_are_learned(utterances: list[Utterance], tmp_path: Path) -> None:
+    settings = NetworkSettings("durations", steps=60, batch_size=8)
+    record = train_network(utterances, tmp_path, settings, TrainingRun(quiet=True))
+    assert record["curve"][-1]["loss"] < 0.8 * record["curve"][0]["loss"]

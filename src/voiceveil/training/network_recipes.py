@@ -218,6 +218,16 @@ def _phones(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     return PhoneTask(PhoneEncoderSize(), seed=seed, device=device)
 
 
+def _durations(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
+    import torch
+
+    from voiceveil.models.nets.durations import Durations
+    from voiceveil.training.duration_task import DurationTask
+
+    torch.manual_seed(seed)
+    return DurationTask(Durations(), device)
+
+
 def _ctc_attention_masked(dimensions: Dimensions, size: Size, seed: int, device: str) -> Task:
     return _ctc_attention(dimensions, size, seed, device, adversary_loss=1.0)
 
@@ -226,6 +236,7 @@ _DECODER_PLAN = TrainingPlan(steps=8000)
 _INTONATION_PLAN = TrainingPlan(steps=1500, peak=1.5e-3)
 _VOICING_PLAN = TrainingPlan(steps=1200, peak=2e-3)
 _PHONE_PLAN = TrainingPlan(steps=4000, batch_size=16, peak=2e-4)
+_DURATION_PLAN = TrainingPlan(steps=1200, batch_size=32)
 _GAN_PLANS = (TrainingPlan(steps=5000, peak=5e-4), TrainingPlan(steps=300_000, batch_size=32, peak=1e-4))
 _RECOGNIZER_PLANS = (TrainingPlan(steps=5000, batch_size=8), TrainingPlan(steps=200_000, batch_size=32, peak=5e-4))
 
@@ -268,6 +279,14 @@ NETWORK_RECIPES: dict[str, NetworkRecipe] = {
         _PHONE_PLAN,
         _PHONE_PLAN,
         frames=400,
+        transcripts=True,
+        speaker=False,
+    ),
+    "durations": NetworkRecipe(
+        "train a predictor of the durations of phones, those of an average reader; needs transcripts",
+        _durations,
+        _DURATION_PLAN,
+        _DURATION_PLAN,
         transcripts=True,
         speaker=False,
     ),

@@ -16,6 +16,7 @@ from voiceveil.models.speaker.encoders import encoder
 from voiceveil.run.cache import Cache
 from voiceveil.run.context import RunContext
 from voiceveil.training.ctc_attention_task import CtcAttentionTask
+from voiceveil.training.duration_data import DurationData
 from voiceveil.training.network_recipes import Dimensions, NetworkRecipe, network_recipe
 from voiceveil.training.network_settings import NetworkSettings, TrainingPlan
 from voiceveil.training.phone_data import PhoneAligner, PhoneData
@@ -67,7 +68,7 @@ def train_network(
     out.mkdir(parents=True, exist_ok=True)
     cache = Cache(run.features or out / "features.sqlite")
     context = RunContext(cache, run.jobs, run.device, progress=not run.quiet)
-    read = _synthesis_inputs if not recipe.transcripts else _phone_inputs if recipe.frames else _recognition_inputs
+    read = _READERS.get(settings.network, _recognition_inputs if recipe.transcripts else _synthesis_inputs)
     inputs = read(utterances, recipe, settings, context)
     task = recipe.task(inputs.dimensions, settings.size, settings.seed, run.device)
     recorded: dict[str, Any] = {
@@ -110,7 +111,7 @@ def _plan(recipe: NetworkRecipe, settings: NetworkSettings) -> TrainingPlan:
 class _Inputs(NamedTuple):
     """Training data, dimensions of the network, and fingerprints of the models that made the features."""
 
-    data: SynthesisData | RecognitionData | PhoneData
+    data: SynthesisData | RecognitionData | PhoneData | DurationData
     dimensions: Dimensions
     fingerprints: dict[str, str]
 
@@ -156,6 +157,17 @@ def _phone_inputs(
     seconds = settings.crop or recipe.frames / 100
     data = PhoneData(utterances, context, seconds=seconds, seed=settings.seed)
     return _Inputs(data, Dimensions(CLASSES, 0), {"alignment": PhoneAligner().fingerprint()})
+
+
+def _duration_inputs(
+    utterances: Sequence[Utterance], recipe: NetworkRecipe, settings: NetworkSettings, context: RunContext
+) -> _Inputs:
+    data = DurationData(utterances, context, seed=settings.seed)
+    return _Inputs(data, Dimensions(0, 0), {"alignment": PhoneAligner().fingerprint()})
+
+
+#: Network -> function that reads its data; the others read crops, or with transcripts, data of recognizers.
+_READERS = {"phones": _phone_inputs, "durations": _duration_inputs}
 
 
 def _set_losses(task: Task, settings: NetworkSettings) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from voiceveil.models.content.features import MoonshineContent
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from voiceveil.models.nets.moonshine_encoder import moonshine_encoder  # noqa: E402
+from voiceveil.models.nets.moonshine_encoder import MoonshineEncoder, moonshine_encoder  # noqa: E402
 from voiceveil.models.nets.source_filter import SourceFilterSize  # noqa: E402
 from voiceveil.training.network_settings import PerceptualLoss  # noqa: E402
 from voiceveil.training.source_filter_task import SourceFilterTask  # noqa: E402
@@ -79,3 +79,18 @@ def test_content_loss_is_part_of_the_loss(speech: np.ndarray) -> None:
         task.step(batch, np.random.default_rng(step))
     assert content_loss() < 0.98 * first
     assert all(torch.equal(a, b) for a, b in zip(weights, moonshine_encoder().parameters(), strict=True))
+
+
+def test_look_ahead_bounds_what_an_output_depends_on() -> None:
+    """With one vector a layer, two layers see two vectors (768 samples) ahead; all of the past counts."""
+    torch.manual_seed(0)
+    network = MoonshineEncoder(2).eval()
+    samples = torch.randn(1, 384 * 12 + 895)
+    changed = samples.clone()
+    changed[:, 384 * 8 + 895 :] = changed[:, 384 * 8 + 895 :].flip(-1)  # from vector 9 on; the same statistics
+    with torch.inference_mode():
+        network.groupnorm = torch.nn.Identity()  # it normalizes over the whole recording
+        for look_ahead, same in ((None, 0), (1, 7), (0, 9)):
+            before, after = (network(x, look_ahead)[-1][0] for x in (samples, changed))
+            assert torch.allclose(before[:same], after[:same], atol=1e-5)
+            assert not torch.allclose(before[same], after[same], atol=1e-4)

@@ -38,15 +38,27 @@ class MoonshineEncoder(nn.Module):
         self.conv3 = nn.Conv1d(2 * WIDTH, WIDTH, 3, stride=2)
         self.layers = nn.ModuleList(_Layer() for _ in range(last))
 
-    def forward(self, samples: Tensor) -> list[Tensor]:
-        """Return the output of every layer, each (B, T, 288)."""
+    def forward(self, samples: Tensor, look_ahead: int | None = None) -> list[Tensor]:
+        """Return the output of every layer, each (B, T, 288).
+
+        Parameters
+        ----------
+        samples
+            (B, N) at 16 kHz.
+        look_ahead
+            Number of later vectors that a layer attends to; None: all of them.
+        """
         hidden = self.groupnorm(torch.tanh(self.conv1(samples.unsqueeze(1))))
         hidden = functional.gelu(self.conv2(hidden))
         hidden = functional.gelu(self.conv3(hidden)).transpose(1, 2)
-        rotations = _rotations(hidden.shape[1]).to(hidden.device)
+        frames = hidden.shape[1]
+        rotations = _rotations(frames).to(hidden.device)
+        mask = None
+        if look_ahead is not None:
+            mask = torch.ones(frames, frames, dtype=torch.bool, device=hidden.device).tril(look_ahead)
         outputs = []
         for layer in self.layers:
-            hidden = layer(hidden, rotations)
+            hidden = layer(hidden, rotations, mask)
             outputs.append(hidden)
         return outputs
 
@@ -61,12 +73,14 @@ class _Layer(nn.Module):
         self.post_attention_layernorm = nn.LayerNorm(WIDTH, bias=False)
         self.fc1, self.fc2 = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-    def forward(self, hidden: Tensor, rotations: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, rotations: Tensor, mask: Tensor | None = None) -> Tensor:
         inner = self.input_layernorm(hidden)
         query, key, value = (
             part(inner).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.q_proj, self.k_proj, self.v_proj)
         )
-        attended = functional.scaled_dot_product_attention(_rotate(query, rotations), _rotate(key, rotations), value)
+        attended = functional.scaled_dot_product_attention(
+            _rotate(query, rotations), _rotate(key, rotations), value, attn_mask=mask
+        )
         hidden = hidden + self.o_proj(attended.transpose(1, 2).flatten(2))
         inner = self.post_attention_layernorm(hidden)
         result: Tensor = hidden + self.fc2(functional.gelu(self.fc1(inner)))

@@ -49,9 +49,18 @@ class PhoneEncoder(nn.Module):
         """Copy the weights of Moonshine tiny into the encoder."""
         self.encoder.load_state_dict(moonshine_encoder(self.size.layers).state_dict())
 
-    def forward(self, samples: Tensor) -> Tensor:
-        """Return logits (B, 2 T, classes) for samples (B, N)."""
-        hidden = self.norm(self.encoder(samples)[-1])
+    def forward(self, samples: Tensor, look_ahead: int | None = None) -> Tensor:
+        """Return logits (B, 2 T, classes) for samples (B, N).
+
+        Parameters
+        ----------
+        samples
+            (B, N) at 16 kHz.
+        look_ahead
+            Number of later vectors (24 ms each) that each of the layers attends to; None: all of them. With six layers
+            and the convolutions, 1 is a look-ahead of 0.17 s, 2 of 0.32 s.
+        """
+        hidden = self.norm(self.encoder(samples, look_ahead)[-1])
         logits: Tensor = self.classes(hidden)
         return logits.reshape(logits.shape[0], -1, self.size.classes)
 
