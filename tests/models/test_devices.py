@@ -98,6 +98,7 @@ STAGES: dict[str, Callable[[Path], Path]] = {
     "source-filter vocoder": tiny_decoder.write_vocoder,
     "intonation of words": lambda out: tiny_decoder.write_of_words(out, "intonation"),
     "voicing of words": lambda out: tiny_decoder.write_of_words(out, "voicing"),
+    "durations of phones": tiny_decoder.write_durations,
     "acoustic model": lambda out: tiny_decoder.write_two_stages(out) / "am",
     "mel vocoder": lambda out: tiny_decoder.write_two_stages(out) / "nsf",
     "HiFi-GAN generator": lambda out: tiny_decoder.write_generator(out, "HiFi-GAN generator"),
@@ -145,6 +146,8 @@ def test_models_run_on_the_device(name: str, tmp_path: Path) -> None:
 def test_stages_of_synthesis_run_on_the_device(kind: str, float64: bool, tmp_path: Path) -> None:
     file, rng = STAGES[kind](tmp_path / "stage") / "model.safetensors", np.random.default_rng(0)
     content = rng.standard_normal((30, 80 if "vocoder" in kind else 288), dtype=np.float32)
+    if kind == "durations of phones":
+        content = rng.integers(40, size=30).astype(np.float32)
     f0 = np.where(np.arange(30) % 15 < 10, 120, 0).astype(np.float32)
     speaker = rng.standard_normal(192, dtype=np.float32)
     expected = load_stage(file, (kind,)).run(content, f0, speaker, np.random.default_rng(1))

@@ -12,11 +12,11 @@ from voiceveil.models.feature_extractors import feature_extractors
 from voiceveil.run.ledger import sha256_file
 
 
-def write_decoder(folder: Path, **changes: str) -> Path:
-    """Write a source-filter decoder; ``changes`` replace fingerprints of components in its record."""
+def write_decoder(folder: Path, *, dimension: int = 288, **changes: str) -> Path:
+    """Write a source-filter decoder of content of a dimension; ``changes`` replace fingerprints in its record."""
     from voiceveil.models.nets.source_filter import SourceFilter, SourceFilterSize
 
-    size = SourceFilterSize(width=16, blocks=1, fine_blocks=1)
+    size = SourceFilterSize(content=dimension, width=16, blocks=1, fine_blocks=1)
     return _write(folder, "source-filter decoder", lambda: SourceFilter(size), asdict(size), changes)
 
 
@@ -35,6 +35,14 @@ def write_of_words(folder: Path, name: str, **changes: str) -> Path:
     size = {"width": 8, "layers": 1, "codes": 4}
     network = {"intonation": Intonation, "voicing": Voicing}[name]
     return _write(folder / name, f"{name} of words", lambda: network(**size), size, changes)
+
+
+def write_durations(folder: Path) -> Path:
+    """Write a predictor of durations into the subfolder ``durations``."""
+    from voiceveil.models.nets.durations import Durations
+
+    size = {"width": 8, "layers": 1}
+    return _write(folder / "durations", "durations of phones", lambda: Durations(**size), size, {})
 
 
 def write_two_stages(folder: Path) -> Path:

@@ -288,6 +288,38 @@ def test_loudness_follows_a_source_of_another_length() -> None:
     assert rise == pytest.approx(slow_loudness(source, 150) - slow_loudness(source, 30), abs=0.6)
 
 
+#: Silence, phone 1 (30 frames), phone 2 (60 frames), silence: states of phones as content.
+SOURCE_STATES = [0] * 20 + [1] * 10 + [2] * 10 + [3] * 10 + [4] * 20 + [5] * 20 + [6] * 20 + [0] * 20
+
+
+def test_durations_become_the_predicted_ones() -> None:
+    """Both phones are predicted to last equally long: together they keep 90 frames of 130, as do the pauses 40."""
+    content = np.eye(7, dtype=np.float32)[SOURCE_STATES]
+    change = ProsodyChange(durations=1.0)
+    equal = np.log([20, np.sqrt(30 * 60), np.sqrt(30 * 60), 20])
+    positions = change.convert_durations(content, lambda phones: (equal - equal[1]).astype(np.float32), SpeakingStyle())
+    states = content[np.rint(positions).astype(int)].argmax(axis=1)
+    counts = [int((states == 0).sum()), int(np.isin(states, (1, 2, 3)).sum()), int(np.isin(states, (4, 5, 6)).sum())]
+    assert len(positions) == len(content)
+    assert (np.diff(positions) >= 0).all()
+    assert abs(counts[1] - counts[2]) <= 2
+    assert sum(counts) == 130
+
+
+def test_durations_of_aroused_speech_and_at_amount_zero_are_kept() -> None:
+    content = np.eye(7, dtype=np.float32)[SOURCE_STATES]
+    aroused = SpeakingStyle(mean_f0=4.0, f0_range=4.0, effort=4.0)
+    for change, style in (
+        (ProsodyChange(durations=0.0), SpeakingStyle()),
+        (ProsodyChange(durations=1.0, arousal_threshold=1.0), aroused),
+        (ProsodyChange(durations=1.0), SpeakingStyle()),
+    ):
+        kept = change.convert_durations(content, lambda phones: np.arange(len(phones), dtype=np.float32), style)
+        assert np.allclose(kept, np.arange(len(content))) == (style is aroused or change.durations == 0)
+    silence = content[:20]
+    assert np.allclose(ProsodyChange(durations=1.0).convert_durations(silence, len, SpeakingStyle()), np.arange(20))
+
+
 @pytest.mark.parametrize("samples", [0, 1, 159, 320, 500])
 def test_loudness_of_silence_and_near_silence(samples: int) -> None:
     output = match_loudness(np.full(samples, 0.1, dtype=np.float32), np.zeros(samples, dtype=np.float32), 1.0)

@@ -99,7 +99,7 @@ def _from_states(path: NDArray[np.int64], begins: NDArray[np.bool_]) -> PhonePat
     return PhonePath(phones, np.minimum(starts, limits[:, None]), len(path))
 
 
-def retimed_positions(path: PhonePath, durations: NDArray[np.floating[Any]], rows: int) -> Positions:
+def retimed_positions(path: PhonePath, durations: NDArray[Any], rows: int) -> Positions:
     """Return the position in the source of each of ``rows`` output rows, (rows,), not decreasing.
 
     Parameters
@@ -115,4 +115,4 @@ def retimed_positions(path: PhonePath, durations: NDArray[np.floating[Any]], row
     new_edges = np.concatenate([[0.0], np.cumsum(durations)])
     new_edges *= rows / new_edges[-1]
     centers = np.arange(rows) + 0.5
-    return np.clip(np.interp(centers, new_edges, edges) - 0.5, 0, path.length - 1)
+    return np.asarray(np.clip(np.interp(centers, new_edges, edges) - 0.5, 0, path.length - 1))

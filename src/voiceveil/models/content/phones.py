@@ -1,4 +1,7 @@
-"""Posterior probabilities of phones as content features: ``phones:FOLDER``, a folder of `voiceveil train phones`."""
+"""Posterior probabilities of phones as content features.
+
+``phones`` is the encoder that ships, ``phones:FOLDER`` one of `voiceveil train phones`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceveil.audio import Waveform
-from voiceveil.core.errors import InputError
 from voiceveil.models.asr.recognition import check_audio
 from voiceveil.models.content.features import ContentEncoder, content_encoders
 from voiceveil.models.content.trained import TrainedContent, weights_file
+from voiceveil.models.weights import store
 from voiceveil.run.device import current_device
 from voiceveil.run.ledger import sha256_file
 
@@ -70,7 +73,7 @@ class PhoneContent(TrainedContent):
 
 @content_encoders.register("phones")
 def _phones(folder: str) -> ContentEncoder:
-    fix = "write phones:FOLDER, with a folder that `voiceveil train phones` wrote"
     if not folder:
-        raise InputError("content encoder phones has no default weights", fix=fix)
+        return PhoneContent(store.path("phones"))
+    fix = "give a folder that `voiceveil train phones` wrote, or leave it out for the encoder that ships"
     return PhoneContent(weights_file(folder, "phone encoder", fix))

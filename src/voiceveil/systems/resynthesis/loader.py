@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["fingerprints", "load_pipeline", "model_files"]
 
 #: Network that predicts prosody from the words -> field of :class:`ProsodyChange` that needs it unless it is 0.
-_PREDICTORS = {"intonation": "predicted_f0_weight", "voicing": "voicing"}
+_PREDICTORS = {"intonation": "predicted_f0_weight", "voicing": "voicing", "durations": "durations"}
+#: The kinds of their files.
+_PREDICTOR_KINDS = {"durations": "durations of phones"}
 
 
 def load_pipeline(system: Resynthesis) -> Pipeline:
@@ -81,8 +83,13 @@ def _load(
     for number, (stage, file) in enumerate(zip(stages, weights, strict=True)):
         # the content of a later stage is the output of the one before
         _check_extractors(stage, file, extractors, ("speaker",) if number else ("content", "speaker"))
-    loaded = {name: load_stage(file, (f"{name} of words",)) for name, file in predictors}
+    loaded = {name: load_stage(file, (_PREDICTOR_KINDS.get(name, f"{name} of words"),)) for name, file in predictors}
     for name, file in predictors:
+        if name == "durations":  # its input is phones, whatever recognized them
+            if not getattr(extractors.content, "probabilities", False):
+                fix = "--set durations=0, or content=phones with weights that were trained on it"
+                raise InputError(f"durations of phones need phones as content, not {system.content!r}", fix=fix)
+            continue
         fix = f"--set {_PREDICTORS[name]}=0, or `voiceveil train {name} --out {name}` in the folder of the weights"
         _check_extractors(loaded[name], file, extractors, ("content",), fix)
     encoder = extractors.fingerprints()["speaker"]
@@ -99,6 +106,7 @@ def _load(
         system.prosody(),
         f0_predictor=loaded.get("intonation"),
         voicing_predictor=loaded.get("voicing"),
+        duration_predictor=loaded.get("durations"),
     )
 
 
@@ -141,7 +149,11 @@ def _predictor_files(system: Resynthesis) -> dict[str, Path]:
         if getattr(system.prosody(), field):
             folder = Path(system.weights) / name
             own = system.weights and folder.is_dir()
-            files[name] = _trained_weights(folder) if own else store.path(f"{system.shipped}-{name}")
+            shipped = f"{system.shipped}-{name}"
+            if not own and shipped not in store.names():
+                fix = f"--set {field}=0, or `voiceveil train {name} --out {name}` in the folder of --weights"
+                raise InputError(f"no predictor of {name} ships for {system.name}", fix=fix)
+            files[name] = _trained_weights(folder) if own else store.path(shipped)
     return files
 
 

@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.activity import report_fraction
@@ -43,6 +44,8 @@ REMAINDER = 15 * RATE
 SHORTEST = int(0.3 * RATE)
 #: Half a step of 16-bit PCM: a piece with a lower peak is silence.
 SILENCE = 2.0**-16
+#: Frames at the end of a piece and at the beginning of the next one whose timing is kept, so that they can be joined.
+JOINED = 110
 _FADE = 320  # samples
 
 
@@ -60,8 +63,8 @@ class Pipeline:
         Networks of the synthesis, in order.
     prosody
         Changes to prosody.
-    f0_predictor, voicing_predictor
-        Networks that predict the F0 contour and the voicing from the words, if ``prosody`` needs them.
+    f0_predictor, voicing_predictor, duration_predictor
+        Networks that predict F0 contour, voicing and durations from the words, if ``prosody`` needs them.
     """
 
     extractors: FeatureExtractors
@@ -71,6 +74,7 @@ class Pipeline:
     prosody: ProsodyChange
     f0_predictor: LoadedStage | None = None
     voicing_predictor: LoadedStage | None = None
+    duration_predictor: LoadedStage | None = None
 
     @property
     def uses_source_embedding(self) -> bool:
@@ -171,6 +175,7 @@ class ResynthesisStream:
         self._pipeline, self._rng, self._gender, self._embedding = pipeline, rng, gender, embedding
         self._waiting = np.zeros(0, dtype=np.float32)
         self._tail: Samples | None = None
+        self._last = False
         self._pseudo: PseudoSpeaker | None = None
         self._f0_statistics: F0Statistics | None = None
         self._effort: float | None = None
@@ -191,6 +196,7 @@ class ResynthesisStream:
 
     def close(self) -> Samples:
         """Return the rest."""
+        self._last = True
         return self._convert_and_join(self._waiting) if len(self._waiting) else self._waiting
 
     def finish(self, samples: Samples, peak: float) -> Samples:
@@ -228,9 +234,13 @@ class ResynthesisStream:
         pseudo = self._measured_and_drawn(samples, f0)
         if self._speed is None:
             self._speed = prosody.draw_speed(rng)
-        positions = resample_positions(prosody.draw_positions(len(f0), rng), -(-length // FRAME))
-        content, f0 = (at_positions(track, positions) for track in (pipeline.content(samples, self._speed), f0))
         style = self._style(pseudo)
+        content = pipeline.content(samples, self._speed)
+        positions = resample_positions(prosody.draw_positions(len(f0), rng), -(-length // FRAME))
+        if pipeline.duration_predictor is not None:
+            retimed = self._retimed(content, style, pipeline.duration_predictor)
+            positions = np.interp(positions, np.arange(len(f0)), retimed)
+        content, f0 = (at_positions(track, positions) for track in (content, f0))
         if pipeline.voicing_predictor is not None:
             predicted = pipeline.voicing_predictor.run(content, f0, pseudo.embedding, rng)
             f0 = prosody.convert_voicing(f0, predicted, style)
@@ -239,6 +249,16 @@ class ResynthesisStream:
         output = prosody.convert_effort(output, f0 > 0, style)
         output = match_loudness(output, samples, prosody.loudness)
         return np.asarray(output * np.float32(_rms(samples) / max(1e-9, _rms(output))), dtype=np.float32)
+
+    def _retimed(self, content: Array, style: SpeakingStyle, predictor: LoadedStage) -> NDArray[np.float64]:
+        """Return positions (T,) with the durations of an average reader, unchanged where pieces are joined."""
+        begin = JOINED if self._tail is not None else 0
+        end = len(content) - JOINED * (not self._last)
+        positions = np.arange(len(content), dtype=np.float64)
+        positions[begin:end] = begin + self._pipeline.prosody.convert_durations(
+            content[begin:end], lambda phones: predictor.run(phones, phones, phones, self._rng), style
+        )
+        return positions
 
     def _measured_and_drawn(self, samples: Samples, f0: Array) -> PseudoSpeaker:
         """Measure the source's F0 and effort and draw the pseudo-speaker, each in the first piece that allows it."""

@@ -9,6 +9,7 @@ Conventions: F0 (T,) in Hz with 0 for unvoiced; frames of 10 ms; positions in fr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,7 @@ from voiceveil.audio import Samples
 from voiceveil.dsp.effort import change_effort, spectral_balance, vocal_effort
 from voiceveil.dsp.excitation import continuous_f0
 from voiceveil.models.content.features import interpolate
+from voiceveil.models.content.phone_path import phone_path, retimed_positions
 from voiceveil.systems.parameters import Range
 from voiceveil.systems.resynthesis.speaking_style import (
     DEVIATION_SPREAD,
@@ -67,6 +69,8 @@ class ProsodyChange:
         Amount of F0 movement that is predicted from the words.
     voicing
         How far voicing is predicted from the words, 0 to 1.
+    durations
+        How far durations of phones and pauses are those of an average reader, 0 to 1; needs phones as content.
     """
 
     intonation: Literal["source", "moved", "leveled"] = "source"
@@ -78,6 +82,7 @@ class ProsodyChange:
     loudness: float = 0.0
     predicted_f0_weight: float = 0.0
     voicing: float = 0.0
+    durations: float = 0.0
 
     def draw_speed(self, rng: np.random.Generator) -> float:
         """Draw a playback speed log-uniformly from ``speeds``, rounded to two decimals."""
@@ -161,6 +166,32 @@ class ProsodyChange:
             return samples
         own = vocal_effort(balance)
         return change_effort(samples, blend(style.effort, own, weight) - own)
+
+    def convert_durations(
+        self, content: Array, predictor: Callable[[Array], Array], style: SpeakingStyle
+    ) -> NDArray[np.float64]:
+        """Return positions in the source (T,), not decreasing, at which phones last as long as an average reader's.
+
+        Pace and total duration stay as they are, and so does the timing of emotional speech.
+
+        Parameters
+        ----------
+        content
+            Posteriors of phone states (T, 118).
+        predictor
+            Numbers of phones (N,) to log durations (N,), relative to the pace.
+        style
+            Speaking style of the source.
+        """
+        amount = self.durations * (1 - style.emotion_weight(self.arousal_threshold))
+        path = phone_path(content)
+        spoken = path.phones > 0
+        if amount == 0 or not spoken.any():
+            return np.arange(len(content), dtype=np.float64)
+        logs = np.log(path.durations)
+        predicted = predictor(path.phones.astype(np.float32))
+        predicted = predicted - predicted[spoken].mean() + logs[spoken].mean()
+        return retimed_positions(path, np.exp((1 - amount) * logs + amount * predicted), len(content))
 
     def draw_positions(self, frames: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a rhythm: the position in the source of every output frame, increasing, first and last unchanged."""

@@ -159,6 +159,15 @@ def _voicing(tensors: Tensors, record: Record) -> Stage:
     return lambda content, f0, speaker, rng: _apply(lambda words: network(words).sigmoid(), content)
 
 
+@stages.register("durations of phones")
+def _durations(tensors: Tensors, record: Record) -> Stage:
+    """Return a predictor of relative log durations (N,), for numbers of phones (N,) as content; no stage of a chain."""
+    from voiceveil.models.nets.durations import Durations
+
+    network = _with_weights(Durations(**record["size"]), tensors)
+    return lambda content, f0, speaker, rng: _apply(lambda phones: network(phones.long()), content)
+
+
 @stages.register("acoustic model")
 def _acoustic_model(tensors: Tensors, record: Record) -> Stage:
     from voiceveil.models.nets.acoustic_model import AcousticModel, AcousticModelSize

@@ -95,6 +95,12 @@ class Veil(Averaging):
     speeds: Range = parameter(
         (0.8, 1.25), "playback speeds at which content is extracted at privacy 0.5 and above", low=0.7, high=1.4
     )
+    durations: float = parameter(
+        0.0,
+        "how far phones last as long as an average reader's at privacy 0.5 and above; needs --set content=phones:DIR",
+        low=0,
+        high=1,
+    )
     rhythm: float = parameter(
         0.15, "standard deviation of the log local tempo at privacy 0.5 and above", low=0, high=0.5
     )
@@ -120,8 +126,8 @@ class Veil(Averaging):
         return replace(self, steady_voices=0) if level == "speaker" else self
 
     def with_timing_kept(self) -> Veil:
-        """Return this system without changes of tempo and rhythm."""
-        return replace(self, tempo=0.0, rhythm=0.0)
+        """Return this system without changes of tempo, rhythm and durations."""
+        return replace(self, tempo=0.0, rhythm=0.0, durations=0.0)
 
     def prosody(self) -> ProsodyChange:
         """Return the changes to prosody; all but the arousal threshold reach their full amount at privacy 0.5."""
@@ -137,6 +143,7 @@ class Veil(Averaging):
             loudness=self.loudness * (1 - amount),
             predicted_f0_weight=self.predicted_f0_weight * amount,
             voicing=self.voicing * amount,
+            durations=self.durations * amount,
         )
 
     def synthesis(self) -> dict[str, float]:
