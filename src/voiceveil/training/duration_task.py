@@ -31,4 +31,5 @@ class DurationTask(SingleLossTask[DurationBatch]):
             torch.from_numpy(array).to(self.device) for array in (batch.phones, batch.log_durations, batch.weights)
         )
         weights = torch.where(phones > 0, weights, _PAUSE_WEIGHT * weights)
-        return ((self.network(phones) - target).abs() * weights).sum() / weights.sum()
+        predicted: Tensor = self.network(phones)
+        return ((predicted - target).abs() * weights).sum() / weights.sum()
