@@ -1,7 +1,7 @@
 """Measure what autoencoders of speaker embeddings leave of speaker and gender, for the cards of `s1` and `s2`.
 
-    python scripts/measure_autoencoder.py plain=exp/plain s1=exp/s1 s2=exp/s2 --train data/libri_train data/libri_pool \\
-        --test data/libri_dev_trials_f data/libri_dev_trials_m --features features.sqlite
+    python scripts/measure_autoencoder.py plain=exp/plain s1=exp/s1 s2=exp/s2 --features features.sqlite \\
+        --train data/libri_train data/libri_pool --test data/libri_dev_trials_f data/libri_dev_trials_m
 
 Prints a JSON object: for the embeddings as they are, and for each network (folder or file), the accuracies of probes
 on the reconstructions. The first network should be a plain one (`--branches 0,0,0`) of the same training.
@@ -92,7 +92,7 @@ def measure(change: Callable[[Array], Array], train: Speech, test: Speech) -> di
 
 def _accuracies(x: Array, labels: NDArray[np.str_], y: Array, expected: NDArray[np.str_]) -> tuple[float, float]:
     """Return the accuracies of a logistic regression and of a perceptron."""
-    models = (LogisticRegression(C=0.1, max_iter=300), MLPClassifier((128,), alpha=0.01, max_iter=60, random_state=0))
+    models = (LogisticRegression(C=0.1, max_iter=300), MLPClassifier((128,), alpha=0.01, max_iter=300, random_state=0))
     first, second = (make_pipeline(StandardScaler(), model).fit(x, labels).score(y, expected) for model in models)
     return round(float(first), 3), round(float(second), 3)
 

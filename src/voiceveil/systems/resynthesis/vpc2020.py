@@ -204,7 +204,7 @@ class S1c1(_Submission):
 @register("s2c1")
 @dataclass(frozen=True)
 class S2c1(S1c1):
-    """Variant of s1c1 with tuned weights of the adversarial branches, twenty times as large (team S, contrastive)."""
+    """Variant of s1c1 with tuned weights of the adversarial branches, ten times as large (team S, contrastive)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2c1 (Espinoza-Cuadros et al.)"
     strategy: str = parameter("s2c1", STRATEGY)
