@@ -2,8 +2,8 @@
 
 The corpora need speakers; genders and accents are used where they are known, and a branch without labels is left out,
 which the command says. Long utterances are cut into pieces with an embedding each, so that one long utterance of a
-speaker is enough; one piece in four is kept for validation. Takes minutes once the embeddings are there. The output folder then holds model.safetensors and
-record.json, which `--system s1c1 --set autoencoder=DIR` takes.
+speaker is enough; one piece in four is kept for validation. Takes minutes once the embeddings are there. The
+output folder then holds model.safetensors and record.json, which `--system s1c1 --set autoencoder=DIR` takes.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def train_autoencoder(
     speaker: str = "campplus",
     accents: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Embed pieces of the utterances, train an autoencoder on them, and write ``model.safetensors`` and ``record.json``.
+    """Embed pieces of the utterances, train an autoencoder, and write ``model.safetensors`` and ``record.json``.
 
     Parameters
     ----------

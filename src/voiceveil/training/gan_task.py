@@ -2,8 +2,8 @@
 
 The losses are those of Kong, Kim and Bae (2020, equations 1 to 6) for both generators: least squares for the
 adversarial part, twice the mean absolute difference of the discriminators' layers, and 45 times that of log mel
-spectra. A step updates the discriminators on the present output of the generator, then the generator. Both share one optimizer,
-which leaves parameters without a gradient as they are.
+spectra. A step updates the discriminators on the present output of the generator, then the generator. Both share one
+optimizer, which leaves parameters without a gradient as they are.
 """
 
 from __future__ import annotations

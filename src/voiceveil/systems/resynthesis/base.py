@@ -157,8 +157,8 @@ class Averaging(Resynthesis):
     distance: Literal["plda", "cosine"] = parameter("plda", "distance of the source to speakers of the pool")
     candidates: int = parameter(
         0,
-        "farthest speakers of the pool to draw from, N; 0: 200 as in the challenges if the pool has 200 of each gender, "
-        "else 8/13 of the rarer gender (80 in the pool that ships)",
+        "farthest speakers of the pool to draw from, N; 0: 200 as in the challenges if the pool has 200 of each "
+        "gender, else 8/13 of the rarer gender (80 in the pool that ships)",
         low=0,
     )
     averaged: int = parameter(0, "candidates that are drawn and averaged, N*; 0: half of them", low=0)
