@@ -213,7 +213,7 @@ def test_utterances_without_text_need_a_teacher_and_embeddings(tmp_path: Path) -
         2,
     ]
     for given in ({"speaker": Voice()}, {"teacher": teacher}):
-        alone = RecognitionData(utterances, RunContext(), seed=0, **given)  # type: ignore[arg-type]
+        alone = RecognitionData(utterances, RunContext(), seed=0, **given)
         assert [u.id for u in alone.training] == ["u0"]
     with pytest.raises(InputError, match="no utterance has text"):
         RecognitionData(utterances[1:], RunContext(), seed=0, speaker=Voice(), teacher=teacher)
