@@ -1,10 +1,10 @@
 """A part of the data that the other benchmarks take, the same on every machine, as the whole takes hours.
 
-    python benchmarks/part.py DATA OUT [--training 20] [--trials 12] [--enrolls 0]
+    python benchmarks/part.py DATA OUT [--training 20] [--trials 12] [--enrolls 0] [--sets SET [SET ...]]
 
 Of each speaker, so many utterances of the training speech (libri_train, libri_pool), of the trials and of the
 enrollments, drawn with a fixed seed; 0: all of them. Of the pairs to compare, all whose utterances are kept. ``emodb``
-is taken whole. OUT holds lists alone; the audio stays where it is.
+is taken whole. ``--sets`` takes these sets alone. OUT holds lists alone; the audio stays where it is.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--training", type=int, default=20, help="utterances a speaker (%(default)s)")
     parser.add_argument("--trials", type=int, default=12, help="utterances a speaker (%(default)s)")
     parser.add_argument("--enrolls", type=int, default=0, help="utterances a speaker (%(default)s: all)")
+    parser.add_argument("--sets", nargs="+", metavar="SET", help="names of the sets to take (default: all of these)")
     args = parser.parse_args()
     counts = {
         "libri_train": args.training,
@@ -47,7 +48,7 @@ def main() -> None:
         "emodb": 0,
     }
     for name, count in counts.items():
-        if (args.data / name).is_dir():
+        if (args.data / name).is_dir() and name in (args.sets or counts):
             part = part_of(open_corpus(args.data / name), count)
             write_kaldi(part, args.out / name)
             print(f"{name}: {len(part)} utterances", flush=True)

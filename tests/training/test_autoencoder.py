@@ -22,10 +22,12 @@ from voiceveil.systems.resynthesis.pool import Pool, load_pool
 from voiceveil.testing import synthetic_voice
 from voiceveil.training.autoencoder import (
     AutoencoderSettings,
+    _sampling_probabilities,
     branch_labels,
     fit_autoencoder,
     read_accents,
     train_autoencoder,
+    validation_pieces,
 )
 from voiceveil.training.training_run import TrainingRun
 
@@ -72,18 +74,29 @@ def test_adversarial_branches_lower_a_speaker_and_a_gender_probe(pool: Pool) -> 
     male, test_male = pool.genders[speaker] == "m", pool.genders[test_speaker] == "m"
     labels = {"speaker": np.unique(speaker, return_inverse=True)[1].astype(np.int64), "gender": male.astype(np.int64)}
     probes = {}
-    for name, weight in (("plain", 0.0), ("adversarial", 2.0)):
-        settings = AutoencoderSettings(weights={"speaker": weight, "gender": weight}, epochs=30)
+    for name, weight in (("plain", 0.0), ("adversarial", 1.0)):
+        settings = AutoencoderSettings(weights={"speaker": weight, "gender": weight}, epochs=100)
         network, history = fit_autoencoder(x, labels, settings)
         with torch.inference_mode():
             seen, embeddings = (network(torch.from_numpy(part)).numpy() for part in (x, test))
         seen, embeddings = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (seen, embeddings))
         probes[name] = speaker_probe(embeddings, test_speaker), gender_probe(seen, male, embeddings, test_male)
         assert history["reconstruction"][-1] < history["reconstruction"][0]
-    assert probes["plain"][0] > 0.8  # 0.88 and 0.77 when this was written; 0.58 and 0.67 with the branches
-    assert probes["plain"][1] > 0.72
-    assert probes["adversarial"][0] < probes["plain"][0] - 0.15
-    assert probes["adversarial"][1] < probes["plain"][1] - 0.05
+    assert probes["plain"][0] > 0.4  # 0.49 and 0.71 when this was written; 0.31 and 0.54 with the branches
+    assert probes["plain"][1] > 0.65
+    assert probes["adversarial"][0] < probes["plain"][0] - 0.1
+    assert probes["adversarial"][1] < probes["plain"][1] - 0.1
+
+
+def test_all_speakers_are_drawn_equally_often() -> None:
+    speakers = np.array([0, 0, 0, 1, -1], dtype=np.int64)
+    np.testing.assert_allclose(_sampling_probabilities(speakers), [1 / 9, 1 / 9, 1 / 9, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(_sampling_probabilities(np.full(4, -1)), 0.25)
+
+
+def test_every_fourth_piece_of_a_speaker_is_kept_for_validation() -> None:
+    pieces = [Utterance(f"u{i}", Path("x.wav"), speaker) for i, speaker in enumerate("aabaaaabc")]
+    assert validation_pieces(pieces).tolist() == [False, True, False, False, False, False, True, True, False]
 
 
 def test_missing_labels_are_minus_one_and_empty_branches_are_omitted() -> None:

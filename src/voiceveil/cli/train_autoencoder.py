@@ -1,8 +1,9 @@
 """Train an autoencoder of embeddings that unlearns speaker, gender and accent, for the systems s1, s1c1, s2, s2c1.
 
 The corpora need speakers; genders and accents are used where they are known, and a branch without labels is left out,
-which the command says. Takes a minute once the embeddings are there. The output folder then holds model.safetensors and
-record.json, which `--system s1c1 --set autoencoder=DIR` takes.
+which the command says. Long utterances are cut into pieces with an embedding each, so that one long utterance of a
+speaker is enough; one piece in four is kept for validation. Takes minutes once the embeddings are there. The
+output folder then holds model.safetensors and record.json, which `--system s1c1 --set autoencoder=DIR` takes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--branches", default="0.1,0.1,0.1", metavar="S,G,A", help="weights of speaker, gender, accent (default: 0.1)"
     )
-    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="passes through the data (default: 60)")
+    parser.add_argument("--epochs", type=int, default=600, metavar="N", help="passes through the data (default: 600)")
+    parser.add_argument(
+        "--piece-seconds",
+        type=float,
+        default=4.0,
+        metavar="S",
+        help="cut utterances into equal pieces of at least this length; 0: do not cut (default: 4)",
+    )
+    parser.add_argument(
+        "--most-pieces", type=int, default=40, metavar="N", help="pieces of one speaker; 0: no limit (default: 40)"
+    )
     add_seed(parser, "the training")
     add_device(parser)
     add_jobs(parser)
@@ -50,7 +61,13 @@ def run(args: argparse.Namespace) -> int:
     """Train, and print the branches that were left out and the reconstruction error."""
     from voiceveil.training.autoencoder import AutoencoderSettings, read_accents, train_autoencoder
 
-    settings = AutoencoderSettings(weights=_weights(args.branches), epochs=args.epochs, seed=args.seed)
+    settings = AutoencoderSettings(
+        weights=_weights(args.branches),
+        epochs=args.epochs,
+        piece_seconds=args.piece_seconds,
+        most_pieces=args.most_pieces,
+        seed=args.seed,
+    )
     record = train_autoencoder(
         opened_utterances(args),
         args.out,
@@ -64,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for name in record["left_out"]:
         print_lines(f"no labels of {name}: that branch is left out")
-    utterances = record["settings"]["data"]["utterances"]
-    print_lines(f"reconstruction: cosine distance {record['validation']:.3f} on {utterances} utterances")
+    pieces = record["settings"]["data"]["validation_pieces"]
+    print_lines(f"reconstruction: cosine distance {record['validation']:.3f} on {pieces} pieces kept for validation")
     print_lines(f"autoencoder: {args.out / 'model.safetensors'}")
     return 0
 

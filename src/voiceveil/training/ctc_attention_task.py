@@ -126,9 +126,12 @@ class CtcAttentionTask:
         """Return the content (B, R, width) of a batch, and the loss of recognition and teacher."""
         frames = torch.from_numpy(batch.frames)
         content = self.network.content(torch.from_numpy(batch.features).to(self.device), frames)
-        tokens = [torch.from_numpy(t) for t in batch.tokens]
-        ctc, spelling = self.network.losses(content, frames, tokens, self.spelled)
-        loss = _CTC_WEIGHT * ctc + (1 - _CTC_WEIGHT) * spelling
+        with_text = [row for row, tokens in enumerate(batch.tokens) if len(tokens)]
+        loss = content.new_zeros(())
+        if with_text:
+            tokens = [torch.from_numpy(batch.tokens[row]) for row in with_text]
+            ctc, spelling = self.network.losses(content[with_text], frames[with_text], tokens, self.spelled)
+            loss = _CTC_WEIGHT * ctc + (1 - _CTC_WEIGHT) * spelling
         if self.teacher_loss and batch.teacher_content:
             loss = loss + self.teacher_loss * self.teacher_distance(content, batch)
         return content, loss

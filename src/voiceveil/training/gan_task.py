@@ -1,7 +1,9 @@
-"""Training of B1.b and HiFi-GAN: a generator against discriminators, with a spectral loss (Kong et al., equations 1-6).
+"""Training of B1.b and HiFi-GAN: a generator against discriminators, with the losses of HiFi-GAN.
 
-A step updates the discriminators on the present output of the generator, then the generator. Both share one optimizer,
-which leaves parameters without a gradient as they are.
+The losses are those of Kong, Kim and Bae (2020, equations 1 to 6) for both generators: least squares for the
+adversarial part, twice the mean absolute difference of the discriminators' layers, and 45 times that of log mel
+spectra. A step updates the discriminators on the present output of the generator, then the generator. Both share one
+optimizer, which leaves parameters without a gradient as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from voiceveil.models.nets.hifigan import HifiGan
-from voiceveil.models.nets.mel import SPECTRAL_WEIGHT, mel_loss, stft_loss
+from voiceveil.models.nets.mel import MEL_WEIGHT, mel_loss
 from voiceveil.models.nets.nsf import HnSincNsf
 from voiceveil.training.discriminators import Discriminators, adversarial_loss, discriminator_loss, matching_loss
 from voiceveil.training.single_loss_task import batch_tensors, fit_scales, torch_generator
@@ -29,7 +31,7 @@ class GanTask:
     Parameters
     ----------
     network
-        HiFi-GAN (spectral loss on mel spectra) or hn-sinc-NSF (on power spectra at three resolutions).
+        HiFi-GAN or hn-sinc-NSF.
     discriminators
         Discriminators of HiFi-GAN.
     device
@@ -62,20 +64,24 @@ class GanTask:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.discriminators.requires_grad_(False)
-        with torch.no_grad():
-            real = self.discriminators(samples)
-        outputs = self.discriminators(generated)
-        loss = adversarial_loss(outputs) + matching_loss(real, outputs)
-        loss = loss + SPECTRAL_WEIGHT * self._spectral(generated, samples)
+        loss = self.generator_loss(samples, generated)
         loss.backward()  # type: ignore[no-untyped-call]
         self.discriminators.requires_grad_(True)
         self.optimizer.step()
         return float(loss.detach())
 
+    def generator_loss(self, samples: Tensor, generated: Tensor) -> Tensor:
+        """Return the loss of the generator (equation 6) for recorded and generated waveforms (B, N)."""
+        with torch.no_grad():
+            real = self.discriminators(samples)
+        outputs = self.discriminators(generated)
+        loss = adversarial_loss(outputs) + matching_loss(real, outputs)
+        return loss + MEL_WEIGHT * mel_loss(generated, samples)
+
     def validate(self, batch: SynthesisBatch, rng: np.random.Generator) -> float:
-        """Return the spectral loss."""
+        """Return the mean absolute difference of log mel spectra."""
         samples, generated = self._generate(batch, rng)
-        return float(self._spectral(generated, samples).detach())
+        return float(mel_loss(generated, samples).detach())
 
     def record(self) -> dict[str, Any]:
         """Return the size of the generator."""
@@ -87,8 +93,3 @@ class GanTask:
         if isinstance(self.network, HnSincNsf):
             return samples, self.network(content, f0, speaker, generator=torch_generator(rng))
         return samples, self.network(content, f0, speaker)
-
-    def _spectral(self, generated: Tensor, samples: Tensor) -> Tensor:
-        if isinstance(self.network, HnSincNsf):
-            return stft_loss(generated, samples, power=1)
-        return mel_loss(generated, samples)

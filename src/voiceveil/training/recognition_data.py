@@ -54,7 +54,7 @@ class SpeechBatch(NamedTuple):
     frames
         Lengths in frames (B,).
     tokens
-        For each utterance the numbers of its characters.
+        For each utterance the numbers of its characters; none if it has no text.
     teacher_content
         For each utterance the teacher's content (rows, D), normalized, at the frames of the recognizer's content; empty
         without a teacher.
@@ -87,7 +87,8 @@ class RecognitionData:
     Parameters
     ----------
     utterances
-        Utterances; those without text are left out.
+        Utterances; those without text are left out, unless there are a teacher and a speaker encoder: they then serve
+        imitation and masking.
     context
         Cache of the features, processes and progress.
     seed
@@ -115,8 +116,11 @@ class RecognitionData:
         input_features: ContentEncoder | None = None,
         teacher: ContentEncoder | None = None,
     ) -> None:
-        listed = [u for u in utterances if u.text and len(encode_text(u.text))]
-        if not listed:
+        listed = list(utterances)
+        with_text = [u for u in listed if u.text and len(encode_text(u.text))]
+        if teacher is None or speaker is None:
+            listed = with_text
+        if not with_text:
             raise InputError("no utterance has text", fix="a recognizer needs transcripts: give a corpus with text")
         self._embeddings: dict[str, Array] = {u.id: np.zeros(0, np.float32) for u in listed}
         if speaker is not None:
@@ -158,7 +162,7 @@ class RecognitionData:
     def description(self) -> dict[str, Any]:
         """Return the numbers of utterances, and a hash of recordings and texts."""
         utterances = sorted([*self.training, *self.validation], key=lambda u: u.id)
-        total = hashlib.sha256(b"".join(self._keys[u.id] + str(u.text).encode() for u in utterances))
+        total = hashlib.sha256(b"".join(self._keys[u.id] + (u.text or "").encode() for u in utterances))
         return {
             "utterances": len(self.training),
             "validation_utterances": len(self.validation),
@@ -167,7 +171,7 @@ class RecognitionData:
 
     def _read(self, utterance: Utterance) -> _Item | None:
         """Return an utterance with its features; None if it is too long, or too short for its text."""
-        tokens = encode_text(str(utterance.text))
+        tokens = encode_text(utterance.text or "")
         if self._input_features:
             features = np.asarray(self._cache.get(self._input_keys[utterance.id]), dtype=np.float32)
             samples = np.broadcast_to(np.float32(0), round(len(features) * self._input_features.hop))

@@ -135,6 +135,24 @@ def test_learns_the_features_of_its_teacher() -> None:
     assert correlation[5.0] > 0.6
 
 
+def test_utterances_without_text_train_imitation_alone() -> None:
+    rng = np.random.default_rng(0)
+    teacher = tuple(rng.standard_normal((rows, 24), dtype=np.float32) for rows in (13, 11, 13))
+    batch = speech()._replace(teacher_content=teacher)
+    silent = batch._replace(tokens=(batch.tokens[0], np.zeros(0, np.int64), batch.tokens[2]))
+    task = CtcAttentionTask(network())
+    task.teacher_loss = 3.0
+    with torch.inference_mode():
+        content, loss = task.content_and_loss(silent)
+        rows = [0, 2]
+        tokens = [torch.from_numpy(batch.tokens[row]) for row in rows]
+        recognition = task.network.losses(content[rows], torch.from_numpy(batch.frames[rows]), tokens)
+        distance = task.teacher_distance(content, batch)
+        assert float(loss) == pytest.approx(float(sum(recognition) / 2 + 3 * distance), rel=1e-5)
+        empty = batch._replace(tokens=(np.zeros(0, np.int64),) * 3)
+        assert float(task.content_and_loss(empty)[1]) == pytest.approx(float(3 * distance), rel=1e-5)
+
+
 class Ramp:
     """Content features whose values are their position: the sample at the center of a vector, in thousands."""
 
@@ -168,6 +186,37 @@ def test_teacher_features_are_aligned_with_content_frames(input_features: Ramp |
     times = np.clip(offset + hop * np.arange(len(aligned)), 400, 400 + 384 * (len(expected) - 1)) / 1000
     np.testing.assert_allclose(aligned[:, 0], (times - expected[:, 0].mean()) / expected[:, 0].std(), atol=5e-3)
     assert batch.utterance.shape == (1, 0)
+
+
+class Voice:
+    """A speaker encoder that returns the same embedding for every recording."""
+
+    rate, minimum = 16000, 0.05
+
+    def fingerprint(self) -> str:
+        return "voice 1"
+
+    def __call__(self, wave: Waveform) -> NDArray[np.float32]:
+        return np.array([3.0, 4.0], dtype=np.float32)
+
+
+def test_utterances_without_text_need_a_teacher_and_embeddings(tmp_path: Path) -> None:
+    save(tmp_path / "u.wav", synthetic_voice(seconds=1.6))
+    texts = ["OH", None, ""]
+    utterances = [Utterance(f"u{i}", tmp_path / "u.wav", speaker="s", text=text) for i, text in enumerate(texts)]
+    teacher, features = Ramp(384.0, 400.0), Ramp(500.0, 300.0)
+    data = RecognitionData(utterances, RunContext(), seed=0, speaker=Voice(), input_features=features, teacher=teacher)
+    assert len(data.training) + len(data.validation) == 3
+    assert sorted(len(t) for batch in (data.batch(0, 2), *data.validation_batches(1)) for t in batch.tokens) == [
+        0,
+        0,
+        2,
+    ]
+    for given in ({"speaker": Voice()}, {"teacher": teacher}):
+        alone = RecognitionData(utterances, RunContext(), seed=0, **given)
+        assert [u.id for u in alone.training] == ["u0"]
+    with pytest.raises(InputError, match="no utterance has text"):
+        RecognitionData(utterances[1:], RunContext(), seed=0, speaker=Voice(), teacher=teacher)
 
 
 def test_without_convolutions_frames_correspond_one_to_one() -> None:

@@ -98,6 +98,49 @@ def test_stft_loss_equals_a_loop() -> None:
     assert spectral.log_mel(synthetic).shape == (1, 10, 80)
 
 
+def slow_log_mel(samples: np.ndarray) -> np.ndarray:
+    """Return log mel spectra (T, 80), a frame and a band at a time: triangles between 82 points of the mel scale."""
+    mel = np.linspace(1127 * np.log(1 + 20 / 700), 1127 * np.log(1 + 8000 / 700), 82)
+    bins = 1127 * np.log(1 + np.arange(512) * 16000 / 1024 / 700)
+    hann, padded = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 400), np.pad(samples, 120)
+    rows = []
+    for start in range(0, len(samples), 160):
+        magnitude = np.abs(np.fft.rfft(padded[start : start + 400] * hann, 1024))[:-1]
+        row = []
+        for left, middle, right in zip(mel, mel[1:], mel[2:], strict=False):
+            weights = np.minimum((bins - left) / (middle - left), (right - bins) / (right - middle)).clip(min=0)
+            row.append(np.log(max(float(weights @ magnitude), 1e-3)))
+        rows.append(row)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("published", ["nsf-hifigan", "hifigan"])
+def test_generator_loss_is_that_of_hifigan(published: str) -> None:
+    """Least squares, twice the differences of layers, 45 times those of mel spectra, written as loops."""
+    torch.manual_seed(0)
+    generator = HifiGan(HifiGanSize(12, 6, **TINY))  # type: ignore[arg-type]
+    source_filter = HnSincNsf(HnSincNsfSize(12, 6, hidden=8, blocks=1, convolutions=2, recurrent=8))
+    task = GanTask(source_filter if published == "nsf-hifigan" else generator, Discriminators(1 / 64))
+    task.discriminators.eval()
+    real, made = (0.1 * torch.randn(2, 3200) for _ in range(2))
+    with torch.no_grad():
+        loss = float(task.generator_loss(real, made))
+        pairs = list(zip(task.discriminators(real), task.discriminators(made), strict=True))
+    assert len(pairs) == 8
+    expected = 0.0
+    for a, b in pairs:
+        scores = b.scores.numpy().ravel().tolist()
+        expected += sum((1 - score) ** 2 for score in scores) / len(scores)
+        for before, after in zip(a.layers, b.layers, strict=True):
+            expected += 2 * float(np.mean(np.abs(before.numpy() - after.numpy())))
+    mel = [
+        np.abs(slow_log_mel(r.double().numpy()) - slow_log_mel(m.double().numpy())).mean()
+        for r, m in zip(real, made, strict=True)
+    ]
+    assert np.mean(mel) > 0.1
+    assert loss == pytest.approx(expected + 45 * float(np.mean(mel)), rel=1e-3)
+
+
 def test_a_step_moves_both_sides() -> None:
     batch = voices(2, frames=16)
     torch.manual_seed(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -177,6 +178,26 @@ def test_too_small_pool_is_rejected() -> None:
     with pytest.raises(InputError, match=r"cannot average 9 of 8 candidates \(set averaged to at most candidates\)"):
         PoolFarthest(candidates=8, averaged=9).check(make_pool(each=12))
     PoolFarthest(candidates=12, averaged=12).check(make_pool(each=12))
+
+
+@pytest.mark.parametrize(
+    ("women", "men", "counts"), [(130, 131, (80, 40)), (199, 400, (122, 61)), (200, 400, (200, 100)), (1, 1, (1, 1))]
+)
+def test_large_pools_get_the_published_numbers(women: int, men: int, counts: tuple[int, int]) -> None:
+    large = make_pool(each=400)
+    rows = np.r_[:women, 400 : 400 + men]
+    pool = replace(
+        large,
+        ids=tuple(large.ids[row] for row in rows),
+        genders=large.genders[rows],
+        embeddings=large.embeddings[rows],
+        log_f0=large.log_f0[rows],
+    )
+    assert PoolFarthest().counts(pool) == counts
+    PoolFarthest().check(pool)
+    assert len(PoolFarthest().ranked(pool.embeddings[0], "f", pool)) == counts[0]
+    assert PoolFarthest(candidates=90).counts(pool) == (90, 45)
+    assert PoolFarthest(candidates=90, averaged=3).counts(pool) == (90, 3)
 
 
 @pytest.mark.parametrize("log_f0", [None, 4.8, 5.0, 5.3])

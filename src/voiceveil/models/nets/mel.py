@@ -15,17 +15,17 @@ from torch.nn import functional
 from voiceveil.dsp.kaldi import mel_banks
 from voiceveil.models.nets.source_filter import spectra
 
-__all__ = ["BANDS", "log_mel", "mel_loss", "stft_loss"]
+__all__ = ["BANDS", "MEL_WEIGHT", "log_mel", "mel_loss", "stft_loss"]
 
 BANDS = 80
 _WINDOW, _POINTS = 400, 1024
 #: Smallest magnitude of a mel band: 60 dB below speech at the level of training.
 _FLOOR = 1e-3
-#: Points, window and hop in samples (Wang and Yamagishi 2019; the same in the code of B1.a and B1.b).
+#: Points, window and hop in samples (Wang and Yamagishi 2019; the same in the code of B1.a).
 RESOLUTIONS = ((512, 320, 80), (128, 80, 40), (2048, 1920, 640))
 _POWER_FLOOR = 1e-5
-#: Weight of a spectral loss relative to the adversarial ones (Kong et al. 2020, equation 6).
-SPECTRAL_WEIGHT = 45.0
+#: Weight of the mel loss relative to the adversarial ones (Kong et al. 2020, equation 6).
+MEL_WEIGHT = 45.0
 
 
 @lru_cache(maxsize=2)
@@ -45,21 +45,15 @@ def mel_loss(synthetic: Tensor, natural: Tensor) -> Tensor:
     return (log_mel(synthetic) - log_mel(natural)).abs().mean()
 
 
-def stft_loss(synthetic: Tensor, natural: Tensor, *, power: int = 2) -> Tensor:
-    """Return the distance of log power spectra, averaged over three resolutions.
+def stft_loss(synthetic: Tensor, natural: Tensor) -> Tensor:
+    """Return the mean squared difference of log power spectra of waveforms (B, N), averaged over three resolutions.
 
-    Parameters
-    ----------
-    synthetic, natural
-        Waveforms (B, N).
-    power
-        2: mean square, the criterion of B1.a's vocoder (Wang and Yamagishi 2019, equation 2); 1: mean absolute
-        difference, which the code of B1.b uses together with adversarial losses.
+    The criterion of B1.a's vocoder (Wang and Yamagishi 2019, equation 2).
     """
     total = torch.zeros((), device=synthetic.device)
     for points, window, hop in RESOLUTIONS:
         difference = _log_power(synthetic, points, window, hop) - _log_power(natural, points, window, hop)
-        total = total + (difference.square() if power == 2 else difference.abs()).mean()
+        total = total + difference.square().mean()
     return total / len(RESOLUTIONS)
 
 

@@ -1,8 +1,8 @@
 """Baseline B1 of the challenges and its published alternatives, each a declaration of its models.
 
 The weights that ship are small: trained on a laptop, with features of Moonshine and CAM++, and a pool of 130 speakers
-of each gender, so that N = 80 and N* = 40 replace the challenges' 200 and 100. The published sizes are trained by
-`voiceveil train` and given as ``weights``.
+of each gender, so that N = 80 and N* = 40 replace the challenges' 200 and 100, which a pool with 200 speakers of each
+gender gets. The published sizes are trained by `voiceveil train` and given as ``weights``.
 
 Differences from the official B1: candidates depend on the embedding of the utterance (official: the mean over the
 speaker), and the gender, if the metadata do not state it, is estimated from it (official: from a list). Official draws

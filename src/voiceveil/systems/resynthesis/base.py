@@ -155,5 +155,10 @@ class Averaging(Resynthesis):
 
     strategy: str = parameter("pool-farthest", STRATEGY)
     distance: Literal["plda", "cosine"] = parameter("plda", "distance of the source to speakers of the pool")
-    candidates: int = parameter(80, "farthest speakers of the pool to draw from, N (in the challenges 200)", low=1)
-    averaged: int = parameter(40, "candidates that are drawn and averaged, N* (in the challenges 100)", low=1)
+    candidates: int = parameter(
+        0,
+        "farthest speakers of the pool to draw from, N; 0: 200 as in the challenges if the pool has 200 of each "
+        "gender, else 8/13 of the rarer gender (80 in the pool that ships)",
+        low=0,
+    )
+    averaged: int = parameter(0, "candidates that are drawn and averaged, N*; 0: half of them", low=0)

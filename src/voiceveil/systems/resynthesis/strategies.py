@@ -49,6 +49,9 @@ Distance = Literal["plda", "cosine"]
 #: Gender of the pseudo-speaker: relative to the source, random, or fixed.
 Gender = Literal["same", "other", "random", "f", "m"]
 
+#: N of the challenges; N* is half of it.
+_PUBLISHED_CANDIDATES = 200
+
 
 class PseudoSpeaker(NamedTuple):
     """The voice that replaces the source's.
@@ -148,44 +151,54 @@ def make_strategy(spec: str, given: Mapping[str, Any]) -> Strategy:
 class PoolFarthest:
     """B1: the mean of ``averaged`` speakers drawn from the ``candidates`` farthest ones of the pool.
 
-    N = 200 and N* = 100 in the challenges (Srivastava et al. 2020). The mean is not normalized.
+    N = 200 and N* = 100 in the challenges (Srivastava et al. 2020). 0 stands for these numbers where the pool has 200
+    speakers of each gender; in a smaller one for 8/13 of its speakers of the rarer gender, and for half of the
+    candidates (80 and 40 in the pool that ships). The mean is not normalized.
     """
 
     distance: Distance = "plda"
     gender: Gender = "same"
-    candidates: int = 200
-    averaged: int = 100
+    candidates: int = 0
+    averaged: int = 0
 
     needs_source_embedding: ClassVar[bool] = True
     _nearest_first: ClassVar[bool] = False
 
     def check(self, pool: Pool) -> None:
         """Refuse a pool with fewer speakers of a gender than candidates (the official code then averages zeros)."""
-        if not 1 <= self.averaged <= self.candidates:
-            problem = f"cannot average {self.averaged} of {self.candidates} candidates"
+        candidates, averaged = self.counts(pool)
+        if not 1 <= averaged <= candidates:
+            problem = f"cannot average {averaged} of {candidates} candidates"
             raise InputError(problem, fix="set averaged to at most candidates")
         for gender in GENDERS:
             count = len(pool.of_gender(gender))
-            if count < self.candidates:
+            if count < candidates:
                 raise InputError(
-                    f"the pool has {count} speakers of gender {gender}, and {self.candidates} candidates are asked for",
+                    f"the pool has {count} speakers of gender {gender}, and {candidates} candidates are asked for",
                     where=pool.where,
                     fix=f"give a larger pool (voiceveil train pool), or at most --set candidates={count}",
                 )
+
+    def counts(self, pool: Pool) -> tuple[int, int]:
+        """Return N and N*: those that were given, or those of the challenges if the pool has enough speakers."""
+        fewest = min(len(pool.of_gender(gender)) for gender in GENDERS)
+        own = _PUBLISHED_CANDIDATES if fewest >= _PUBLISHED_CANDIDATES else max(1, fewest * 8 // 13)
+        candidates = self.candidates or own
+        return candidates, self.averaged or max(1, candidates // 2)
 
     def draw(self, source: Embedding, gender: str, pool: Pool, rng: np.random.Generator) -> PseudoSpeaker:
         """Return the mean of the candidates that come first in a random order of the pool."""
         target = target_gender(self.gender, gender, rng)
         position = rng.permutation(len(pool))
         candidates = self.ranked(source, target, pool)
-        return average_speakers(candidates[np.argsort(position[candidates])[: self.averaged]], pool)
+        return average_speakers(candidates[np.argsort(position[candidates])[: self.counts(pool)[1]]], pool)
 
     def ranked(self, source: Embedding, gender: str, pool: Pool) -> NDArray[np.int64]:
         """Return the rows of the candidates of a gender, the farthest from the source first."""
         rows = pool.of_gender(gender)
         similarity = _similarity(self.distance, source, pool, rows)
         order = np.argsort(-similarity if self._nearest_first else similarity, kind="stable")
-        return np.asarray(rows[order[: self.candidates]])
+        return np.asarray(rows[order[: self.counts(pool)[0]]])
 
 
 @strategies.register("pool-nearest")

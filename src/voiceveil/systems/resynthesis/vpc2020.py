@@ -32,17 +32,19 @@ class _Submission(Resynthesis):
 @register("a1")
 @dataclass(frozen=True)
 class A1(_Submission):
-    """The parts of an embedding of high and of low variability, each predicted from the other (team A).
+    """The parts of an embedding of high and of low variability, moved by two regression models (team A).
 
-    Published: the x-vector is decomposed by variability, and two regression models modify the parts. Our decisions: the
-    parts are dimensions; each model predicts one part from the other: ridge regression the high part, a mean over
-    neighbors in half of the pool the low part. F0 is not changed, as in the final A1.
+    Published: the x-vector is decomposed by variability, and two regression models, trained on the pool with
+    pseudo-targets from clustering, modify the parts. Our decisions: the parts are dimensions; pseudo-targets are the
+    least similar centroids of half of the pool; ridge regression predicts the high part, a mean over neighbors the low
+    part. F0 is not changed, as in the final A1.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, A1 (Mawalim et al.)"
     strategy: str = parameter("a1", STRATEGY)
     variability: float = parameter(0.5, "fraction of the variance that the dimensions of the high part hold", high=1)
-    neighbors: int = parameter(10, "pool speakers that the low part is averaged over", low=1)
+    clusters: int = parameter(10, "centroids to choose pseudo-targets from", low=2)
+    neighbors: int = parameter(10, "pool speakers whose pseudo-targets the low part is averaged over", low=1)
     strength: float = parameter(1.0, "weight of the prediction: 0 keeps the embedding of the source", low=0, high=1)
 
 
@@ -202,7 +204,7 @@ class S1c1(_Submission):
 @register("s2c1")
 @dataclass(frozen=True)
 class S2c1(S1c1):
-    """Variant of s1c1 with tuned weights of the adversarial branches, twenty times as large (team S, contrastive)."""
+    """Variant of s1c1 with tuned weights of the adversarial branches, ten times as large (team S, contrastive)."""
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2, S2c1 (Espinoza-Cuadros et al.)"
     strategy: str = parameter("s2c1", STRATEGY)

@@ -5,7 +5,7 @@ shift formants linearly; individual formants are then shifted to targets chosen 
 speaking rate are adjusted by pitch-synchronous overlap-add; the F4 and F5 bands are exchanged with Hann filters;
 modulated pink noise is added in the F6 to F9 bands.
 
-Our decisions: all targets are those of one speaker of a table (`voices.tsv`, 120 LibriSpeech speakers, made by
+Our decisions: all targets are those of one speaker of a table (`voices.tsv`, 253 LibriSpeech speakers, made by
 `scripts/measure_voices.py`), so that they are consistent; gender is ignored. Formants are moved by warping the LPC
 envelope between the medians of the source and the targets. Bands are exchanged by shifting the spectrum under two Hann
 windows that meet half-way. The noise follows the power of the speech in its band. All ratios are limited, to avoid
@@ -48,7 +48,7 @@ class I1(Anonymizer):
 
     Published: playback speed shifts all formants, single formants go to targets from real speakers, overlap-add changes
     F0 and speaking rate, F4 and F5 are exchanged, pink noise masks F6 to F9. Our decisions: all targets are of one
-    speaker of a table of 120, limits on all ratios, noise as strong as the speech in its band.
+    speaker of a table of 253, limits on all ratios, noise as strong as the speech in its band.
     """
 
     source: ClassVar[str] = "VoicePrivacy 2020, section 3.2.3, I1 (Dubagunta et al.)"
