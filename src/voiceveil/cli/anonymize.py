@@ -51,6 +51,8 @@ examples:
   voiceveil anonymize interview.mp4 --speakers 2 --hide speaker-2   the first to speak is copied
   voiceveil anonymize interview.mp4 --turns turns.csv --keep Anna   see docs/how-to/interview.md
   voiceveil anonymize call.wav --channels separate
+  voiceveil anonymize interview.mp4 --redact                        names and numbers become a tone
+  voiceveil anonymize interview.mp4 --redact words --words list.txt --transcript rest.srt
   voiceveil anonymize recordings/ hidden/ --jobs 4
   voiceveil anonymize recordings/ hidden/ --set privacy=1 --level speaker --key-file secret.key
   voiceveil anonymize recordings/ hidden/ --system b2 --set alpha=0.6,0.8
@@ -63,6 +65,7 @@ examples:
 """
 _ANONYMIZED = ".anonymized"
 CONVERSATION = ("speakers", "turns", "hide", "keep", "channels", "margin")
+REDACTION = ("redact", "words", "names_model", "recognizer", "text", "redact_with", "guard", "transcript", "redactions")
 AFTER_INTERRUPTION = "; the same command resumes the run (at speaker level only with --seed or --key-file)"
 
 
@@ -131,6 +134,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suffix", help="end of the name of an output Kaldi directory (default: _SYSTEM)")
     add_overwrite(parser, "start again where another run left its results, replace existing files (never the input)")
     _add_conversation(parser)
+    _add_redaction(parser)
     release = parser.add_argument_group("release")
     release.add_argument(
         "--publish",
@@ -167,6 +171,25 @@ def _add_conversation(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--margin", type=float, metavar="SECONDS", help=margin)
 
 
+def _add_redaction(parser: argparse.ArgumentParser) -> None:
+    """Declare which words are removed."""
+    group = parser.add_argument_group("redaction", "words that identify are replaced; see docs/how-to/redaction.md")
+    kinds = "what to remove, with commas: words (of --words), names, numbers, numbers=all (default: all that is given)"
+    words = "words and phrases to remove, one in each line; those that sound alike go as well"
+    model = "spaCy pipeline that finds names: an installed package or a folder (default: en_core_web_*)"
+    left = "write what is left as .txt, .srt or .vtt; txt, srt or vtt alone: beside each output"
+    listing = "list what was removed, with the words, in a .csv file: private!"
+    group.add_argument("--redact", nargs="?", const="all", default=False, metavar="KINDS", help=kinds)
+    group.add_argument("--words", type=Path, metavar="FILE", help=words)
+    group.add_argument("--names-model", metavar="NAME", help=model)
+    group.add_argument("--recognizer", metavar="NAME", help="transcribes recording and result (default: moonshine)")
+    group.add_argument("--text", type=Path, metavar="FILE", help="what is said in the recording, if it is known")
+    group.add_argument("--redact-with", choices=["tone", "silence"], help="what is heard instead (default: tone)")
+    group.add_argument("--guard", type=float, metavar="SECONDS", help="removed on either side (default: 0.25)")
+    group.add_argument("--transcript", type=Path, metavar="FILE", help=left)
+    group.add_argument("--redactions", type=Path, metavar="FILE", help=listing)
+
+
 def run(args: argparse.Namespace) -> int:
     """Anonymize every input; return 1 if an utterance failed."""
     inputs, out = _inputs_and_output(args)
@@ -193,7 +216,7 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of :func:`voiceveil.anonymize` that the arguments give."""
     names = ("level", "seed", "key_file", "key_namespace", "draws", "rate", "format", "encoding", "keep_timing",
-             "suffix", "overwrite", "feature_cache", "device", "quiet", *CONVERSATION)  # fmt: skip
+             "suffix", "overwrite", "feature_cache", "device", "quiet", *CONVERSATION, *REDACTION)  # fmt: skip
     return {name: getattr(args, name) for name in names}
 
 
@@ -201,6 +224,10 @@ def _run_beside(inputs: Sequence[str], system: Anonymizer, args: argparse.Namesp
     """Anonymize files into files beside them; one that fails does not stop the others."""
     if args.publish is not None:
         raise UsageError("--publish needs an output", fix="add -o OUT")
+    if len(inputs) > 1:
+        for name in ("text", "redactions"):
+            if getattr(args, name) is not None:
+                raise UsageError(f"--{name} names one file, but there are several recordings", fix="add -o FOLDER")
     failed = False
     for path in map(Path, inputs):
         if len(inputs) > 1 and path.stem.endswith(_ANONYMIZED):

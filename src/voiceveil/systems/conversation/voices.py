@@ -18,10 +18,10 @@ from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.campplus import CamPlusPlus
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.systems.contract import Anonymizer
+from voiceveil.systems.conversation.sample_file import RATE
 
-__all__ = ["MOST_SIMILAR", "RATE", "Voice", "draw_voices", "most_distinct"]
+__all__ = ["MOST_SIMILAR", "Voice", "draw_voices", "most_distinct"]
 
-RATE = 16000
 #: Largest cosine between two voices of a conversation that ends the drawing. Over minutes of speech it is higher than
 #: over the seconds that are tried, by up to 0.1.
 MOST_SIMILAR = 0.45
