@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from voiceveil.models.asr.pocketsphinx import model_folder
 
-__all__ = ["known_pronunciations", "pronunciations"]
+__all__ = ["in_dictionary", "known_pronunciations", "pronunciations"]
 
 Phones = tuple[str, ...]
 #: A part of the dictionary: every so many-th word, and iterations of the training.
@@ -47,6 +47,11 @@ def pronunciations(word: str) -> list[Phones]:
 def known_pronunciations(word: str) -> list[Phones]:
     """Return the pronunciations of a word in the dictionary, or else the probable ones of :func:`pronunciations`."""
     return [tuple(phones.split()) for phones in _dictionary().get(word, ())] or pronunciations(word)
+
+
+def in_dictionary(word: str) -> bool:
+    """Return whether the dictionary has a word, in lower case."""
+    return word in _dictionary()
 
 
 @lru_cache(maxsize=1)

@@ -38,14 +38,13 @@ _MONTHS = frozenset(
     "january february march april may june july august september october november december jan feb mar apr jun jul aug "  # noqa: SIM905
     "sept sep oct nov dec".split()
 )
-_STREETS = frozenset(
-    "street road avenue lane drive square boulevard court terrace place way close crescent st rd ave apartment".split()  # noqa: SIM905
-)
+_STREETS = frozenset(("street", "road", "avenue", "lane", "boulevard", "crescent"))
 _WRITTEN = re.compile(r"\d[\d,.:]*(?:st|nd|rd|th)?s?")
 _AMOUNT = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _DAY = re.compile(r"(?:[12]?\d|3[01])(?:st|nd|rd|th)?")
 _LONG = 4  # digits of a number that identifies
-_NEAR = 3  # words between a number and the street that it belongs to
+_NEAR = 3  # words behind a number in which "street" is looked for
+_SMALL = frozenset(("in", "the", "of", "on", "a", "to", "and"))
 
 _Word = tuple[int, str]  # token, word
 
@@ -62,7 +61,7 @@ def find_numbers(text: str, *, all_numbers: bool = False) -> list[tuple[int, int
 
     Examples
     --------
-    >>> find_numbers("Call five five five one two on May third, two times")
+    >>> find_numbers("Call five five five one two on May third, not two times")
     [(1, 5), (7, 8)]
     """
     words = [(token, part) for token, written in enumerate(text.split()) for part in folded(written).split("-") if part]
@@ -152,8 +151,10 @@ def _is_year(run: Sequence[str]) -> bool:
 
 
 def _is_house(words: Sequence[_Word], stop: int) -> bool:
-    """Return whether the name of a street follows: a word such as "street", at most two words further."""
-    return any(word in _STREETS for _, word in words[stop + 1 : stop + _NEAR])
+    """Return whether the name of a street follows a cardinal number: one or two words, and "street" or the like."""
+    following = [word for _, word in words[stop : stop + _NEAR]]
+    street = next((place for place, word in enumerate(following) if word in _STREETS), 0)
+    return street > 0 and words[stop - 1][1] not in _ORDINALS and not _SMALL & set(following[:street])
 
 
 def _joined(found: list[tuple[int, int]]) -> list[tuple[int, int]]:

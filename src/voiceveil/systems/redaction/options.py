@@ -162,7 +162,7 @@ def _kinds(redact: bool | str | Iterable[str], *, has_words: bool) -> set[str]:
     kinds = [str(kind).strip() for kind in listed]
     for kind in kinds:
         if kind not in _ALLOWED:
-            fix = f"{did_you_mean(kind, list(_ALLOWED))}; a recording goes before --redact, or write --redact=all"
+            fix = f"a recording goes before --redact, or write --redact=all; {did_you_mean(kind, list(_ALLOWED))}"
             raise InputError(f"{kind!r} is nothing that can be removed", fix=fix)
     if not kinds:
         raise InputError("nothing is to be removed", fix=f"name some of {', '.join(_ALLOWED)}")

@@ -95,7 +95,7 @@ class WordList:
         tokens = text.split()
         written = [folded(token).replace("-", "") for token in tokens]
         spoken = [tuple(spoken_words(token)) for token in tokens]
-        longest = max((size for _, size in self._spellings), default=0)
+        longest = max(max((size for _, size in group), default=0) for group in (self._spellings, self._spoken))
         found = []
         for first in range(len(tokens)):
             for last in range(first, min(len(tokens), first + longest + _MORE_WORDS)):
@@ -121,13 +121,21 @@ class WordList:
         return letters in self._written
 
     @cached_property
+    def _spoken(self) -> set[tuple[tuple[str, ...], int]]:
+        """Return the spoken words of each entry and their number; digits also one by one."""
+        texts = {*self.entries, *(re.sub(r"(?<=\d)(?=\d)", " ", entry) for entry in self.entries)}
+        words = {tuple(word for token in text.split() for word in spoken_words(token)) for text in texts}
+        return {(entry, len(entry)) for entry in words}
+
+    @cached_property
     def _sounded(self) -> list[tuple[int, Phones]]:
         """Return number of words and phones of each entry and pronunciation that is matched by sound."""
-        result = []
-        for entry in self.entries:
-            words = tuple(word for token in entry.split() for word in spoken_words(token))
-            result += [(len(words), phones) for phones in phones_of(words) if len(phones) >= _FEWEST_PHONES]
-        return result
+        return [
+            (count, phones)
+            for words, count in sorted(self._spoken)
+            for phones in phones_of(words)
+            if len(phones) >= _FEWEST_PHONES
+        ]
 
     def _sounds(self, tokens: Sequence[tuple[str, ...]]) -> bool:
         words = tuple(word for token in tokens for word in token)
