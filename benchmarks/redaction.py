@@ -4,7 +4,8 @@
 
 DATA holds ``libri_dev_trials_f`` and ``libri_dev_trials_m``, whose transcripts say which words are spoken. Planted
 names are those that the spaCy pipeline finds in the transcript; as it has no capitals, words get those of the
-recognizer's words that they are matched with, and words that are in no English dictionary get one. Planted numbers are
+recognizer's words that they are matched with, and words that are in no English dictionary get one (but for
+derivations: "auspiciously"). Planted numbers are
 number words in the transcript. Up to so many utterances with names, and as many with numbers, are taken from each
 speaker.
 
@@ -49,6 +50,16 @@ from voiceveil.systems.redaction.spans import FADE, union
 RATE = 16000
 SEED = 2026
 CANDIDATES = 10  # utterances of a speaker that names are looked for in
+ENDINGS = (
+    "ly",
+    "ness",
+    "ies",
+    "ing",
+    "ed",
+    "ful",
+    "less",
+    "ity",
+)  # of words that are no names if no dictionary has them
 LENGTHS = 2.0, 16.0  # seconds of an utterance
 
 
@@ -91,7 +102,7 @@ def planted_names(text: str, heard: str, pipeline: Path) -> set[int]:
     """Return which words of a transcript in capitals are names."""
     words = text.split()
     cased = [
-        word.capitalize() if not in_dictionary(word.lower()) else word
+        word if in_dictionary(word.lower()) or word.endswith(ENDINGS) else word.capitalize()
         for word in distribute([word.lower() for word in words], [heard])[0].split()
     ]
     if len(cased) != len(words):
@@ -226,6 +237,7 @@ def main() -> None:
                 planted = sum(entry.planted for entry in part)
                 faults = sum(entry.not_tone for entry in part)
                 rows.append((row, half, str(len(part)), str(planted), recall(part), lost(part), str(faults)))
+                print(*rows[-1], sep=" | ", flush=True)
     header = ("found by", "speakers", "n", "planted words", "gone", "other words lost", "spans without tone")
     print(Table(header, tuple(rows)))
     print(f"{time.process_time() - start:.0f} s of CPU in this process")

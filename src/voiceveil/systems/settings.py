@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
@@ -19,7 +19,7 @@ from voiceveil.systems.contract import Anonymizer, system
 from voiceveil.systems.conversation.options import Channels, ConversationOptions, conversation_options
 from voiceveil.systems.keys import Key, Level, keyed_rng, speaker_of
 from voiceveil.systems.parameters import present_parameters
-from voiceveil.systems.redaction.options import RedactionOptions, redaction_options
+from voiceveil.systems.redaction.options import RedactionOptions, RedactionRequest, redaction_options
 from voiceveil.systems.release import Release
 
 __all__ = ["Draws", "RunKeywords", "RunOptions", "Settings", "make_settings"]
@@ -219,17 +219,8 @@ def make_settings(chosen: str | Anonymizer, options: RunOptions) -> Settings:
 
 def _redaction(options: RunOptions) -> RedactionOptions | None:
     """Return the options of redaction; refuse those of a run that do not go with them."""
-    redaction = redaction_options(
-        options.redact,
-        words=options.words,
-        names_model=options.names_model,
-        recognizer=options.recognizer,
-        redact_with=options.redact_with,
-        guard=options.guard,
-        text=options.text,
-        transcript=options.transcript,
-        redactions=options.redactions,
-    )
+    request = RedactionRequest(**{entry.name: getattr(options, entry.name) for entry in fields(RedactionRequest)})
+    redaction = redaction_options(request)
     if redaction is not None and options.keep_timing is False:
         raise InputError("redaction keeps the timing of a recording", fix="leave out --no-keep-timing")
     return redaction

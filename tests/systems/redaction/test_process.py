@@ -20,6 +20,7 @@ from voiceveil.corpus import Corpus, Utterance, open_corpus, write_kaldi
 from voiceveil.dsp.tone import tone
 from voiceveil.systems.contract import Anonymizer
 from voiceveil.systems.conversation import voices
+from voiceveil.systems.redaction.location import Silenced
 from voiceveil.systems.redaction.options import GUARD
 
 SENTENCE = ("hello", "Mary", "lives", "in", "Berlin", "today")
@@ -149,9 +150,7 @@ def test_a_word_that_comes_back_in_the_result_goes_there_too(tmp_path: Path) -> 
 def test_a_recording_fails_if_the_word_is_heard_whatever_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from voiceveil.systems.redaction import process
-
-    monkeypatch.setattr(process.Silenced, "read", lambda self, start, stop: self.speech.read(start, stop))
+    monkeypatch.setattr(Silenced, "read", lambda self, start, stop: self.speech.read(start, stop))
     source = write(tmp_path / "a.wav", speak("Mary", "hello"))
 
     @dataclass(frozen=True)

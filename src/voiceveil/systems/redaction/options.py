@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,7 @@ from voiceveil.core.registry import did_you_mean
 from voiceveil.systems.redaction.spans import Replacement
 from voiceveil.systems.redaction.transcript import FORMATS, Format
 
-__all__ = ["GUARD", "RedactionOptions", "redaction_options"]
+__all__ = ["GUARD", "RedactionOptions", "RedactionRequest", "check_kinds", "redaction_options"]
 
 #: Seconds around a word that are removed with it.
 GUARD = 0.25
@@ -95,54 +95,57 @@ class RedactionOptions:
         return "\0".join((*self.words, "", self.text or ""))
 
 
-def redaction_options(
-    redact: bool | str | Iterable[str] = False,
-    *,
-    words: str | Path | Iterable[str] | None = None,
-    names_model: str | Path | None = None,
-    recognizer: str | None = None,
-    redact_with: str | None = None,
-    guard: float | None = None,
-    text: str | Path | None = None,
-    transcript: str | Path | None = None,
-    redactions: str | Path | None = None,
-) -> RedactionOptions | None:
-    """Return the checked options; None if nothing is to be redacted. :func:`voiceveil.anonymize` explains them.
+@dataclass(frozen=True)
+class RedactionRequest:
+    """Options of redaction as a user gives them; :func:`voiceveil.anonymize` explains them."""
+
+    redact: bool | str | Iterable[str] = False
+    words: str | Path | Iterable[str] | None = field(default=None, repr=False)
+    names_model: str | Path | None = None
+    recognizer: str | None = None
+    redact_with: str | None = None
+    guard: float | None = None
+    text: str | Path | None = None
+    transcript: str | Path | None = None
+    redactions: str | Path | None = None
+
+
+def redaction_options(request: RedactionRequest) -> RedactionOptions | None:
+    """Return the checked options; None if nothing is to be redacted.
 
     Raises
     ------
     InputError
         Names the first option that is wrong, or the package or model that is missing. No word of the list is repeated.
     """
-    if redact is False or redact is None:
-        given = {"--words": words, "--names-model": names_model, "--recognizer": recognizer, "--guard": guard,
-                 "--redact-with": redact_with, "--text": text, "--transcript": transcript,
-                 "--redactions": redactions}  # fmt: skip
-        for name, value in given.items():
-            if value is not None:
+    if request.redact is False or request.redact is None:
+        for option in fields(request)[1:]:
+            if getattr(request, option.name) is not None:
+                name = f"--{option.name.replace('_', '-')}"
                 raise InputError(f"{name} is an option of redaction", fix="give --redact as well")
         return None
-    kinds = _kinds(redact, has_words=words is not None)
+    words, text, listing = request.words, request.text, request.redactions
+    kinds = _kinds(request.redact, has_words=words is not None)
     if "words" in kinds and words is None:
         raise InputError("words are to be removed, but there is no list of them", fix="give --words FILE")
     if "words" not in kinds and words is not None:
         raise InputError("a list of words is given, but `words` is not among what is removed", fix="--redact words,...")
-    if "names" not in kinds and names_model is not None:
+    if "names" not in kinds and request.names_model is not None:
         raise InputError("a model for names is given, but names are not removed", fix="--redact names,...")
     entries = _entries(words) if words is not None else ()
-    names = _pipeline(names_model) if "names" in kinds else None
-    spec, models = _models(recognizer, names)
+    names = _pipeline(request.names_model) if "names" in kinds else None
+    spec, models = _models(request.recognizer, names)
     files = (path for path in (words, text) if isinstance(path, str | Path))
     options = RedactionOptions(
         words=entries,
         names=names,
         numbers="all" if "numbers=all" in kinds else "some" if "numbers" in kinds else None,
         recognizer=spec,
-        replacement=_replacement(redact_with),
-        guard=_guard(guard),
+        replacement=_replacement(request.redact_with),
+        guard=_guard(request.guard),
         text=None if text is None else _text(text),
-        **_transcript(transcript),
-        listing=None if redactions is None else Path(redactions).absolute(),
+        **_transcript(request.transcript),
+        listing=None if listing is None else Path(listing).absolute(),
         models=models,
         given=tuple(map(resolved, files)),
     )
@@ -156,17 +159,22 @@ def redaction_options(
 
 def _kinds(redact: bool | str | Iterable[str], *, has_words: bool) -> set[str]:
     """Return the kinds of what is removed."""
-    if redact is True or redact in ("", "all"):
+    if redact is True or redact == "all":
         return {"names", "numbers", *(("words",) if has_words else ())}
     listed = redact.split(",") if isinstance(redact, str) else list(redact)  # type: ignore[arg-type]
-    kinds = [str(kind).strip() for kind in listed]
-    for kind in kinds:
+    return check_kinds(listed)
+
+
+def check_kinds(listed: Iterable[object]) -> set[str]:
+    """Return the kinds that a user lists; an ``InputError`` if one is unknown, or there is none."""
+    kinds = {str(kind).strip() for kind in listed}
+    for kind in sorted(kinds):
         if kind not in _ALLOWED:
             fix = f"a recording goes before --redact, or write --redact=all; {did_you_mean(kind, list(_ALLOWED))}"
             raise InputError(f"{kind!r} is nothing that can be removed", fix=fix)
     if not kinds:
         raise InputError("nothing is to be removed", fix=f"name some of {', '.join(_ALLOWED)}")
-    return set(kinds)
+    return kinds
 
 
 def _entries(words: str | Path | Iterable[str]) -> tuple[str, ...]:

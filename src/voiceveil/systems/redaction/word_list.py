@@ -28,7 +28,8 @@ __all__ = ["SOUND_DISTANCE", "WordList", "read_words"]
 
 #: Largest distance of sounds, in edits for each phone of the entry; ``benchmarks/redaction.py`` measures it.
 SOUND_DISTANCE = 0.3
-_FEWEST_PHONES = 4  # of an entry that is matched by sound: shorter ones sound like too much else
+_FEWEST_PHONES = 3  # of an entry that is matched by sound: shorter ones sound like too much else
+_EXACT_PHONES = 3  # entries of no more phones must sound the same
 _LARGEST = 1 << 20  # bytes of a file
 _MOST_ENTRIES, _LONGEST = 5000, 100  # entries, characters of one
 _MORE_WORDS = 2  # words that an entry may become in a transcript, in addition to its own
@@ -144,7 +145,7 @@ class WordList:
         for count, entry in self._sounded:
             if len(words) > count + _MORE_WORDS:
                 continue
-            most = self.sound_distance * len(entry)
+            most = self.sound_distance * len(entry) if len(entry) > _EXACT_PHONES else 0.0
             for phones in ways:
                 if abs(len(phones) - len(entry)) <= most and sound_distance(phones, entry, _GROUPS) <= most:
                     return True
