@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -49,7 +50,7 @@ from voiceveil.systems.redaction.spans import FADE, union
 
 RATE = 16000
 SEED = 2026
-CANDIDATES = 10  # utterances of a speaker that names are looked for in
+CANDIDATES = 20  # utterances of a speaker that names are looked for in
 ENDINGS = (
     "ly",
     "ness",
@@ -101,13 +102,23 @@ def aligned(utterance: Utterance) -> list[tuple[float, float]] | None:
 def planted_names(text: str, heard: str, pipeline: Path) -> set[int]:
     """Return which words of a transcript in capitals are names."""
     words = text.split()
-    cased = [
-        word if in_dictionary(word.lower()) or word.endswith(ENDINGS) else word.capitalize()
-        for word in distribute([word.lower() for word in words], [heard])[0].split()
-    ]
+    cased = distribute([word.lower() for word in words], [heard])[0].split()
     if len(cased) != len(words):
         return set()
+    for place, word in enumerate(words):
+        if not in_dictionary(word.lower()) and not word.lower().endswith(ENDINGS):
+            cased[place] = cased[place].capitalize()
     return {place for first, last in find_names(" ".join(cased), pipeline) for place in range(first, last + 1)}
+
+
+def listed_names(items: Sequence[Item]) -> list[str]:
+    """Return the planted names of a speaker's items, as they are spoken ("MARY ANN"), and each of their words."""
+    names = set()
+    for item in items:
+        runs = "".join("+" if place in item.planted else " " for place in range(len(item.words)))
+        for run in re.finditer(r"[+]+", runs):
+            names |= {" ".join(item.words[run.start() : run.end()]), *item.words[run.start() : run.end()]}
+    return sorted(names)
 
 
 def choose(data: Path, pipeline: Path, count: int, wanted: Callable[[str], bool]) -> dict[str, list[Item]]:
@@ -214,13 +225,15 @@ def main() -> None:
     for kind, items in chosen.items():
         speakers = {item.utterance.speaker for item in items}
         print(f"{kind}: {len(items)} utterances, {sum(len(i.planted) for i in items)} words, {len(speakers)} speakers")
+        if args.misses:
+            print("planted:", *(" ".join(i.words[place] for place in sorted(i.planted)) for i in items), sep="\n  ")
     rows = []
     for row in args.rows.split(","):
         items = chosen[row if row in chosen else "names"]
         judged = []
         for speaker in sorted({str(item.utterance.speaker) for item in items}):
             own = [item for item in items if item.utterance.speaker == speaker]
-            names = sorted({item.words[place] for item in own for place in item.planted})
+            names = listed_names(own)
             options: dict[str, object] = (
                 {"redact": "words", "words": names} if row.startswith("list") else {"redact": row}
             )
@@ -229,7 +242,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 listing = redacted(own, Path(folder), args.system, known_text=row == "list+text", **options)
                 judged.append(judge(own, listing, Path(folder) / "out", speaker))
-            if args.misses:
+            if args.misses and judged[-1].misses:
                 print(row, *judged[-1].misses, sep="\n  ", flush=True)
         for half, rest in (("odd (tuning)", 1), ("even", 0)):
             part = [entry for entry in judged if int(entry.speaker) % 2 == rest]
