@@ -214,7 +214,7 @@ def all_bytes(folder: Path) -> bytes:
     return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-OPTIONS = {"redact": "words", "words": ["Mary", "Berlin"], "recognizer": "tones", "system": "b2"}
+OPTIONS = {"redact": "words", "words": ["Mary", "Berlin"], "recognizer": "tones", "system": Negative()}
 
 
 def test_no_file_of_the_output_has_the_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +226,7 @@ def test_no_file_of_the_output_has_the_words(tmp_path: Path, capsys: pytest.Capt
     for word in (b"mary", b"berlin"):
         assert word not in written
         assert word not in shown
-    texts = {u.id: u.text for u in open_corpus(tmp_path / "out" / "set_b2")}
+    texts = {u.id: u.text for u in open_corpus(tmp_path / "out" / "set_negative")}
     assert texts == {"u0": "Hello [redacted] lives in [redacted] today".lower(), "u1": "hello today",
                      "u2": "[redacted] hello"}  # fmt: skip
 
@@ -234,7 +234,7 @@ def test_no_file_of_the_output_has_the_words(tmp_path: Path, capsys: pytest.Capt
 def test_texts_are_left_out_of_the_output_unless_transcripts_are_written(tmp_path: Path) -> None:
     source = make_corpus(tmp_path / "in")
     vv.anonymize(source, tmp_path / "out", **OPTIONS)  # type: ignore[arg-type]
-    assert not (tmp_path / "out" / "set_b2" / "text").exists()
+    assert not (tmp_path / "out" / "set_negative" / "text").exists()
     assert b"hello" not in all_bytes(tmp_path / "out").lower()
 
 
@@ -246,7 +246,7 @@ def test_another_list_of_words_converts_everything_again_and_the_same_one_nothin
     other = vv.anonymize(source, tmp_path / "out", **{**OPTIONS, "words": ["Mary"]}, seed=1)  # type: ignore[arg-type]
     assert other.done == 3
     with pytest.raises(InputError, match="holds the results of another run"):
-        vv.anonymize(source, tmp_path / "out", system="b2", seed=1)
+        vv.anonymize(source, tmp_path / "out", system=Negative(), seed=1)
 
 
 def test_a_text_that_changes_is_redacted_again(tmp_path: Path) -> None:
