@@ -24,6 +24,8 @@ def found(entries: tuple[str, ...], text: str) -> list[str]:
         ("Mary Jones", "I saw mary JONES, there", ["mary JONES,"]),
         ("Mary Jones", "Mary Jones's house", ["Mary Jones's"]),
         ("Jones", "the Joneses came", ["Joneses"]),
+        ("FRIERSON'S", "Friarson's attention", ["Friarson's"]),
+        ("Quilter's", "and Quilter came", ["Quilter"]),
         ("McDonald", "old Mc Donald had", ["Mc Donald"]),
         ("van der Berg", "Mr. Vanderberg said", ["Vanderberg"]),
         ("Zoë", "with Zoe there", ["Zoe"]),

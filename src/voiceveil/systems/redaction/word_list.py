@@ -69,6 +69,10 @@ def read_words(path: str | Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entries))
 
 
+def _without_possessive(entry: str) -> str:
+    return re.sub(r"['\N{RIGHT SINGLE QUOTATION MARK}]s$", "", entry, flags=re.IGNORECASE)
+
+
 def entry_problem(entry: str) -> str:
     """Return what is wrong with an entry, without repeating it; "" if nothing is."""
     if len(entry) > _LONGEST:
@@ -111,7 +115,7 @@ class WordList:
         """Return the letters of each entry without blanks, and its number of words."""
         return {
             ("".join(folded(token).replace("-", "") for token in entry.split()), len(entry.split()))
-            for entry in self.entries
+            for entry in map(_without_possessive, self.entries)
         }
 
     @cached_property
@@ -124,7 +128,8 @@ class WordList:
     @cached_property
     def _spoken(self) -> set[tuple[tuple[str, ...], int]]:
         """Return the spoken words of each entry and their number; digits also one by one."""
-        texts = {*self.entries, *(re.sub(r"(?<=\d)(?=\d)", " ", entry) for entry in self.entries)}
+        entries = list(map(_without_possessive, self.entries))
+        texts = {*entries, *(re.sub(r"(?<=\d)(?=\d)", " ", entry) for entry in entries)}
         words = {tuple(word for token in text.split() for word in spoken_words(token)) for text in texts}
         return {(entry, len(entry)) for entry in words}
 
