@@ -17,6 +17,7 @@ SMALLER: dict[tuple[str, ...], list[str]] = {
     ("anonymize", "call.wav"): ["--system", "b2"],
     ("anonymize", "turns.csv"): ["--system", "b2"],
     ("anonymize", "interviews"): ["--system", "b2"],
+    ("anonymize", "--redact"): ["--system", "b2"],
     ("listen", "design"): ["--tasks", "naturalness", "preference", "--items", "4", "--evaluators", "3"],
     ("corpus", "protocol", "--legal"): ["--a-utterances", "4", "--b-utterances", "4"],
     ("risk",): ["--lengths", "1"],

@@ -92,6 +92,7 @@ def test_blocks_of_a_page_run_in_order(page: Path, world: Path, tmp_path: Path) 
     environment = {
         **os.environ,
         "PATH": f"{world / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(world / "world" / "site"), os.environ.get("PYTHONPATH")))),
         "EDITOR": "true",
         "TMPDIR": str(tmp_path),
     }

@@ -13,6 +13,7 @@ import soundfile
 
 from tests.support.conversations import demo_conversation
 from tests.support.embedding_caches import voices, write_cache
+from tests.support.names_pipeline import write_pipeline_package
 from tests.support.small_challenge import make_challenge, make_set, spoken
 from tests.support.tdsv_world import make_corpus as make_digits
 from voiceveil.audio import save
@@ -60,6 +61,8 @@ def make_world(folder: Path) -> Path:
     _make_commonvoice(folder / "corpora" / "cv-corpus" / "en")
     _make_embeddings(folder)
     make_digits(folder / "data" / "digits", speakers=24)
+    if find_spec("spacy") is not None:
+        write_pipeline_package(folder / "site")  # on the PYTHONPATH of all blocks
     for name in ("secret.key", "key"):
         (folder / name).write_bytes(os.urandom(32))
         (folder / name).chmod(0o600)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voiceveil.audio import AUDIO_SUFFIXES, is_writable
+from voiceveil.cli.anonymize_options import CONVERSATION, REDACTION, add_conversation, add_redaction
 from voiceveil.cli.options import (
     add_device,
     add_executor,
@@ -51,6 +52,8 @@ examples:
   voiceveil anonymize interview.mp4 --speakers 2 --hide speaker-2   the first to speak is copied
   voiceveil anonymize interview.mp4 --turns turns.csv --keep Anna   see docs/how-to/interview.md
   voiceveil anonymize call.wav --channels separate
+  voiceveil anonymize interview.mp4 --redact                        names and numbers become a tone
+  voiceveil anonymize interview.mp4 --redact words --words list.txt --transcript rest.srt
   voiceveil anonymize recordings/ hidden/ --jobs 4
   voiceveil anonymize recordings/ hidden/ --set privacy=1 --level speaker --key-file secret.key
   voiceveil anonymize recordings/ hidden/ --system b2 --set alpha=0.6,0.8
@@ -62,7 +65,6 @@ examples:
   voiceveil anonymize list.jsonl /shared/hidden --executor ray          on a Ray cluster, see docs/how-to/cluster.md
 """
 _ANONYMIZED = ".anonymized"
-CONVERSATION = ("speakers", "turns", "hide", "keep", "channels", "margin")
 AFTER_INTERRUPTION = "; the same command resumes the run (at speaker level only with --seed or --key-file)"
 
 
@@ -130,7 +132,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--suffix", help="end of the name of an output Kaldi directory (default: _SYSTEM)")
     add_overwrite(parser, "start again where another run left its results, replace existing files (never the input)")
-    _add_conversation(parser)
+    add_conversation(parser)
+    add_redaction(parser)
     release = parser.add_argument_group("release")
     release.add_argument(
         "--publish",
@@ -150,21 +153,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help=f"metadata in the release, of {','.join(FIELDS)}; '' for none (default: text; at speaker level also "
         "speaker, as a pseudonym)",
     )
-
-
-def _add_conversation(parser: argparse.ArgumentParser) -> None:
-    """Declare who speaks when, and who is hidden."""
-    group = parser.add_argument_group("conversations", "each speaker gets a voice; OUT.rttm says who speaks when")
-    names = "a name in --turns, or speaker-1, speaker-2, ... in the order in which they first speak; repeatable"
-    table = "who speaks when, instead of finding it out: .rttm, or .csv with the columns speaker,start,end"
-    margin = "around turns of hidden speakers, not copied either (default: 0.25)"
-    channels = "separate: one person in each channel, channel-1, channel-2, ... (default: mix)"
-    group.add_argument("--speakers", metavar="N", help="several people speak in a recording: auto, or how many")
-    group.add_argument("--turns", type=Path, metavar="FILE", help=table)
-    group.add_argument("--hide", action="append", default=[], metavar="NAME", help=f"hide this speaker only: {names}")
-    group.add_argument("--keep", action="append", default=[], metavar="NAME", help="copy this speaker, hide the others")
-    group.add_argument("--channels", choices=["mix", "separate"], default="mix", help=channels)
-    group.add_argument("--margin", type=float, metavar="SECONDS", help=margin)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -193,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of :func:`voiceveil.anonymize` that the arguments give."""
     names = ("level", "seed", "key_file", "key_namespace", "draws", "rate", "format", "encoding", "keep_timing",
-             "suffix", "overwrite", "feature_cache", "device", "quiet", *CONVERSATION)  # fmt: skip
+             "suffix", "overwrite", "feature_cache", "device", "quiet", *CONVERSATION, *REDACTION)  # fmt: skip
     return {name: getattr(args, name) for name in names}
 
 
@@ -201,6 +189,10 @@ def _run_beside(inputs: Sequence[str], system: Anonymizer, args: argparse.Namesp
     """Anonymize files into files beside them; one that fails does not stop the others."""
     if args.publish is not None:
         raise UsageError("--publish needs an output", fix="add -o OUT")
+    if len(inputs) > 1:
+        for name in ("text", "redactions"):
+            if getattr(args, name) is not None:
+                raise UsageError(f"--{name} names one file, but there are several recordings", fix="add -o FOLDER")
     failed = False
     for path in map(Path, inputs):
         if len(inputs) > 1 and path.stem.endswith(_ANONYMIZED):

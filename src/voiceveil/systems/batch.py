@@ -6,7 +6,6 @@ process does not grow with a manifest.
 
 from __future__ import annotations
 
-import html
 import time
 import warnings
 from collections.abc import Iterator
@@ -17,16 +16,15 @@ from typing import Unpack
 
 from voiceveil.core.atomic_files import guarded, remove_parts
 from voiceveil.core.errors import InputError
+from voiceveil.core.files import read_text
 from voiceveil.core.output_guard import refuse_existing, refuse_files
-from voiceveil.core.terminal import clock, escaped
-from voiceveil.corpus import Corpus, CorpusLike, stream_corpus
+from voiceveil.corpus import Corpus, CorpusLike, Utterance, stream_corpus
 from voiceveil.run.device import use_device, worker_device
 from voiceveil.run.executor import Jobs, check_jobs, executor_of
 from voiceveil.run.ledger import Ledger, open_ledger
 from voiceveil.run.outputs import refuse_before_start
 from voiceveil.run.progress import Progress
 from voiceveil.systems.contract import Anonymizer, default_system
-from voiceveil.systems.conversation.report import ConversationTotals
 from voiceveil.systems.jobs import (
     JobRunner,
     Totals,
@@ -35,103 +33,26 @@ from voiceveil.systems.jobs import (
     digest_secret,
     make_jobs,
     plan_work,
-    write_turns,
+    write_beside,
+    write_listing,
 )
 from voiceveil.systems.layout import Layout, plan_layout
-from voiceveil.systems.release import PlannedRelease, Published, plan_release, write_release
+from voiceveil.systems.redaction.options import RedactionOptions
+from voiceveil.systems.release import PlannedRelease, plan_release, write_release
 from voiceveil.systems.settings import RunKeywords, RunOptions, Settings, make_settings
 from voiceveil.systems.speaker_embeddings import SpeakerEmbeddings, mean_speaker_embeddings
+from voiceveil.systems.summary import Failure, Summary
 from voiceveil.systems.worker import Job
 
-__all__ = ["Failure", "Summary", "anonymize"]
+__all__ = ["anonymize"]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An utterance that could not be anonymized, and why."""
-
-    id: str
-    error: str
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Counts of a run: new items, items that were done before, failures, seconds of audio and of the clock.
-
-    ``input_seconds``, ``audio_seconds``: length of the new items before and after; ``mixed_down``: how many had several
-    channels; ``narrowed``: how many had frequencies above ``bandwidth`` (Hz); ``tracks_left_out``:
-    further audio tracks of theirs; ``videos``: how many have a picture, which is copied. ``left_over``: ids in the
-    output, from an earlier run, that the input does not have any more. ``conversations``: who was hidden and who was
-    kept where several people speak; ``turns``: the file that says who speaks when, for a single one.
-    ``published``: the release, if one was asked for and there was something to publish. ``print`` shows all of it.
-    """
-
-    output: Path
-    done: int
-    audio_seconds: float
-    seconds: float
-    already_done: int = 0
-    failures: tuple[Failure, ...] = ()
-    left_over: tuple[str, ...] = ()
-    input_seconds: float = 0.0
-    mixed_down: int = 0
-    narrowed: int = 0
-    bandwidth: float = 0.0
-    tracks_left_out: int = 0
-    videos: int = 0
-    conversations: ConversationTotals = field(default_factory=ConversationTotals)
-    turns: Path | None = None
-    published: Published | None = None
-
-    def __str__(self) -> str:
-        lines = []
-        if self.left_over:
-            lines.append(
-                f"{len(self.left_over)} file(s) of an earlier run are in the output, but not in the input any more, "
-                f"e.g. {self.left_over[0]}"
-            )
-        if self.mixed_down:
-            lines.append(f"{self.mixed_down} recording(s) with several channels: these were mixed down to one voice")
-        if self.narrowed:
-            kilohertz = f"{self.bandwidth / 1000:g} kHz"
-            lines.append(f"{self.narrowed} recording(s) could hold frequencies above {kilohertz}: new voices lack them")
-        if self.tracks_left_out:
-            lines.append(f"{self.tracks_left_out} further audio track(s) were left out: one is anonymized in each file")
-        if self.videos:
-            lines.append(f"{self.videos} video(s): the picture is copied as it is, faces and places included")
-        lines += self.conversations.lines()
-        if self.done:
-            lines.append(f"length: {self.change_of_length}")
-        lines += [f"failed: {failure.id}: {failure.error}" for failure in self.failures]
-        before = f", {self.already_done} done before" if self.already_done else ""
-        failed = f", {len(self.failures)} FAILED" if self.failures else ""
-        speed = self.audio_seconds / self.seconds if self.seconds else 0.0
-        lines.append(
-            f"{self.done} anonymized{before}{failed}: {clock(self.audio_seconds)} of audio "
-            f"in {clock(self.seconds)} ({speed:.0f}x real time)"
-        )
-        turns = [] if self.turns is None else [f"who speaks when: {self.turns}"]
-        return "\n".join(map(escaped, [*lines, f"output: {self.output}", *turns]))
-
-    @property
-    def change_of_length(self) -> str:
-        """Return the durations of the new items before and after, in words: "3:01 became 2:32"."""
-        before, after = (_minutes(seconds) for seconds in (self.input_seconds, self.audio_seconds))
-        return f"{before}, as before" if self.keeps_length else f"{before} became {after}"
-
-    @property
-    def keeps_length(self) -> bool:
-        """Return whether the new items are as long as their recordings, to a tenth of a second on average."""
-        return abs(self.input_seconds - self.audio_seconds) <= 0.1 * self.done
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def _minutes(seconds: float) -> str:
-    """Return a length as m:ss, or h:mm:ss from an hour on."""
-    text = clock(seconds).removeprefix("0:")
-    return text.removeprefix("0") if len(text) == 5 else text
+def _redaction_files(redaction: RedactionOptions | None, target: Path | None = None) -> list[Path]:
+    """Return the files that redaction writes beside a single recording, or for all."""
+    if redaction is None:
+        return []
+    transcripts = [redaction.transcript_of(target)] if redaction.transcript and target is not None else []
+    return [*transcripts, *([] if redaction.listing is None else [redaction.listing])]
 
 
 def anonymize(
@@ -214,6 +135,27 @@ def anonymize(
         ``"separate"``: one person speaks in each channel, ``channel-1``, ``channel-2``, ...
     margin
         Seconds around turns of hidden speakers that are not copied either (default: 0.25).
+    redact
+        Remove words that identify: ``True``, or some of ``"words"``, ``"names"``, ``"numbers"`` and ``"numbers=all"``,
+        as a list or with commas. ``True`` means names, numbers, and ``words`` if they are given. The timing is kept.
+    words
+        Words and phrases to remove: a list, or a file with one in each line. Those that sound alike go as well.
+    names_model
+        spaCy pipeline that finds names of people, places and organizations: an installed package or a folder (default:
+        the best ``en_core_web_*`` that is installed).
+    recognizer
+        Recognizer that transcribes the recording and the result (default: ``"moonshine"``).
+    redact_with
+        ``"tone"`` (default) or ``"silence"``.
+    guard
+        Seconds around a word that are removed with it (default: 0.25).
+    text
+        File with what is said in the recording, which is searched as well. For a corpus: its texts.
+    transcript
+        File for the transcript of what is left, ``.txt``, ``.srt`` or ``.vtt``; or ``"txt"``, ``"srt"``, ``"vtt"`` for
+        a file beside each recording of the output. Without ``"txt"``, texts of a corpus are left out of its output.
+    redactions
+        Private file (CSV) that lists what was removed, with the words.
     quiet
         Show no progress.
 
@@ -287,7 +229,29 @@ class _Run:
             release = plan_release(options.publish, corpus, target, settings.system, settings.level)
         run = cls(corpus, layout, settings, release, options)
         run._check_draws()
+        run._check_redaction()
         return run
+
+    def _check_redaction(self) -> None:
+        """Refuse files that are one recording's where there are several."""
+        redaction = self.settings.redaction
+        if redaction is None or self.corpus.kind == "file":
+            return
+        if redaction.text is not None:
+            fix = "use a corpus with texts: a column `text` in a manifest, a file `text` in a Kaldi directory"
+            raise InputError("--text is what is said in one recording, but there are several", fix=fix)
+        if redaction.transcript_file is not None:
+            fix = f"--transcript {redaction.transcript} writes a file beside each"
+            raise InputError("one file is given for the transcripts of several recordings", fix=fix)
+
+    def _text(self, utterance: Utterance) -> str | None:
+        """Return the text of an utterance in the output: after redaction, its transcript if it is written as text."""
+        redaction = self.settings.redaction
+        if redaction is None or utterance.text is None:
+            return utterance.text
+        if redaction.transcript != "txt":
+            return None
+        return " ".join(read_text(redaction.transcript_of(self.layout.target(utterance))).split())
 
     def _check_draws(self) -> None:
         """Refuse utterances without a speaker at speaker level, and systems without official draws."""
@@ -315,14 +279,17 @@ class _Run:
         with Progress("anonymizing", 1, quiet=self.options.quiet) as progress:
             refuse_files([job.target], overwrite=overwrite, audio=True)
             refuse_files([job.turns] if self.settings.conversation else [], overwrite=overwrite)
+            redaction = self.settings.redaction
+            refuse_files(_redaction_files(redaction, job.target), overwrite=overwrite)
             try:
                 done = converter(self.settings)(job)
                 refuse_files([job.target], overwrite=overwrite, audio=True)
-                write_turns(job, done, overwrite=overwrite)
+                write_beside(job, done, redaction, overwrite=overwrite)
+                write_listing(redaction, {} if done.redaction is None else {job.id: done.redaction})
                 job.part.replace(job.target)
             finally:
                 job.part.unlink(missing_ok=True)
-            outputs = self.layout.outputs(self.corpus, lambda id: done.seconds)
+            outputs = self.layout.outputs(self.corpus, lambda id: done.seconds, self._text)
             published = write_release(self.release, outputs, lambda id: done.sha256)
             progress.advance(audio=done.seconds)
         return Summary(
@@ -332,6 +299,8 @@ class _Run:
             **vars(Totals().plus(done)),
             seconds=time.monotonic() - self.start,
             turns=job.turns if done.conversation else None,
+            transcript=redaction.transcript_of(job.target) if redaction and redaction.transcript else None,
+            redactions=redaction.listing if redaction else None,
             published=published,
         )
 
@@ -340,11 +309,13 @@ class _Run:
         corpus, layout, settings, overwrite = self.corpus, self.layout, self.settings, self.options.overwrite
         if overwrite is not True:
             refuse_before_start(layout.folder, layout.targets(corpus))
+            refuse_files(_redaction_files(settings.redaction), overwrite=False)
         with open_ledger(layout.ledger, settings.record(), overwrite=overwrite, renamed=settings.renamed) as ledger:
             secret = digest_secret(settings, layout.ledger)
             plan = self._plan(ledger, secret)
             progress = Progress("anonymizing", plan.waiting, work=plan.work, quiet=self.options.quiet)
-            runner = JobRunner(ledger, plan, progress, secret, overwrite=overwrite is True)
+            redaction = settings.redaction
+            runner = JobRunner(ledger, plan, progress, secret, redaction=redaction, overwrite=overwrite is True)
             parts = {layout.folder, layout.ledger.parent, *layout.folders}
             remove_parts(parts)
             try:
@@ -352,7 +323,9 @@ class _Run:
                 runner.run((job for job in self._jobs(embeddings) if plan.stamps[job.id]), settings, jobs)
             finally:  # workers may have finished files that were not recorded, and a node that died leaves some
                 remove_parts(parts)
-            outputs = layout.outputs(corpus.filter(lambda u: runner.has(u.id)), lambda id: ledger.entries[id].seconds)
+            write_listing(redaction, runner.removed)
+            finished = corpus.filter(lambda u: runner.has(u.id))
+            outputs = layout.outputs(finished, lambda id: ledger.entries[id].seconds, self._text)
             with guarded(layout.folder, ledger):
                 layout.write_metadata(outputs)
             left_over = ledger.others(plan.stamps)
@@ -368,13 +341,15 @@ class _Run:
             bandwidth=settings.system.rate / 2,
             **vars(runner.totals),
             seconds=time.monotonic() - self.start,
+            redactions=redaction.listing if redaction else None,
             published=published,
         )
 
     def _plan(self, ledger: Ledger, secret: bytes) -> WorkPlan:
         """Return which utterances are left; refuse existing files that the ledger does not list."""
         corpus, layout, overwrite = self.corpus, self.layout, self.options.overwrite
-        plan = plan_work(corpus, layout, ledger, secret)
+        with_text = self.settings.redaction is not None
+        plan = plan_work(corpus, layout, ledger, secret, with_text=with_text)
         if plan.waiting and ledger.entries and not self.settings.resumable:
             if overwrite != "changed":
                 raise InputError(
@@ -382,7 +357,7 @@ class _Run:
                     where=layout.folder,
                     fix="start again with --overwrite; runs with --key-file can always be resumed",
                 )
-            plan = plan_work(corpus, layout, None, secret)
+            plan = plan_work(corpus, layout, None, secret, with_text=with_text)
         if overwrite is not True:
             waiting = (layout.target(utterance) for utterance in corpus if plan.stamps[utterance.id])
             refuse_existing(chain(waiting, layout.metadata), ledger.owns)

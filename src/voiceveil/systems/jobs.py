@@ -11,11 +11,12 @@ Each recording also has a *stamp* (size, times, inode). If it changes during the
 
 from __future__ import annotations
 
+import csv
 import errno
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,13 +36,15 @@ from voiceveil.run.progress import Progress
 from voiceveil.run.records import recording_hash
 from voiceveil.systems.conversation.report import ConversationTotals
 from voiceveil.systems.layout import Layout
+from voiceveil.systems.redaction.options import RedactionOptions
+from voiceveil.systems.redaction.report import RedactionReport, RedactionTotals
 from voiceveil.systems.settings import Settings
 from voiceveil.systems.speaker_embeddings import SpeakerEmbeddings
 from voiceveil.systems.worker import Done, Job, OutputOptions, run_job
 
 __all__ = [
     "JobRunner", "Totals", "WorkPlan", "converter", "digest_secret", "make_jobs", "plan_work", "source_digest",
-    "write_turns",
+    "write_beside", "write_listing",
 ]  # fmt: skip
 
 _SALT_SIZE = 32  # bytes
@@ -50,7 +53,12 @@ _SALT_SIZE = 32  # bytes
 def converter(settings: Settings) -> Callable[[Job], Done]:
     """Return the function that converts one recording."""
     output = OutputOptions(
-        settings.rate, settings.encoding, settings.like_input, settings.keep_timing, settings.conversation
+        settings.rate,
+        settings.encoding,
+        settings.like_input,
+        settings.keep_timing,
+        settings.conversation,
+        settings.redaction,
     )
     return partial(run_job, system=settings.system, output=output, features=settings.features)
 
@@ -65,7 +73,8 @@ def make_jobs(
     known = embeddings or {}
     for index, u in enumerate(corpus):
         rng, embedding = settings.rng(index, u), known.get(u.speaker or "")
-        yield Job(u.id, u.path, u.start, u.duration, layout.target(u), rng, u.length, u.gender, embedding)
+        text = None if settings.redaction is None else u.text
+        yield Job(u.id, u.path, u.start, u.duration, layout.target(u), rng, u.length, u.gender, embedding, text)
 
 
 def _seconds(job: Job) -> float:
@@ -93,7 +102,9 @@ class WorkPlan:
     work: int = 0
 
 
-def plan_work(corpus: CorpusLike, layout: Layout, ledger: Ledger | None, secret: bytes) -> WorkPlan:
+def plan_work(
+    corpus: CorpusLike, layout: Layout, ledger: Ledger | None, secret: bytes, *, with_text: bool = False
+) -> WorkPlan:
     """Return which utterances are left; recordings that the ledger lists are hashed to see whether they changed.
 
     Parameters
@@ -104,11 +115,14 @@ def plan_work(corpus: CorpusLike, layout: Layout, ledger: Ledger | None, secret:
         Record of an earlier run; None: convert everything.
     secret
         Secret of the digests in the ledger, see :func:`digest_secret`.
+    with_text
+        Convert again what has another text: for redaction.
     """
     plan = WorkPlan(DiskDict())
     for utterance in corpus:
         stamp = _stamp(utterance.path)
-        if ledger is not None and utterance.id in ledger.entries and _is_done(utterance, layout, ledger, secret):
+        known = ledger is not None and utterance.id in ledger.entries
+        if ledger is not None and known and _is_done(utterance, layout, ledger, secret, with_text=with_text):
             plan.stamps[utterance.id] = ""
             continue
         plan.stamps[utterance.id] = stamp
@@ -117,12 +131,12 @@ def plan_work(corpus: CorpusLike, layout: Layout, ledger: Ledger | None, secret:
     return plan
 
 
-def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger, secret: bytes) -> bool:
+def _is_done(utterance: Utterance, layout: Layout, ledger: Ledger, secret: bytes, *, with_text: bool) -> bool:
     try:
         content = recording_hash(utterance.path)
     except (InputError, OSError):
         return False
-    source = source_digest(secret, content, utterance)
+    source = source_digest(secret, content, utterance, with_text=with_text)
     return ledger.has(utterance.id, source, layout.target(utterance))
 
 
@@ -143,6 +157,9 @@ def _size(stamp: str) -> int:
 def digest_secret(settings: Settings, ledger: Path, *, make: bool = True) -> bytes:
     """Return the secret of the digests in a ledger.
 
+    The words that are to be removed are part of it: with another list of words every recording is converted again, and
+    the ledger tells nothing about them.
+
     Parameters
     ----------
     settings
@@ -153,12 +170,16 @@ def digest_secret(settings: Settings, ledger: Path, *, make: bool = True) -> byt
         Store a new salt if one is needed and there is none. Otherwise the result is then empty, and no digest matches.
     """
     if settings.draws == "keyed" and settings.key.repeatable:
-        return settings.key.derived("source digest")
-    path = ledger.with_name("salt")
-    return _stored_salt(path) or (_new_salt(path) if make else b"")
+        secret = settings.key.derived("source digest")
+    else:
+        path = ledger.with_name("salt")
+        secret = _stored_salt(path) or (_new_salt(path) if make else b"")
+    if settings.redaction is None:
+        return secret
+    return hmac.digest(secret, settings.redaction.secrets().encode("utf-8", "surrogateescape"), "sha256")
 
 
-def source_digest(secret: bytes, content: str, item: Utterance | Job) -> str:
+def source_digest(secret: bytes, content: str, item: Utterance | Job, *, with_text: bool = False) -> str:
     """Return the digest of an input, 16 hexadecimal digits.
 
     It depends on the content, the id, the part of the file that is used, and the stated gender, but not on the path or
@@ -172,8 +193,12 @@ def source_digest(secret: bytes, content: str, item: Utterance | Job) -> str:
         sha256 of the file.
     item
         The utterance or its job.
+    with_text
+        It also depends on the text.
     """
     text = f"{content} {item.start} {item.duration} {item.id} {item.gender}"
+    if with_text:
+        text = f"{text} {item.text}"
     return hmac.digest(secret, os.fsencode(text), "sha256").hex()[:16]
 
 
@@ -202,7 +227,8 @@ class Totals:
 
     ``input_seconds``, ``audio_seconds``: of the recordings and of the output; ``mixed_down``: recordings with several
     channels; ``narrowed``: recordings with more bandwidth than the system; ``tracks_left_out``: further audio tracks;
-    ``videos``: recordings whose picture was copied; ``conversations``: those of several people.
+    ``videos``: recordings whose picture was copied; ``conversations``: those of several people; ``redaction``: words
+    that were removed.
     """
 
     input_seconds: float = 0.0
@@ -212,6 +238,7 @@ class Totals:
     tracks_left_out: int = 0
     videos: int = 0
     conversations: ConversationTotals = field(default_factory=ConversationTotals)
+    redaction: RedactionTotals = field(default_factory=RedactionTotals)
 
     def plus(self, done: Done) -> Totals:
         """Return the sums with one more recording."""
@@ -223,34 +250,72 @@ class Totals:
             self.tracks_left_out + done.header.tracks - 1,
             self.videos + done.is_video,
             self.conversations.plus(done.conversation),
+            self.redaction.plus(done.redaction),
         )
 
 
-def write_turns(job: Job, done: Done, *, overwrite: bool) -> None:
-    """Write the turns of a conversation beside its recording; nothing for other recordings.
+def write_beside(job: Job, done: Done, redaction: RedactionOptions | None, *, overwrite: bool) -> None:
+    """Write the turns of a conversation, and the transcript of what is left after redaction.
 
     A file of the same content stays, as a run that was killed may have left it. Any other is replaced only with
     ``overwrite``, else it is an ``InputError``.
     """
-    if done.conversation is None:
+    if done.conversation is not None:
+        with atomic_path(job.turns) as part:
+            done.conversation.write(part, job.target.stem)
+            _refuse_other(job.turns, part, overwrite=overwrite)
+    if redaction is not None and done.redaction is not None and done.redaction.transcript is not None:
+        target = redaction.transcript_of(job.target)
+        redaction.refuse_given(target)
+        with atomic_path(target) as part:
+            part.write_text(done.redaction.transcript, encoding="utf-8")
+            _refuse_other(target, part, overwrite=overwrite)
+
+
+def _refuse_other(path: Path, part: Path, *, overwrite: bool) -> None:
+    """Refuse to replace a file, unless it has the content of ``part``, or ``overwrite``."""
+    if not (path.is_file() and path.read_bytes() == part.read_bytes()):
+        refuse_files([path], overwrite=overwrite)
+
+
+def write_listing(redaction: RedactionOptions | None, removed: Mapping[str, RedactionReport]) -> None:
+    """Write the private list of what was removed (recording, start, end, kind, reason, words), if it is asked for.
+
+    ``removed``: utterance id -> its report. Only its owner can read the file.
+    """
+    if redaction is None or redaction.listing is None:
         return
-    with atomic_path(job.turns) as part:
-        done.conversation.write(part, job.target.stem)
-        if not (job.turns.is_file() and job.turns.read_bytes() == part.read_bytes()):
-            refuse_files([job.turns], overwrite=overwrite)
+    with atomic_path(redaction.listing) as part:
+        part.chmod(0o600)
+        with part.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(("recording", "start", "end", "kind", "reason", "words"))
+            for id, report in sorted(removed.items()):
+                for span in report.spans:
+                    rows.writerow((id, f"{span.start:.3f}", f"{span.end:.3f}", span.kind, span.reason, span.text))
 
 
 class JobRunner:
     """Runs the jobs of a plan, moves finished files into place and records them in the ledger.
 
-    ``failed``: id -> error of the utterances that could not be converted; ``totals``: of those that could.
+    ``failed``: id -> error of the utterances that could not be converted; ``totals``: of those that could;
+    ``removed``: id -> what was removed from them, if it is to be listed.
     """
 
     def __init__(
-        self, ledger: Ledger, plan: WorkPlan, progress: Progress, secret: bytes, *, overwrite: bool = False
+        self,
+        ledger: Ledger,
+        plan: WorkPlan,
+        progress: Progress,
+        secret: bytes,
+        *,
+        redaction: RedactionOptions | None = None,
+        overwrite: bool = False,
     ) -> None:
         self.failed: dict[str, str] = {}
         self.totals = Totals()
+        self.removed: dict[str, RedactionReport] = {}
+        self._redaction = redaction
         self._ledger = ledger
         self._plan = plan
         self._progress = progress
@@ -279,6 +344,8 @@ class JobRunner:
             result = self._place(job, result)
         if isinstance(result, Done):
             self.totals = self.totals.plus(result)
+            if result.redaction is not None and self._redaction is not None and self._redaction.listing is not None:
+                self.removed[job.id] = result.redaction
             self._progress.advance(_size(stamp), audio=result.seconds)
         elif isinstance(result, OutputError):
             raise result  # the next job would fail in the same way
@@ -294,9 +361,10 @@ class JobRunner:
 
     def _place(self, job: Job, done: Done) -> Done | InputError:
         """Record the job and rename its file; return the error if another file has appeared in its place."""
-        source = source_digest(self._secret, done.source, job)
+        source = source_digest(self._secret, done.source, job, with_text=self._redaction is not None)
         try:
-            write_turns(job, done, overwrite=self._overwrite or job.id in self._ledger.entries)
+            overwrite = self._overwrite or job.id in self._ledger.entries
+            write_beside(job, done, self._redaction, overwrite=overwrite)
             self._ledger.place(job.part, job.id, source, job.target, done.sha256, done.seconds)
         except InputError as error:
             return error

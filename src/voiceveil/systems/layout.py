@@ -57,12 +57,25 @@ class Layout:
     metadata: tuple[Path, ...] = ()
     folders: frozenset[Path] = frozenset()
 
-    def outputs(self, corpus: CorpusLike, seconds: Callable[[str], float]) -> UtteranceSource:
-        """Return the utterances with the paths of the output; ``seconds`` gives the length of an output file by id.
+    def outputs(
+        self,
+        corpus: CorpusLike,
+        seconds: Callable[[str], float],
+        text: Callable[[Utterance], str | None] = lambda utterance: utterance.text,
+    ) -> UtteranceSource:
+        """Return the utterances with the paths of the output.
 
-        If the input states a length, the output states its own, since a system may hide the original one.
+        Parameters
+        ----------
+        corpus
+            Utterances of the input.
+        seconds
+            Function: id -> length of the output file. If the input states a length, the output states its own, since a
+            system may hide the original one.
+        text
+            Function: utterance -> text in the output.
         """
-        return _Outputs(corpus, self.target, seconds)
+        return _Outputs(corpus, self.target, seconds, text)
 
     @property
     def ledger(self) -> Path:
@@ -201,11 +214,12 @@ def _write_lhotse(folder: Path, outputs: UtteranceSource) -> None:
 
 @dataclass(frozen=True)
 class _Outputs:
-    """Utterances of the input, with path and length of their output."""
+    """Utterances of the input, with path, length and text of their output."""
 
     corpus: CorpusLike
     target: Callable[[Utterance], Path]
     seconds: Callable[[str], float]
+    text: Callable[[Utterance], str | None]
 
     @property
     def trials(self) -> Trials | None:
@@ -214,7 +228,7 @@ class _Outputs:
     def __iter__(self) -> Iterator[Utterance]:
         for u in self.corpus:
             seconds = None if u.seconds is None else self.seconds(u.id)
-            yield replace(u, path=self.target(u), start=0.0, duration=None, seconds=seconds)
+            yield replace(u, path=self.target(u), text=self.text(u), start=0.0, duration=None, seconds=seconds)
 
 
 def _write_nothing(outputs: UtteranceSource) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
@@ -19,6 +19,7 @@ from voiceveil.systems.contract import Anonymizer, system
 from voiceveil.systems.conversation.options import Channels, ConversationOptions, conversation_options
 from voiceveil.systems.keys import Key, Level, keyed_rng, speaker_of
 from voiceveil.systems.parameters import present_parameters
+from voiceveil.systems.redaction.options import RedactionOptions, RedactionRequest, redaction_options
 from voiceveil.systems.release import Release
 
 __all__ = ["Draws", "RunKeywords", "RunOptions", "Settings", "make_settings"]
@@ -52,6 +53,15 @@ class RunOptions:
     keep: str | Sequence[str] = ()
     channels: Channels = "mix"
     margin: float | None = None
+    redact: bool | str | Sequence[str] = False
+    words: str | Path | Sequence[str] | None = None
+    names_model: str | Path | None = None
+    recognizer: str | None = None
+    redact_with: str | None = None
+    guard: float | None = None
+    text: str | Path | None = None
+    transcript: str | Path | None = None
+    redactions: str | Path | None = None
     quiet: bool = True
 
 
@@ -80,6 +90,15 @@ class RunKeywords(TypedDict, total=False):
     keep: str | Sequence[str]
     channels: Channels
     margin: float | None
+    redact: bool | str | Sequence[str]
+    words: str | Path | Sequence[str] | None
+    names_model: str | Path | None
+    recognizer: str | None
+    redact_with: str | None
+    guard: float | None
+    text: str | Path | None
+    transcript: str | Path | None
+    redactions: str | Path | None
     quiet: bool
 
 
@@ -104,6 +123,7 @@ class Settings:
     features: Path | None = None  # a file for features of recordings; the output does not depend on it
     role: str | None = None  # of all utterances in the draws; None: as the corpus has it
     conversation: ConversationOptions | None = None  # where several people speak in a recording
+    redaction: RedactionOptions | None = None  # which words are removed
 
     @property
     def resumable(self) -> bool:
@@ -145,6 +165,7 @@ class Settings:
             **({"key_namespace": self.key.namespace_fingerprint()} if self.key.namespace else {}),
             **({"role": self.role} if self.role is not None else {}),
             **({"conversation": self.conversation.record()} if self.conversation is not None else {}),
+            **({"redaction": self.redaction.record()} if self.redaction is not None else {}),
         }
 
     def renamed(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,9 +195,10 @@ def make_settings(chosen: str | Anonymizer, options: RunOptions) -> Settings:
     if rate is not None and not (_is_whole(rate) and 1000 <= rate <= 384000):
         raise InputError(f"cannot write audio at {rate} Hz", fix="give a whole rate between 1000 and 384000")
     conversation = _conversation(options)
+    redaction = _redaction(options)
     level = options.level if conversation is None else "speaker"  # one voice throughout a recording
     anonymizer = (system(chosen) if isinstance(chosen, str) else chosen).for_level(level)
-    if options.keep_timing or conversation is not None:
+    if options.keep_timing or conversation is not None or redaction is not None:
         anonymizer = anonymizer.with_timing_kept()
     return Settings(
         system=anonymizer,
@@ -191,7 +213,17 @@ def make_settings(chosen: str | Anonymizer, options: RunOptions) -> Settings:
         features=None if options.feature_cache is None else Path(options.feature_cache).absolute(),
         role=options.role,
         conversation=conversation,
+        redaction=redaction,
     )
+
+
+def _redaction(options: RunOptions) -> RedactionOptions | None:
+    """Return the options of redaction; refuse those of a run that do not go with them."""
+    request = RedactionRequest(**{entry.name: getattr(options, entry.name) for entry in fields(RedactionRequest)})
+    redaction = redaction_options(request)
+    if redaction is not None and options.keep_timing is False:
+        raise InputError("redaction keeps the timing of a recording", fix="leave out --no-keep-timing")
+    return redaction
 
 
 def _conversation(options: RunOptions) -> ConversationOptions | None:

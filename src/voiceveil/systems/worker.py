@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from voiceveil.audio import (
     Encoding,
     MixedDownWarning,
     Samples,
+    Waveform,
     create_audio,
     format_like,
     info,
@@ -38,8 +40,12 @@ from voiceveil.core.files import resolved
 from voiceveil.run.records import recording_hash, sha256_file
 from voiceveil.systems.contract import Anonymizer, Stream, check_finite
 from voiceveil.systems.conversation.options import ConversationOptions
+from voiceveil.systems.conversation.recording import Recording
 from voiceveil.systems.conversation.report import ConversationReport
 from voiceveil.systems.feature_cache import feature_cache
+from voiceveil.systems.redaction.options import RedactionOptions
+from voiceveil.systems.redaction.report import RedactionReport
+from voiceveil.systems.redaction.spans import replace_spans, silence_spans
 
 if TYPE_CHECKING:
     from voiceveil.systems.conversation.mixing import RenderedConversation
@@ -49,6 +55,7 @@ __all__ = ["Done", "Job", "OutputOptions", "run_job"]
 #: Longer recordings, in seconds, are converted block by block.
 LONG = 600.0
 _BLOCK = 1 << 20  # samples
+Spans = tuple[tuple[float, float], ...]  # start and end in seconds
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,8 @@ class Job:
         Seconds of audio, and "f" or "m", if the metadata state them.
     embedding
         Speaker embedding of the source, at speaker level the mean over all recordings of the speaker; None: not known.
+    text
+        What is said, for redaction; None: not known.
     """
 
     id: str
@@ -82,6 +91,7 @@ class Job:
     length: float | None = None
     gender: str | None = None
     embedding: NDArray[np.float32] | None = None
+    text: str | None = None
 
     @property
     def part(self) -> Path:
@@ -110,6 +120,8 @@ class OutputOptions:
         Keep tempo and rhythm (default: where the output has a picture).
     conversation
         Who speaks when, and who is hidden, where several people speak.
+    redaction
+        Which words are removed.
     """
 
     rate: int | None = None
@@ -117,6 +129,7 @@ class OutputOptions:
     like_input: bool = False
     keep_timing: bool | None = None
     conversation: ConversationOptions | None = None
+    redaction: RedactionOptions | None = None
 
     def format(self, target: Path, source: AudioInfo) -> AudioFormat:
         """Return the format of a target that is made from a source."""
@@ -130,7 +143,8 @@ class Done:
 
     ``seconds``: of output audio; ``input_seconds``: of the recording; ``header``: of its file; ``narrowed``: whether
     the recording had more bandwidth than the system; ``is_video``: whether a picture was copied; ``source``,
-    ``sha256``: hashes of the input and output files; ``conversation``: what was done, where several people speak.
+    ``sha256``: hashes of the input and output files; ``conversation``: what was done, where several people speak;
+    ``redaction``: what was removed, where words were to be.
     """
 
     seconds: float
@@ -141,6 +155,7 @@ class Done:
     source: str
     sha256: str
     conversation: ConversationReport | None = None
+    redaction: RedactionReport | None = None
 
 
 def run_job(job: Job, *, system: Anonymizer, output: OutputOptions, features: Path | None = None) -> Done:
@@ -170,26 +185,15 @@ def _convert(job: Job, system: Anonymizer, output: OutputOptions) -> Done:
         source = _content(job.source)
         header = info(job.source)
         length = header.duration - job.start if job.duration is None else job.duration
-        format = output.format(job.target, header)
         picture = job.source if _is_video(job, header) else None
         if picture is not None and output.keep_timing is None:
             system = system.with_timing_kept()
-        count, report = 0, None
-        with (
-            create_audio(job.part, format, picture=picture, start=0.0 if picture is None else header.start) as out,
-            ExitStack() as stack,
-        ):
-            if output.conversation is not None:
-                conversation = stack.enter_context(_conversation(job, system, output.conversation))
-                blocks, report = conversation.frames(format), conversation.report
-            elif length > LONG and (stream := system.stream(job.rng)) is not None:
-                scratch = stack.enter_context(scratch_path(job.part))
-                blocks = _convert_blocks(job, stream, scratch, length, (system.rate, format.rate))
-            else:
-                blocks = iter([_convert_whole(job, system, format.rate)])
-            for samples in blocks:
-                out.write(samples)
-                count += len(samples)
+        conversion = _Conversion(job, system, output, header, length, picture)
+        redacted = None
+        if output.redaction is None:
+            seconds, report = conversion.write()
+        else:
+            seconds, report, redacted = conversion.write_redacted(output.redaction)
     except InputError as error:
         if error.where is None or error.where == str(job.part):
             where = job.source if error.where is None else job.target
@@ -200,21 +204,71 @@ def _convert(job: Job, system: Anonymizer, output: OutputOptions) -> Done:
             raise memory_error(job.source) from error
         raise
     sha256, narrowed = sha256_file(job.part), header.rate > system.rate
-    return Done(count / format.rate, length, header, narrowed, picture is not None, source, sha256, report)
+    return Done(seconds, length, header, narrowed, picture is not None, source, sha256, report, redacted)
 
 
-def _conversation(
-    job: Job, system: Anonymizer, options: ConversationOptions
-) -> AbstractContextManager[RenderedConversation]:
-    """Return the conversion of a recording of several people."""
-    from voiceveil.systems.conversation.conversion import open_conversation
-    from voiceveil.systems.conversation.mixing import Recording
+@dataclass(frozen=True)
+class _Conversion:
+    """The conversion of a recording of ``length`` seconds, which can be repeated; ``picture``: file that has one."""
 
-    if isinstance(options.turns, Path) and resolved(options.turns) == resolved(job.turns):
-        problem = "the turns of the output would replace those that are given"
-        raise InputError(problem, where=options.turns, fix="give another output, or copy the turns elsewhere")
-    recording = Recording(job.source, job.start, job.duration)
-    return open_conversation(recording, system, options, job.rng, job.part)
+    job: Job
+    system: Anonymizer
+    output: OutputOptions
+    header: AudioInfo
+    length: float
+    picture: Path | None
+
+    def write(self, silenced: Spans = ()) -> tuple[float, ConversationReport | None]:
+        """Write the result to ``job.part``; return its seconds, and what was done where several people speak.
+
+        ``silenced``: parts (start, end) in seconds of the recording that are not converted; they get what
+        ``output.redaction`` says.
+        """
+        job, redaction = replace(self.job, rng=deepcopy(self.job.rng)), self.output.redaction
+        format = self.output.format(job.target, self.header)
+        start = 0.0 if self.picture is None else self.header.start
+        count, report = 0, None
+        with create_audio(job.part, format, picture=self.picture, start=start) as out, ExitStack() as stack:
+            if self.output.conversation is not None:
+                conversation = stack.enter_context(self._conversation(job, self.output.conversation, silenced))
+                blocks, report = conversation.frames(format), conversation.report
+            elif self.length > LONG and (stream := self.system.stream(job.rng)) is not None:
+                scratch = stack.enter_context(scratch_path(job.part))
+                rates = self.system.rate, format.rate
+                blocks = _convert_blocks(job, stream, scratch, self.length, rates, silenced)
+            else:
+                blocks = iter([_convert_whole(job, self.system, format.rate, silenced)])
+            for samples in blocks:
+                if redaction is not None:
+                    samples = replace_spans(samples, format.rate, count / format.rate, silenced, redaction.replacement)
+                out.write(samples)
+                count += len(samples)
+        return count / format.rate, report
+
+    def write_redacted(self, options: RedactionOptions) -> tuple[float, ConversationReport | None, RedactionReport]:
+        """Write the result without the words that are to go; return what ``write`` does, and what was removed."""
+        from voiceveil.systems.redaction.process import open_redaction
+
+        job, conversation = self.job, self.output.conversation
+        separate = conversation is not None and conversation.channels == "separate"
+        recording = Recording(job.source, job.start, job.duration)
+        with open_redaction(recording, options, job.part, text=job.text, separate=separate) as redaction:
+            while True:
+                seconds, report = self.write(redaction.spans)
+                if redaction.check(Recording(job.part), job.part):
+                    return seconds, report, redaction.report()
+
+    def _conversation(
+        self, job: Job, options: ConversationOptions, silenced: Spans
+    ) -> AbstractContextManager[RenderedConversation]:
+        """Return the conversion of a recording of several people."""
+        from voiceveil.systems.conversation.conversion import open_conversation
+
+        if isinstance(options.turns, Path) and resolved(options.turns) == resolved(job.turns):
+            problem = "the turns of the output would replace those that are given"
+            raise InputError(problem, where=options.turns, fix="give another output, or copy the turns elsewhere")
+        recording = Recording(job.source, job.start, job.duration, silenced)
+        return open_conversation(recording, self.system, options, job.rng, job.part)
 
 
 def _is_video(job: Job, header: AudioInfo) -> bool:
@@ -231,25 +285,27 @@ def _content(path: Path) -> str:
         return ""
 
 
-def _convert_whole(job: Job, system: Anonymizer, rate: int) -> Samples:
+def _convert_whole(job: Job, system: Anonymizer, rate: int, silenced: Spans) -> Samples:
     """Convert a recording in memory; return its samples at ``rate`` Hz."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixedDownWarning)  # counted and said once, in the summary
         wave = load(job.source, start=job.start, duration=job.duration)
+    if silenced:
+        wave = Waveform(silence_spans(wave.samples, wave.rate, 0.0, silenced), wave.rate)
     return system.convert(wave, job.rng).resampled(rate).samples
 
 
 def _convert_blocks(
-    job: Job, stream: Stream, scratch: Path, length: float, rates: tuple[int, int]
+    job: Job, stream: Stream, scratch: Path, length: float, rates: tuple[int, int], silenced: Spans
 ) -> Iterator[Samples]:
     """Convert ``length`` seconds block by block; yield samples at the second of the ``rates`` (stream, output) in Hz.
 
-    ``scratch``: a file for the result of the first pass.
+    ``scratch``: a file for the result of the first pass; ``silenced``: parts that are read as silence.
     """
     peak = 0.0
     work_rate, rate = rates
     with open_audio(job.source) as file, scratch.open("wb") as raw:
-        blocks = _resampled(_checked(file, job), int(file.samplerate), work_rate)
+        blocks = _resampled(_checked(file, job, silenced), int(file.samplerate), work_rate)
         for samples in _pushed(stream, blocks, length * work_rate):
             peak = max(peak, float(np.abs(samples).max(initial=0.0)))
             raw.write(samples.tobytes())  # not tofile: it does not say that the disk is full
@@ -257,12 +313,12 @@ def _convert_blocks(
     yield from _resampled(final, work_rate, rate)
 
 
-def _checked(file: Any, job: Job) -> Iterator[Samples]:
-    position = job.start
+def _checked(file: Any, job: Job, silenced: Spans) -> Iterator[Samples]:
+    rate, count = int(file.samplerate), 0
     for samples in read_blocks(file, job.source, start=job.start, duration=job.duration, size=_BLOCK):
-        check_finite(samples, file.samplerate, position)
-        position += len(samples) / file.samplerate
-        yield samples
+        check_finite(samples, rate, job.start + count / rate)
+        yield silence_spans(samples, rate, count / rate, silenced)
+        count += len(samples)
 
 
 def _pushed(stream: Stream, blocks: Iterator[Samples], total: float) -> Iterator[Samples]:

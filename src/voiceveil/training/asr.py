@@ -26,6 +26,7 @@ from voiceveil.core.documents import read_json
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Corpus
 from voiceveil.models.asr.ctc import CTC, LoadedModel, load_model
+from voiceveil.models.asr.ctc_alignment import fewest_frames
 from voiceveil.models.asr.recognition import (
     checked_durations,
     references,
@@ -41,7 +42,6 @@ from voiceveil.run.context import RunContext
 from voiceveil.run.device import current_device, use_device
 from voiceveil.run.progress import Progress
 from voiceveil.stats import Estimate
-from voiceveil.training.ctc_alignment import fewest_frames
 from voiceveil.training.training_run import TrainingRun, check_run
 
 __all__ = [

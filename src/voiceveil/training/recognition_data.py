@@ -21,12 +21,12 @@ from voiceveil.audio import load
 from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.dsp.kaldi import hires_mfcc
+from voiceveil.models.asr.ctc_alignment import fewest_frames
 from voiceveil.models.asr.text_normalization import plain_words
 from voiceveil.models.content.features import FRAME, ContentEncoder, interpolate, normalize_content
 from voiceveil.models.nets.ctc_attention import SUBSAMPLING
 from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
-from voiceveil.training.ctc_alignment import fewest_frames
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from voiceveil.models.asr.ctc_alignment import align
 from voiceveil.models.nets.tdnnf import SUBSAMPLING, Tdnnf
-from voiceveil.training.ctc_alignment import align
 from voiceveil.training.recognition_data import RecognitionData, SpeechBatch, stacked_features
 from voiceveil.training.single_loss_task import SingleLossTask
 

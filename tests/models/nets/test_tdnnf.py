@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voiceveil.core.errors import InputError
-from voiceveil.training.ctc_alignment import align, fewest_frames
+from voiceveil.models.asr.ctc_alignment import align, fewest_frames
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from voiceveil.audio import Samples, Waveform
 from voiceveil.core.errors import InputError
 from voiceveil.models.asr.beam_search import BeamDecoder
+from voiceveil.models.asr.ctc_alignment import align_places, fewest_frames
 from voiceveil.models.asr.recognition import Recognizer, check_audio, recognizers
 from voiceveil.models.pretrained import (
     check_files,
@@ -202,6 +203,43 @@ class CTC:
     def batch(self, waves: Sequence[Waveform]) -> list[str]:
         """Return the transcripts of several utterances; their windows are batched by length."""
         return self._transcribe(waves, self.batch_seconds)
+
+    def word_times(self, wave: Waveform, words: Sequence[str]) -> list[tuple[float, float]] | None:
+        """Return start and end in seconds of each word of a known text, by forced alignment; None if it does not fit.
+
+        Parameters
+        ----------
+        wave
+            Recording of at most one window.
+        words
+            What is said. Characters that the model does not know are left out; a word without any other is an end of
+            the alignment: None.
+        """
+        samples, convolutions = self.normalize(wave.samples), self.convolutions
+        check_audio(wave, self.rate, convolutions.min_samples)
+        model = load_model(self.folder, current_device())
+        letters = model.letters
+        written = [
+            "".join(letter for letter in (word.upper() if "E" in letters else word.lower()) if letter in letters)
+            for word in words
+        ]
+        if not all(written) or not written:
+            return None
+        tokens, owners = [], []
+        for number, word in enumerate(written):
+            separator = model.tokens("|") if number else ()
+            own = model.tokens(word)
+            tokens += [*separator, *own]
+            owners += [*[-1] * len(separator), *[number] * len(own)]
+        (rows,) = model.log_probabilities([samples])
+        if len(rows) < fewest_frames(tokens):
+            return None
+        spans: dict[int, tuple[int, int]] = {}
+        for row, place in enumerate(align_places(rows, tokens, model.blank)):
+            if place >= 0 and owners[place] >= 0:
+                spans[owners[place]] = spans.get(owners[place], (row, row))[0], row + 1
+        step = convolutions.stride / self.rate
+        return [(spans[number][0] * step, spans[number][1] * step) for number in range(len(written))]
 
     def _transcribe(self, waves: Sequence[Waveform], batch_seconds: float) -> list[str]:
         """Return the transcripts; windows of ``batch_seconds`` in all are processed together, of 0 one by one."""

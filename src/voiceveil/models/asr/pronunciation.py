@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from voiceveil.models.asr.pocketsphinx import model_folder
 
-__all__ = ["pronunciations"]
+__all__ = ["in_dictionary", "known_pronunciations", "pronunciations"]
 
 Phones = tuple[str, ...]
 #: A part of the dictionary: every so many-th word, and iterations of the training.
@@ -42,6 +42,26 @@ def pronunciations(word: str) -> list[Phones]:
             second += ranked[0]
     found = dict.fromkeys(tuple(phones) for phones in (best, second) if phones)
     return list(found) or [("AH",)]
+
+
+def known_pronunciations(word: str) -> list[Phones]:
+    """Return the pronunciations of a word in the dictionary, or else the probable ones of :func:`pronunciations`."""
+    return [tuple(phones.split()) for phones in _dictionary().get(word, ())] or pronunciations(word)
+
+
+def in_dictionary(word: str) -> bool:
+    """Return whether the dictionary has a word, in lower case."""
+    return word in _dictionary()
+
+
+@lru_cache(maxsize=1)
+def _dictionary() -> dict[str, list[str]]:
+    """Return word -> its pronunciations, the phones of each separated by blanks."""
+    entries: dict[str, list[str]] = {}
+    for line in (model_folder() / "cmudict-en-us.dict").read_text(encoding="utf-8").splitlines():
+        word, _, phones = line.partition(" ")
+        entries.setdefault(re.sub(r"\(\d+\)$", "", word), []).append(phones)
+    return entries
 
 
 def _keys(word: str, position: int) -> list[tuple[int, int, str]]:

@@ -6,20 +6,20 @@ its own rate and with all channels, for what is copied. Memory does not grow wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from voiceveil.audio import mix_down, open_audio
 from voiceveil.core.activity import report_status
 from voiceveil.core.atomic_files import scratch_path
 from voiceveil.core.errors import InputError
 from voiceveil.corpus.turns import Turn, merge_turns, speakers_of
-from voiceveil.systems.contract import Anonymizer, check_finite
-from voiceveil.systems.conversation.mixing import Recording, RenderedConversation, Track
+from voiceveil.systems.contract import Anonymizer
+from voiceveil.systems.conversation.mixing import RenderedConversation, Track
 from voiceveil.systems.conversation.options import ConversationOptions
+from voiceveil.systems.conversation.recording import Recording, decode
 from voiceveil.systems.conversation.rendering import loudest_speech, mean_level, render
 from voiceveil.systems.conversation.report import ConversationReport
 from voiceveil.systems.conversation.sample_file import SampleFile
@@ -31,7 +31,7 @@ from voiceveil.systems.conversation.spans import (
     measure_overlap,
     plan_spans,
 )
-from voiceveil.systems.conversation.voices import RATE, Voice, draw_voices
+from voiceveil.systems.conversation.voices import Voice, draw_voices
 
 __all__ = ["open_conversation"]
 
@@ -68,7 +68,7 @@ def open_conversation(
         def scratch() -> SampleFile:
             return stack.enter_context(SampleFile(stack.enter_context(scratch_path(beside))))
 
-        sources, rate, length = _decode(recording, scratch, separate=options.channels == "separate")
+        sources, rate, length = decode(recording, scratch, separate=options.channels == "separate")
         if options.channels == "separate":
             turns = [Turn(f"channel-{number}", 0.0, length) for number in range(1, len(sources) + 1)]
         else:
@@ -90,32 +90,6 @@ def _check_hidden(options: ConversationOptions, turns: Sequence[Turn]) -> set[st
     if not hidden:
         raise InputError("nobody is to be hidden: all speakers are kept", fix="leave out a --keep")
     return hidden
-
-
-def _decode(
-    recording: Recording, scratch: Callable[[], SampleFile], *, separate: bool
-) -> tuple[list[SampleFile], int, float]:
-    """Write the recording at 16 kHz to files, one for each channel or for all; return them, its rate and length."""
-    import soxr
-
-    with open_audio(recording.path, header_only=True) as file:
-        rate, channels = int(file.samplerate), int(file.channels)
-    if separate and channels < 2:
-        fix = "leave out --channels separate; --speakers auto finds out who speaks when"
-        raise InputError("this recording has one channel only", where=recording.path, fix=fix)
-    files = [scratch() for _ in range(channels if separate else 1)]
-    streams = [soxr.ResampleStream(rate, RATE, 1, dtype="float32", quality="VHQ") for _ in files]
-    frames = 0
-    for block in recording.blocks():
-        parts = list(block.T) if separate else [mix_down(block)]
-        for file, stream, part in zip(files, streams, parts, strict=True):
-            check_finite(part, rate, recording.start + frames / rate)
-            file.append(part if rate == RATE else stream.resample_chunk(np.ascontiguousarray(part)))
-        frames += len(block)
-    for file, stream in zip(files, streams, strict=True):
-        if rate != RATE:
-            file.append(stream.resample_chunk(np.zeros(0, dtype=np.float32), last=True))
-    return files, rate, frames / rate
 
 
 def _turns(source: SampleFile, given: Sequence[Turn] | None, options: ConversationOptions, length: float) -> list[Turn]:

@@ -7,39 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.audio import AudioFormat, Samples, mix_down, open_audio, read_blocks
+from voiceveil.audio import AudioFormat, Samples, mix_down
 from voiceveil.core.errors import InputError
+from voiceveil.systems.conversation.recording import Recording
 from voiceveil.systems.conversation.report import ConversationReport
-from voiceveil.systems.conversation.sample_file import SampleFile
+from voiceveil.systems.conversation.sample_file import RATE, SampleFile
 from voiceveil.systems.conversation.spans import FADE, Span
-from voiceveil.systems.conversation.voices import RATE
 
-__all__ = ["Recording", "RenderedConversation", "Track"]
+__all__ = ["RenderedConversation", "Track"]
 
 Frames = NDArray[np.float32]
 _BLOCK = 1 << 18  # samples
 _FULL_SCALE = 0.999
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A file, or ``duration`` seconds of it from ``start`` on; None: to its end."""
-
-    path: Path
-    start: float = 0.0
-    duration: float | None = None
-
-    def blocks(self) -> Iterator[Frames]:
-        """Yield its frames (n, channels)."""
-        with open_audio(self.path) as file:
-            yield from read_blocks(
-                file, self.path, start=self.start, duration=self.duration, size=_BLOCK, mix_channels=False
-            )
 
 
 @dataclass(frozen=True)

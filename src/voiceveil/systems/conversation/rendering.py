@@ -18,9 +18,9 @@ import numpy as np
 from voiceveil.audio import Samples
 from voiceveil.core.activity import report_fraction
 from voiceveil.models.asr.segmentation import cut_at_pauses
-from voiceveil.systems.conversation.sample_file import SampleFile
+from voiceveil.systems.conversation.sample_file import RATE, SampleFile
 from voiceveil.systems.conversation.spans import FADE, Span
-from voiceveil.systems.conversation.voices import RATE, Voice
+from voiceveil.systems.conversation.voices import Voice
 
 __all__ = ["loudest_speech", "mean_level", "render"]
 

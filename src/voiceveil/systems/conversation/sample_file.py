@@ -13,7 +13,10 @@ import numpy as np
 
 from voiceveil.audio import Samples
 
-__all__ = ["SampleFile"]
+__all__ = ["RATE", "SampleFile"]
+
+#: Sampling rate in Hz of the speech that is worked on.
+RATE = 16000
 
 _BYTES = 4  # of a sample
 

@@ -18,16 +18,17 @@ from voiceveil.core.errors import InputError
 from voiceveil.models.speaker.campplus import CamPlusPlus
 from voiceveil.models.speaker.encoders import l2_normalized
 from voiceveil.systems.contract import Anonymizer
+from voiceveil.systems.conversation.sample_file import RATE
 
-__all__ = ["MOST_SIMILAR", "RATE", "Voice", "draw_voices", "most_distinct"]
+__all__ = ["MOST_SIMILAR", "Voice", "draw_voices", "most_distinct"]
 
-RATE = 16000
 #: Largest cosine between two voices of a conversation that ends the drawing. Over minutes of speech it is higher than
 #: over the seconds that are tried, by up to 0.1.
 MOST_SIMILAR = 0.45
-_ROUNDS = 20  # draws for each speaker at most
+_ROUNDS, _MOST_ROUNDS = 20, 60  # draws for each speaker; more of them as long as voices are more similar than this:
+_TOLERABLE = 0.49
 _MOST_STEPS = 20_000  # of the search for the most distinct draws
-_TRIED = 8 * RATE  # samples of speech that a draw is tried on
+_TRIED = 12 * RATE  # samples of speech that a draw is tried on
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def draw_voices(
     voices: dict[str, list[Voice]] = {name: [] for name in speech}
     embeddings: dict[str, list[NDArray[np.float32]]] = {name: [] for name in measured}
     choice, similarity = dict.fromkeys(speech, 0), -1.0
-    for _ in range(_ROUNDS):
+    for number in range(_MOST_ROUNDS):
         for name in speech:
             voices[name].append(Voice(systems[name], tuple(rng.integers(2**32, size=8).tolist())))
         if encoder is None or not measured or len(measured) + len(fixed) < 2:
@@ -84,7 +85,7 @@ def draw_voices(
             embeddings[name].append(_embedding(encoder, voices[name][-1].convert(speech[name][:_TRIED])))
         chosen, similarity = most_distinct(embeddings, fixed)
         choice |= chosen
-        if similarity <= MOST_SIMILAR:
+        if similarity <= (MOST_SIMILAR if number + 1 < _ROUNDS else _TOLERABLE):
             break
     return {name: replace(drawn[choice[name]], similarity=similarity) for name, drawn in voices.items()}
 

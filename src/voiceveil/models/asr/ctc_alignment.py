@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from voiceveil.core.compiled import njit
 from voiceveil.core.errors import InputError
 
-__all__ = ["align", "fewest_frames"]
+__all__ = ["align", "align_places", "fewest_frames"]
 
 
 def fewest_frames(tokens: ArrayLike) -> int:
@@ -38,6 +38,13 @@ def align(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> ND
     InputError
         If a token is no output, or there are too few frames for the tokens.
     """
+    labels = np.asarray(tokens, dtype=np.int64)
+    places = align_places(log_probabilities, labels, blank)
+    return np.where(places < 0, blank, labels[places] if len(labels) else blank)
+
+
+def align_places(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> NDArray[np.int64]:
+    """Return the same alignment, shape (T,), as the place of each frame's token in ``tokens``; -1 for the blank."""
     scores = np.ascontiguousarray(log_probabilities, dtype=np.float64)
     labels = np.asarray(tokens, dtype=np.int64)
     if (labels == blank).any() or (labels < 0).any() or (labels >= scores.shape[1]).any():
@@ -46,7 +53,8 @@ def align(log_probabilities: ArrayLike, tokens: ArrayLike, blank: int = 0) -> ND
         raise InputError(f"{len(scores)} frames are too few for {len(labels)} tokens", fix="check audio and text")
     states = np.full(2 * len(labels) + 1, blank, dtype=np.int64)
     states[1::2] = labels
-    return np.asarray(states[_path(scores, states, blank)])
+    path = _path(scores, states, blank)
+    return np.where(path % 2 == 1, path // 2, -1)
 
 
 @njit(cache=True)
