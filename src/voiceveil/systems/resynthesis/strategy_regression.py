@@ -3,8 +3,7 @@
 As published (overview of VoicePrivacy 2020, section 3.2, on Mawalim et al. 2020): the x-vector is decomposed into a
 part of high and a part of low variability, which two different regression models modify; speaker-specific information
 is said to be mostly in the part of low variability, on which anonymization must focus. Table 5 calls it ensemble
-regression. According to the abstract of the team's paper the regression models are trained on the pool, with
-pseudo-targets that are found by clustering.
+regression. It does not say what the models learn.
 
 Our decisions: variability is the variance of a dimension over the pool's speakers of a gender. The dimensions with the
 largest variance, which hold the fraction ``variability`` of the total, are the high part, the others the low part. The
