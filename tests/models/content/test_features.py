@@ -16,9 +16,11 @@ from voiceveil.models.asr import moonshine
 from voiceveil.models.content.features import (
     FRAME,
     MoonshineContent,
+    at_speed,
     content_encoder,
     content_on_frames,
     normalize_content,
+    prepared_content,
 )
 from voiceveil.models.pitch.trackers import Autocorrelation, f0_on_frames
 
@@ -115,3 +117,28 @@ def test_pitch_on_frames_is_the_nearest_value() -> None:
             assert value == 0
         elif distance.min() < 0.0049:
             assert value == track[distance.argmin()]
+
+
+@pytest.mark.parametrize("name", ["moonshine", "phones"])
+def test_content_at_another_speed_has_the_same_times(name: str, speech_of_the_wheel: vv.Waveform) -> None:
+    """Vectors of a faster playback are farther apart in the recording, and say the same at the same times."""
+    if name == "phones":
+        pytest.importorskip("torch", reason="torch is not installed")
+    plain = content_encoder(name)
+    faster = at_speed(plain, 1.1)
+    assert faster.hop == pytest.approx(1.1 * plain.hop)
+    assert faster.fingerprint() != plain.fingerprint()
+    tracks = [
+        content_on_frames(prepared_content(encoder, encoder(speech_of_the_wheel)), encoder.hop, encoder.offset, 600)
+        for encoder in (plain, faster)
+    ]
+
+    def agreement(delay: int) -> float:
+        return float(np.corrcoef(tracks[0][delay:].ravel(), tracks[1][: 600 - delay].ravel())[0, 1])
+
+    assert agreement(0) > max(0.5, 2 * agreement(20))
+
+
+def test_content_without_speeds_is_rejected() -> None:
+    with pytest.raises(InputError, match="only the content encoders moonshine and phones work at other speeds"):
+        at_speed(object(), 1.1)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -34,6 +34,7 @@ __all__ = [
     "interpolate",
     "normalize_content",
     "prepared_content",
+    "samples_at_speed",
 ]
 
 #: Root mean square, relative to full scale, that recordings are scaled to before features are extracted.
@@ -99,9 +100,16 @@ def content_encoder(spec: str) -> ContentEncoder:
 
 def at_speed(content: ContentEncoder, speed: float) -> ContentEncoder:
     """Return the content encoder for recordings that are played ``speed`` times as fast."""
-    if not isinstance(content, MoonshineContent):
-        raise InputError("only the content encoder moonshine works at other speeds", fix="use --content moonshine")
-    return replace(content, speed=speed)
+    if not (is_dataclass(content) and hasattr(content, "speed")):
+        fix = "use --content moonshine or phones"
+        raise InputError("only the content encoders moonshine and phones work at other speeds", fix=fix)
+    faster: ContentEncoder = replace(content, speed=speed)  # type: ignore[type-var]
+    return faster
+
+
+def samples_at_speed(wave: Waveform, speed: float) -> Samples:
+    """Return the samples of a recording that is played ``speed`` times as fast, at its sampling rate."""
+    return wave.samples if speed == 1 else Waveform(wave.samples, round(wave.rate * speed)).resampled(wave.rate).samples
 
 
 #: Samples between two vectors of Moonshine's encoder, and samples that enter one vector: its convolutions have kernels
@@ -161,9 +169,7 @@ class MoonshineContent:
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
         """Return the output of the layer (frames, 288), not normalized."""
         check_audio(wave, self.rate, round(self.minimum * self.rate))
-        samples = wave.samples
-        if self.speed != 1:
-            samples = Waveform(samples, round(self.rate * self.speed)).resampled(self.rate).samples
+        samples = samples_at_speed(wave, self.speed)
         size, context = round(self.max_seconds * self.rate) // _STRIDE, 40  # in frames; 40 are about a second
         frames = (len(samples) - _SPAN) // _STRIDE + 1
         pieces = []

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from voiceveil.audio import Waveform
 from voiceveil.models.asr.recognition import check_audio
-from voiceveil.models.content.features import ContentEncoder, content_encoders
+from voiceveil.models.content.features import ContentEncoder, content_encoders, samples_at_speed
 from voiceveil.models.content.trained import TrainedContent, weights_file
 from voiceveil.models.weights import store
 from voiceveil.run.device import current_device
@@ -28,14 +28,31 @@ _STRIDE, _SPAN = 384, 895
 
 @dataclass(frozen=True)
 class PhoneContent(TrainedContent):
-    """Posteriors (frames, 118) of the phone encoder in ``file``, a vector every 12 ms."""
+    """Posteriors (frames, 118) of the phone encoder in ``file``, a vector every 12 ms.
+
+    ``speed``: the recording is played this many times as fast.
+    """
+
+    speed: float = 1.0
 
     weights_kind: ClassVar[str] = "phone encoder"
-    hop: ClassVar[float] = 192.0
-    offset: ClassVar[float] = 351.0
-    minimum: ClassVar[float] = 0.06
     #: Probabilities are not normalized over the utterance.
     probabilities: ClassVar[bool] = True
+
+    @property
+    def hop(self) -> float:
+        """Samples between two vectors: 192 at speed 1."""
+        return _STRIDE / 2 * self.speed
+
+    @property
+    def offset(self) -> float:
+        """Sample at the center of the first vector."""
+        return 351 * self.speed
+
+    @property
+    def minimum(self) -> float:
+        """Shortest audio in seconds: 0.06 at speed 1."""
+        return 0.06 * self.speed
 
     @property
     def dimension(self) -> int:
@@ -43,15 +60,15 @@ class PhoneContent(TrainedContent):
         return int(self.record["size"]["classes"])
 
     def fingerprint(self) -> str:
-        """Return the hash of the weights."""
-        return f"content phones {sha256_file(self.file)} 1"
+        """Return the hash of the weights, and the speed unless it is 1."""
+        return f"content phones {sha256_file(self.file)} 1" + f" {self.speed}" * (self.speed != 1)
 
     def __call__(self, wave: Waveform) -> NDArray[np.float16]:
         """Return the posteriors of an utterance; long ones are processed in overlapping pieces."""
         import torch
 
         check_audio(wave, self.rate, round(self.minimum * self.rate))
-        samples = wave.samples
+        samples = samples_at_speed(wave, self.speed)
         count = (len(samples) - _SPAN) // _STRIDE + 1
         pieces = []
         for first in range(0, count, _PIECE):
