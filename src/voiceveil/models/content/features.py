@@ -103,7 +103,7 @@ def at_speed(content: ContentEncoder, speed: float) -> ContentEncoder:
     if not (is_dataclass(content) and hasattr(content, "speed")):
         fix = "use --content moonshine or phones"
         raise InputError("only the content encoders moonshine and phones work at other speeds", fix=fix)
-    faster: ContentEncoder = replace(content, speed=speed)  # type: ignore[type-var]
+    faster: ContentEncoder = replace(content, speed=speed)
     return faster
 
 
