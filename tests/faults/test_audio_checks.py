@@ -12,7 +12,7 @@ from tests.support.check_inputs import Samples, names, noise, spoken
 from voiceveil.attack.checks import check_audio
 from voiceveil.audio import Waveform, load, save
 from voiceveil.corpus import Utterance
-from voiceveil.dsp.degenerate import is_noise, is_silent, same_signal
+from voiceveil.dsp.degenerate import RATE, is_noise, is_silent, max_correlation, same_signal
 from voiceveil.run.cache import Cache
 
 
@@ -150,3 +150,11 @@ def test_speech_of_another_rhythm_is_not_swapped(
         save(tmp_path / f"{key}.wav", Waveform(spoken(50 + number), 16000))
         spoken_anew[key] = Utterance(key, tmp_path / f"{key}.wav", speaker=originals[key].speaker)
     assert check_audio(spoken_anew, originals, Cache(None)) == []
+
+
+def test_quiet_parts_after_loud_ones_do_not_look_like_copies() -> None:
+    """Sums in single precision lose quiet samples, which made the correlation with them far too large."""
+    rng = np.random.default_rng(0)
+    loud, other = (rng.normal(0, 0.3, 7 * RATE).astype(np.float32) for _ in range(2))
+    quiet = rng.normal(0, 0.004, 3 * RATE).astype(np.float32)
+    assert max_correlation(other, np.concatenate([loud, quiet])) < 0.1

@@ -145,6 +145,7 @@ def level_correlation(levels: NDArray[np.float64], other: NDArray[np.float64]) -
 
 def _voice_band(samples: Samples) -> NDArray[np.float64]:
     """Return the band from 300 to 3000 Hz, which codecs, telephones and high-pass filters preserve."""
-    spectrum = np.fft.rfft(samples, len(samples) + 1024)
+    # in double precision: sums over the recording are subtracted from each other
+    spectrum = np.fft.rfft(samples.astype(np.float64), len(samples) + 1024)
     hertz = np.linspace(0, RATE / 2, len(spectrum))
     return np.asarray(np.fft.irfft(np.where((hertz > 300) & (hertz < 3000), spectrum, 0.0))[: len(samples)])
