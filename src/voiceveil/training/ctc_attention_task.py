@@ -130,7 +130,9 @@ class CtcAttentionTask:
         loss = content.new_zeros(())
         if with_text:
             tokens = [torch.from_numpy(batch.tokens[row]) for row in with_text]
-            ctc, spelling = self.network.losses(content[with_text], frames[with_text], tokens, self.spelled)
+            rows = torch.tensor(with_text, device=self.device)
+            spoken = content.index_select(0, rows)
+            ctc, spelling = self.network.losses(spoken, frames[with_text], tokens, self.spelled)
             loss = _CTC_WEIGHT * ctc + (1 - _CTC_WEIGHT) * spelling
         if self.teacher_loss and batch.teacher_content:
             loss = loss + self.teacher_loss * self.teacher_distance(content, batch)
