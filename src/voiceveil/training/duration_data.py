@@ -8,17 +8,15 @@ Conventions: phones are numbers of :data:`voiceveil.models.asr.alignment.PHONES`
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceveil.core.errors import InputError
 from voiceveil.corpus import Utterance
 from voiceveil.run.context import RunContext
-from voiceveil.training.phone_data import PhoneAligner
+from voiceveil.training.phone_data import AlignedRecordings
 
 __all__ = ["DurationBatch", "DurationData", "relative_log_durations"]
 
@@ -44,37 +42,12 @@ def relative_log_durations(phones: NDArray[np.integer[Any]], durations: NDArray[
     return np.asarray(logs - logs[phones > 0].mean(), dtype=np.float32)
 
 
-class DurationData:
-    """Recordings with transcripts; about one speaker in fifteen is kept for validation.
-
-    Parameters
-    ----------
-    utterances
-        Recordings; those without a transcript, or that do not fit it, are left out.
-    context
-        Cache of the alignments, processes and progress.
-    seed
-        Of the division and of the batches.
-
-    Raises
-    ------
-    InputError
-        If no recording fits its transcript.
-    """
+class DurationData(AlignedRecordings):
+    """Parts of recordings with transcripts; see :class:`~voiceveil.training.phone_data.AlignedRecordings`."""
 
     def __init__(self, utterances: Iterable[Utterance], context: RunContext, *, seed: int) -> None:
-        listed = [u for u in utterances if u.text]
-        rows = context.extract(listed, PhoneAligner()) if listed else {}
-        usable = [u for u in listed if len(rows[u.id]) >= _FEWEST]
-        if not usable:
-            raise InputError("no recording fits its transcript", fix="give a corpus with audio and text")
-        self._seed, self._rows = seed, {u.id: rows[u.id] for u in usable}
-        speakers = sorted({u.speaker or u.id for u in usable})
-        order = np.random.default_rng([seed, 0]).permutation(len(speakers))
-        held_out = {speakers[i] for i in order[: max(1, len(speakers) // 15)]} if len(speakers) > 1 else set()
-        self.validation = [u for u in usable if (u.speaker or u.id) in held_out]
-        self.training = [u for u in usable if (u.speaker or u.id) not in held_out]
-        lengths = np.array([len(self._rows[u.id]) for u in self.training], dtype=np.float64)
+        super().__init__(utterances, context, seed=seed, fewest=_FEWEST)
+        lengths = np.array([len(self._phones[u.id]) for u in self.training], dtype=np.float64)
         self._shares = lengths / lengths.sum()
 
     def batch(self, step: int, size: int) -> DurationBatch:
@@ -88,21 +61,11 @@ class DurationData:
         for first in range(0, len(self.validation), size):
             yield self._stacked(self.validation[first : first + size], np.random.default_rng([self._seed, 2, first]))
 
-    def description(self) -> dict[str, Any]:
-        """Return the numbers of speakers and utterances, and a hash of the alignments."""
-        digest = hashlib.sha256(b"".join(key.encode() + self._rows[key].tobytes() for key in sorted(self._rows)))
-        return {
-            "speakers": len({u.speaker or u.id for u in (*self.training, *self.validation)}),
-            "utterances": len(self.training),
-            "validation_utterances": len(self.validation),
-            "sha256": digest.hexdigest(),
-        }
-
     def _stacked(self, utterances: Sequence[Utterance], rng: np.random.Generator) -> DurationBatch:
         phones = np.zeros((len(utterances), _PHONES), dtype=np.int64)
         log_durations, weights = (np.zeros(phones.shape, dtype=np.float32) for _ in range(2))
         for i, utterance in enumerate(utterances):
-            rows = self._rows[utterance.id]
+            rows = self._phones[utterance.id]
             first = int(rng.integers(max(1, len(rows) - _PHONES + 1)))
             part = slice(first, first + _PHONES)
             count = len(rows[part])

@@ -26,7 +26,7 @@ from voiceveil.run.context import RunContext
 from voiceveil.run.extract import Evaluator
 from voiceveil.training.voice_perturbation import PerturbationSettings, at_playback_speed, perturb_channel
 
-__all__ = ["PhoneAligner", "PhoneBatch", "PhoneData", "state_classes"]
+__all__ = ["AlignedRecordings", "PhoneAligner", "PhoneBatch", "PhoneData", "state_classes"]
 
 Array = NDArray[np.float32]
 _RATE, _FRAMES_PER_SECOND = 16000, 100
@@ -89,8 +89,52 @@ class PhoneBatch(NamedTuple):
     classes: NDArray[np.int64]
 
 
-class PhoneData:
-    """Recordings with transcripts; the speakers of about one recording in twenty are kept for validation.
+class AlignedRecordings:
+    """Recordings with the phones of their transcripts; about one speaker in fifteen is kept for validation.
+
+    Parameters
+    ----------
+    utterances
+        Recordings; those without a transcript, or that do not fit it, are left out.
+    context
+        Cache of the alignments, processes and progress.
+    seed
+        Of the division.
+    fewest
+        Fewest phones of a recording that is used.
+
+    Raises
+    ------
+    InputError
+        If no recording fits its transcript.
+    """
+
+    def __init__(self, utterances: Iterable[Utterance], context: RunContext, *, seed: int, fewest: int = 1) -> None:
+        listed = [u for u in utterances if u.text]
+        phones = context.extract(listed, PhoneAligner()) if listed else {}
+        usable = [u for u in listed if len(phones[u.id]) >= fewest]
+        if not usable:
+            raise InputError("no recording fits its transcript", fix="give a corpus with audio and text")
+        self._seed, self._phones = seed, {u.id: phones[u.id] for u in usable}
+        speakers = sorted({u.speaker or u.id for u in usable})
+        order = np.random.default_rng([seed, 0]).permutation(len(speakers))
+        held_out = {speakers[i] for i in order[: max(1, len(speakers) // 15)]} if len(speakers) > 1 else set()
+        self.validation = [u for u in usable if (u.speaker or u.id) in held_out]
+        self.training = [u for u in usable if (u.speaker or u.id) not in held_out]
+
+    def description(self) -> dict[str, Any]:
+        """Return the numbers of speakers and utterances, and a hash of the alignments."""
+        digest = hashlib.sha256(b"".join(key.encode() + self._phones[key].tobytes() for key in sorted(self._phones)))
+        return {
+            "speakers": len({u.speaker or u.id for u in (*self.training, *self.validation)}),
+            "utterances": len(self.training),
+            "validation_utterances": len(self.validation),
+            "sha256": digest.hexdigest(),
+        }
+
+
+class PhoneData(AlignedRecordings):
+    """Recordings with transcripts; about one speaker in fifteen is kept for validation.
 
     Parameters
     ----------
@@ -120,19 +164,9 @@ class PhoneData:
         seed: int,
         perturbation: PerturbationSettings | None = None,
     ) -> None:
-        listed = [u for u in utterances if u.text]
-        phones = context.extract(listed, PhoneAligner()) if listed else {}
-        self._phones: dict[str, NDArray[np.int32]] = {u.id: phones[u.id] for u in listed if len(phones[u.id])}
-        usable = [u for u in listed if u.id in self._phones]
-        if not usable:
-            raise InputError("no recording fits its transcript", fix="give a corpus with audio and text")
-        self._seed, self._count = seed, (round(seconds * _RATE) - SPAN) // (2 * HOP) * 2 * HOP + SPAN
+        super().__init__(utterances, context, seed=seed)
+        self._count = (round(seconds * _RATE) - SPAN) // (2 * HOP) * 2 * HOP + SPAN
         self._perturbation = perturbation or PerturbationSettings()
-        speakers = sorted({u.speaker or u.id for u in usable})
-        order = np.random.default_rng([seed, 0]).permutation(len(speakers))
-        held_out = {speakers[i] for i in order[: max(1, len(speakers) // 15)]} if len(speakers) > 1 else set()
-        self.validation = [u for u in usable if (u.speaker or u.id) in held_out]
-        self.training = [u for u in usable if (u.speaker or u.id) not in held_out]
         lengths = np.array([float(self._phones[u.id][-1, 1:].sum()) for u in self.training])
         self._weights = lengths / lengths.sum()
         self._samples: dict[str, NDArray[np.float16]] = {}
@@ -149,16 +183,6 @@ class PhoneData:
             rng = np.random.default_rng([self._seed, 2, first])
             crops = [self._crop(u, rng, perturbed=False) for u in self.validation[first : first + size]]
             yield _stacked(crops)
-
-    def description(self) -> dict[str, Any]:
-        """Return the numbers of speakers and utterances, and a hash of the alignments."""
-        digest = hashlib.sha256(b"".join(key.encode() + self._phones[key].tobytes() for key in sorted(self._phones)))
-        return {
-            "speakers": len({u.speaker or u.id for u in (*self.training, *self.validation)}),
-            "utterances": len(self.training),
-            "validation_utterances": len(self.validation),
-            "sha256": digest.hexdigest(),
-        }
 
     def _crop(
         self, utterance: Utterance, rng: np.random.Generator, *, perturbed: bool

@@ -1,4 +1,4 @@
-"""What identifies in a transcript: words of a list, numbers, names."""
+"""Find words that identify people in a transcript: words of a list, numbers and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where words are spoken: transcripts of a recording in pieces, times of their words, and the phrases around them.
+"""Locate words in a recording: transcripts of its pieces, times of their words, and the phrases around them.
 
 Words of a transcript are located by forced alignment: by the recognizer itself if it is a CTC model, else by
 PocketSphinx (English). If alignment fails, the piece is halved at a pause, and its halves are transcribed and aligned

@@ -25,7 +25,7 @@ _ALLOWED = ("words", "names", "numbers", "numbers=all")
 
 @dataclass(frozen=True)
 class RedactionOptions:
-    """What is removed from a recording; made by :func:`redaction_options`.
+    """Checked options of redaction; made by :func:`redaction_options`.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def open_redaction(
 
 
 class Redaction:
-    """What is removed from a recording, given its channels (or their mixture) at 16 kHz."""
+    """Spans to remove from a recording, found in its channels (or their mixture) at 16 kHz."""
 
     def __init__(self, channels: Sequence[Speech], options: RedactionOptions, text: str | None) -> None:
         self._channels = channels
